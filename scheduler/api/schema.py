@@ -1,0 +1,343 @@
+"""The types of the API under `/api/v1`: what is sent and what comes back. OpenAPI is generated from them.
+
+Units at this door are people's: GPUs and CPUs are numbers (0.25 is a quarter of a GPU), memory is GiB, times are
+seconds since the epoch, durations are seconds. Unknown keys are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from scheduler.model import Environment, JobKind, JobState, PlacementStyle, SessionState
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._@ /-]{0,126}[A-Za-z0-9])?$")]
+"""A name of a project, node pool or job: 1 to 128 letters, digits and `. _ @ / -`, with a letter or digit at both ends."""
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+"""SHA-256 of a bundle, in hexadecimal."""
+
+
+class Wire(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# -- submitting ---------------------------------------------------------------------------------------------
+
+
+class JobSubmit(Wire):
+    """What is sent to `POST /jobs`. The owner is who sends it, never a field."""
+
+    name: Name | None = None
+    project: str | None = Field(None, description="absent: the first project that takes the caller's jobs")
+    kind: JobKind = JobKind.COMMAND
+    command: list[str] = Field(min_length=1, max_length=1000, description="argv; no shell is involved")
+    bundle: Digest | None = Field(
+        None, description="a tar.gz put under /blobs; unpacked as the working directory"
+    )
+    env: dict[str, str] = Field(default_factory=dict, max_length=500)
+    outputs: list[str] = Field(
+        default_factory=list, max_length=100, description="variables a cell brings back"
+    )
+    gpus: float = Field(1, ge=0, le=1024, description="per worker; a fraction is at most one GPU")
+    gpu_memory_gib: float | None = Field(None, gt=0, description="instead of gpus: memory on one GPU")
+    gpu_types: list[str] | None = None
+    cpus: float | None = Field(None, gt=0)
+    memory_gib: float | None = Field(None, gt=0)
+    workers: int = Field(1, ge=1, le=4096)
+    min_workers: int | None = Field(None, ge=1, description="the gang; absent: workers")
+    node_pools: list[str] | None = Field(None, description="in order of preference")
+    priority: int = Field(50, ge=0, le=1000)
+    preemptible: bool = True
+    require: str | None = None
+    prefer: str | None = None
+    min_runtime: float = Field(0, ge=0)
+    max_runtime: float | None = Field(None, gt=0)
+    grace: float = Field(30, ge=0, le=3600)
+    retries: int = Field(0, ge=0, le=100)
+
+
+# -- jobs ---------------------------------------------------------------------------------------------------
+
+
+class WorkerView(Wire):
+    rank: int
+    node: str
+    gpus: list[int]
+    share: float
+
+
+class AttemptView(Wire):
+    number: int
+    created: float
+    started: float | None
+    ended: float | None
+    workers: list[WorkerView]
+    exit_codes: list[int | None]
+    reason: str
+
+
+class JobView(Wire):
+    """A job as its owner, a member of its project or an administrator sees it.
+
+    `mine` is true for the owner, who alone may read logs and outputs. `position` counts from 1 in the project's queue.
+    """
+
+    id: str
+    name: str
+    project: str
+    user: str
+    mine: bool
+    kind: JobKind
+    state: JobState
+    reason: str
+    blocked_by: dict[str, Any] | None = None
+    position: int | None = None
+    estimated_start: float | None = None
+    submitted: float
+    started: float | None
+    ended: float | None
+    gpus: float
+    workers: int
+    min_workers: int
+    total_gpus: float
+    priority: int
+    preemptible: bool
+    over_quota: bool
+    attempts: list[AttemptView]
+    outputs: list[str]
+    exit_code: int | None
+
+
+class JobPage(Wire):
+    jobs: list[JobView]
+    next: str | None = Field(None, description="pass as `after` for the next page")
+
+
+class OutputFile(Wire):
+    path: str
+    size: int
+    modified: float
+
+
+class OutputList(Wire):
+    files: list[OutputFile]
+
+
+class BlobView(Wire):
+    digest: Digest
+    size: int
+
+
+# -- the pool -----------------------------------------------------------------------------------------------
+
+
+class Occupant(Wire):
+    """Who holds (a share of) a GPU. What the caller may not see of it is null."""
+
+    kind: Literal["session", "job"]
+    id: str | None
+    name: str | None
+    project: str | None
+    user: str | None
+    share: float
+    over_quota: bool
+
+
+class GpuView(Wire):
+    index: int
+    memory_gib: float | None
+    used_memory_gib: float | None = None
+    utilisation: float | None = Field(None, description="0 to 1; null where nobody can measure it")
+    occupants: list[Occupant]
+
+
+class NodeView(Wire):
+    name: str
+    node_pool: str
+    environment: Environment
+    gpu_type: str | None
+    schedulable: bool
+    declared: bool
+    gpus: list[GpuView]
+
+
+class EnvironmentTotals(Wire):
+    """GPUs of one environment."""
+
+    gpus: float
+    allocated: float
+    over_quota: float
+    free: float
+
+
+class PoolView(Wire):
+    declared: bool = Field(description="true where the GPUs are declared, not found by NVML")
+    build: EnvironmentTotals
+    train: EnvironmentTotals
+    waiting: int
+    nodes: list[NodeView]
+
+
+class ProjectView(Wire):
+    """Amounts in GPUs. `could_start` is how many more would start now."""
+
+    name: str
+    parent: str | None
+    guaranteed: float | None
+    limit: float | None
+    weight: float | None
+    priority: int
+    members: list[str]
+    groups: list[str]
+    takes_jobs: bool
+    fair_share: float
+    allocated: float
+    demand: float
+    over_quota: float
+    could_start: float
+    running: int
+    waiting: int
+
+
+class ProjectList(Wire):
+    projects: list[ProjectView]
+
+
+# -- sessions -----------------------------------------------------------------------------------------------
+
+
+class SessionOpen(Wire):
+    """What a spawner sends: a lease for `user`'s server. Asked again for the same user and server it gives the same lease."""
+
+    user: str
+    server: str = ""
+    gpus: float = Field(1, ge=0, le=1024)
+    gpu_memory_gib: float | None = Field(None, gt=0)
+
+
+class SessionView(Wire):
+    """`env` is what the server's process must have (`CUDA_VISIBLE_DEVICES`, `RUNAI_GPUS`)."""
+
+    id: str
+    user: str
+    server: str
+    state: SessionState
+    reason: str
+    gpus: float
+    workers: list[WorkerView]
+    env: dict[str, str]
+    declared: bool
+    requested: float
+    started: float | None
+
+
+class SessionList(Wire):
+    sessions: list[SessionView]
+
+
+# -- who, and what changed ----------------------------------------------------------------------------------
+
+
+class Me(Wire):
+    name: str
+    admin: bool
+    scopes: list[Literal["read", "submit", "admin"]]
+    build_quota: float
+    projects: list[str] = Field(description="those that take the caller's jobs, the default one first")
+
+
+class Event(Wire):
+    """One line of the append-only record, as `GET /events` streams it (`id`, `event: kind`, `data: this`).
+
+    `kind` is one of job.submitted, job.state, job.reason, job.deleted, session.state, project.changed, pool.changed.
+    The view of the thing as it is now comes along where there is one and the caller may see it.
+    """
+
+    id: int
+    at: float
+    kind: str
+    subject: str
+    data: dict[str, Any]
+    job: JobView | None = None
+    session: SessionView | None = None
+
+
+class Problem(Wire):
+    """`application/problem+json` (RFC 9457): `detail` is the sentence for people, `field` the input at fault."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+
+
+# -- the pool file ------------------------------------------------------------------------------------------
+
+
+class NodePoolEntry(Wire):
+    name: Name
+    environment: Environment
+    placement: PlacementStyle = PlacementStyle.PACK
+    gpus: int | None = Field(None, ge=0, description="on one machine: how many of its GPUs; absent: the rest")
+
+
+class ProjectEntry(Wire):
+    name: Name
+    parent: str | None = None
+    guaranteed: float | None = Field(0, ge=0, description="GPUs; null: without bound")
+    limit: float | None = Field(None, ge=0, description="GPUs; null: none")
+    weight: float | None = Field(None, ge=0, description="absent: the guarantee, or 1 where that is 0")
+    priority: int = 0
+    members: list[str] = Field(default_factory=list, description='user names; "*": everybody')
+    groups: list[str] = Field(default_factory=list, description="JupyterHub groups")
+
+
+class UserEntry(Wire):
+    name: Annotated[str, StringConstraints(min_length=1, max_length=255)]
+    build_quota: float = Field(1, ge=0)
+
+
+class SettingsEntry(Wire):
+    reclaim: Literal["guarantee", "fair_share"] = "fair_share"
+    reservations: int = Field(1, ge=0)
+    preemption_delay: float = Field(0, ge=0)
+    time_aware: float = Field(0, ge=0)
+
+
+class PoolFile(Wire):
+    """The one YAML file that `jupyter runai apply -f pool.yaml` brings about."""
+
+    node_pools: list[NodePoolEntry] = Field(
+        default_factory=lambda: [
+            NodePoolEntry(name="build", environment=Environment.BUILD),
+            NodePoolEntry(name="train", environment=Environment.TRAIN),
+        ]
+    )
+    projects: list[ProjectEntry] = Field(
+        default_factory=lambda: [ProjectEntry(name="default", members=["*"])], min_length=1
+    )
+    users: list[UserEntry] = Field(default_factory=list)
+    default_build_quota: float = Field(1, ge=0)
+    topology: list[str] = Field(default_factory=list)
+    settings: SettingsEntry = SettingsEntry()
+
+
+class Change(Wire):
+    """One line of a preview: what would be added, changed or removed."""
+
+    action: Literal["add", "change", "remove"]
+    kind: Literal["node_pool", "project", "user", "settings", "pool"]
+    name: str
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+
+
+class Applied(Wire):
+    """`warnings` says what an administrator should know (more build GPUs promised than there are, say)."""
+
+    preview: bool
+    changes: list[Change]
+    warnings: list[str]

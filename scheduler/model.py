@@ -1,0 +1,323 @@
+"""The nouns of the pool, as small immutable types.
+
+Units: GPUs and CPUs are integers in thousandths (`Milli`: 1000 is one), memory is in MiB, times are seconds
+since the epoch (`float`), durations are seconds. Amounts are never floats, so that shares add up exactly.
+Nothing here does I/O, reads a clock or knows another room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+Milli = int
+MiB = int
+
+ONE: Milli = 1000
+"""One whole GPU, or one CPU."""
+
+
+class Environment(StrEnum):
+    """Which kind of workload a node pool serves."""
+
+    BUILD = "build"
+    TRAIN = "train"
+
+
+class PlacementStyle(StrEnum):
+    """Whether a node pool fills nodes one by one (keeping whole ones free) or spreads over them."""
+
+    PACK = "pack"
+    SPREAD = "spread"
+
+
+class JobState(StrEnum):
+    """`queued → starting → running → (stopping → queued again | succeeded | failed | cancelled)`, and `paused`."""
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    PAUSED = "paused"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def holds_gpus(self) -> bool:
+        return self in _HOLDING
+
+    @property
+    def final(self) -> bool:
+        return self in _FINAL
+
+
+_HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
+_FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+
+class JobKind(StrEnum):
+    """What a job runs: a notebook cell, a script, a whole notebook or any command."""
+
+    CELL = "cell"
+    SCRIPT = "script"
+    NOTEBOOK = "notebook"
+    COMMAND = "command"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine, or the part of a machine that belongs to one node pool, with its GPUs `0 … gpus-1`.
+
+    `devices[i]` is what the driver calls GPU `i` (an NVML UUID or index); empty where GPUs are declared.
+    `links` groups GPUs joined by the fastest link. `labels` name topology domains (`rack`, `block`, …).
+    """
+
+    name: str
+    gpus: int
+    gpu_type: str | None = None
+    gpu_memory: MiB | None = None
+    cpus: Milli | None = None
+    memory: MiB | None = None
+    node_pool: str = "train"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    links: tuple[tuple[int, ...], ...] = ()
+    schedulable: bool = True
+    devices: tuple[str, ...] = ()
+    declared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodePool:
+    """A named set of nodes that belongs to one environment.
+
+    `gpus` matters on one machine only: how many of its GPUs this node pool takes (`None`: what is left).
+    """
+
+    name: str
+    environment: Environment
+    placement: PlacementStyle = PlacementStyle.PACK
+    gpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A queue. Projects form a tree; a leaf takes jobs.
+
+    `guaranteed=None` is without bound, `limit=None` is no limit, `weight=None` is the guarantee (or one GPU's
+    worth where that is 0). `members` and `groups` name who may submit; `"*"` in `members` is everybody.
+    """
+
+    name: str
+    parent: str | None = None
+    guaranteed: Milli | None = 0
+    limit: Milli | None = None
+    weight: Milli | None = None
+    priority: int = 0
+    created: float = 0.0
+    usage: float = 0.0
+    members: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A person with a fixed quota of build GPUs."""
+
+    name: str
+    build_quota: Milli = ONE
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one worker needs: `gpus` (whole ones, or a share of one below 1000), or `gpu_memory` on one GPU instead."""
+
+    gpus: Milli = ONE
+    gpu_memory: MiB | None = None
+    cpus: Milli | None = None
+    memory: MiB | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a workload asks of the scheduler. `workers` is the most it wants, `min_workers` the gang."""
+
+    project: str
+    user: str | None = None
+    environment: Environment = Environment.TRAIN
+    shape: Shape = Shape()
+    workers: int = 1
+    min_workers: int = 1
+    priority: int = 50
+    preemptible: bool = True
+    gpu_types: tuple[str, ...] | None = None
+    node_pools: tuple[str, ...] | None = None
+    require: str | None = None
+    prefer: str | None = None
+    min_runtime: float = 0.0
+    expected_runtime: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlacement:
+    """Where one worker stands: the GPUs of a node, `share` of each (below 1000 only on a single GPU)."""
+
+    node: str
+    gpus: tuple[int, ...] = ()
+    share: Milli = ONE
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What the policy sees of a job or a session."""
+
+    id: str
+    request: Request
+    submitted: float
+    running: bool = False
+    started: float | None = None
+    checkpointed: float | None = None
+    placement: tuple[WorkerPlacement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a job runs: `command` (argv) in a working directory filled from the content-addressed `bundle`.
+
+    `outputs` are the names a cell brings back. `grace` is the time between SIGTERM and SIGKILL,
+    `max_runtime` the longest that one attempt may take, `retries` how often a failed attempt is tried again.
+    """
+
+    kind: JobKind
+    command: tuple[str, ...]
+    bundle: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    grace: float = 30.0
+    max_runtime: float | None = None
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of a job from start to end. `exit_codes` has one entry a rank (`None`: not known)."""
+
+    number: int
+    placement: tuple[WorkerPlacement, ...]
+    created: float
+    started: float | None = None
+    ended: float | None = None
+    exit_codes: tuple[int | None, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A train workload and where it stands. `wanted` is the state its owner asked for last, which outlives a stop."""
+
+    id: str
+    name: str
+    request: Request
+    program: Program
+    submitted: float
+    state: JobState = JobState.QUEUED
+    reason: str = ""
+    wanted: JobState | None = None
+    queued: float = 0.0
+    attempts: tuple[Attempt, ...] = ()
+    checkpointed: float | None = None
+    ended: float | None = None
+    idempotency_key: str | None = None
+
+    @property
+    def user(self) -> str:
+        return self.request.user or ""
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The latest attempt, running or not."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def placement(self) -> tuple[WorkerPlacement, ...]:
+        return self.attempts[-1].placement if self.attempts and self.state.holds_gpus else ()
+
+    def with_attempt(self, attempt: Attempt) -> Job:
+        """The same job with `attempt` added, or put in the place of the one with its number."""
+        kept = tuple(a for a in self.attempts if a.number != attempt.number)
+        return replace(self, attempts=(*kept, attempt))
+
+    def workload(self) -> Workload:
+        holds = self.state.holds_gpus
+        return Workload(
+            id=self.id,
+            request=self.request,
+            submitted=self.queued or self.submitted,
+            running=holds,
+            started=self.attempts[-1].started if holds else None,
+            checkpointed=self.checkpointed if holds else None,
+            placement=self.placement,
+        )
+
+
+class SessionState(StrEnum):
+    """A session waits for its plan, holds its lease, or is over."""
+
+    REQUESTED = "requested"
+    LEASED = "leased"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A build workload: one user's notebook server (`server`, "" for the default one) and the GPUs leased to it."""
+
+    id: str
+    server: str
+    request: Request
+    requested: float
+    state: SessionState = SessionState.REQUESTED
+    reason: str = ""
+    placement: tuple[WorkerPlacement, ...] = ()
+    started: float | None = None
+    ended: float | None = None
+
+    @property
+    def user(self) -> str:
+        return self.request.user or ""
+
+    def workload(self) -> Workload:
+        return Workload(
+            id=self.id,
+            request=self.request,
+            submitted=self.requested,
+            running=self.state is SessionState.LEASED,
+            started=self.started,
+            placement=self.placement,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The policy's options. Unknown names are refused where settings are read."""
+
+    reclaim: str = "fair_share"
+    reservations: int = 1
+    preemption_delay: float = 0.0
+    time_aware: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What an administrator declares: everything about the pool but what runs on it."""
+
+    node_pools: tuple[NodePool, ...] = (
+        NodePool("build", Environment.BUILD),
+        NodePool("train", Environment.TRAIN),
+    )
+    projects: tuple[Project, ...] = (Project("default", members=frozenset({"*"})),)
+    users: tuple[User, ...] = ()
+    default_build_quota: Milli = ONE
+    topology: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
