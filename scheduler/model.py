@@ -170,12 +170,16 @@ class WorkerPlacement:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What the policy sees of a job or a session."""
+    """What the policy sees of a job or a session.
+
+    `running` holds the GPUs of its placement; `stopping` (running, too) is on its way out and gives them back by itself.
+    """
 
     id: str
     request: Request
     submitted: float
     running: bool = False
+    stopping: bool = False
     started: float | None = None
     checkpointed: float | None = None
     placement: tuple[WorkerPlacement, ...] = ()
@@ -255,6 +259,7 @@ class Job:
             request=self.request,
             submitted=self.queued or self.submitted,
             running=holds,
+            stopping=self.state is JobState.STOPPING,
             started=self.attempts[-1].started if holds else None,
             checkpointed=self.checkpointed if holds else None,
             placement=self.placement,

@@ -1,0 +1,5 @@
+"""Pure decisions: a snapshot in, a plan out. No I/O, no clock, no randomness of its own."""
+
+from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, Snapshot
+
+__all__ = ["Action", "Decision", "Plan", "ProjectFigures", "Snapshot"]

@@ -1,0 +1,70 @@
+"""What goes into the policy and what comes out: a snapshot and a plan.
+
+The same snapshot gives the same plan, always: `now` comes in with it, and every order ends in a total tie-break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from scheduler.model import Milli, Node, Pool, WorkerPlacement, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A pool at one instant. `workloads` are the sessions and jobs that hold GPUs or wait for them."""
+
+    now: float
+    pool: Pool
+    nodes: tuple[Node, ...]
+    workloads: tuple[Workload, ...]
+
+
+class Action(StrEnum):
+    KEEP = "keep"
+    START = "start"
+    GROW = "grow"
+    SHRINK = "shrink"
+    MOVE = "move"
+    STOP = "stop"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What happens to one workload.
+
+    `placement` is where it stands once the plan is carried out. `after` names those that must stop or shrink first
+    (those already stopping included); where it is empty the GPUs are free now. `reason` is a sentence for people,
+    `blocked_by` the same for programs; `position` counts from 1 in its project's queue; `estimated_start` is a time.
+    """
+
+    action: Action
+    reason: str = ""
+    placement: tuple[WorkerPlacement, ...] = ()
+    after: tuple[str, ...] = ()
+    blocked_by: Mapping[str, Any] | None = None
+    position: int | None = None
+    estimated_start: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFigures:
+    """A project's amounts once the plan is carried out, and `could_start`: GPUs that one more job could start on now."""
+
+    fair_share: Milli
+    allocated: Milli
+    demand: Milli
+    could_start: Milli
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A decision for every workload of the snapshot, and when to decide again though nothing happened (or never)."""
+
+    decisions: Mapping[str, Decision]
+    projects: Mapping[str, ProjectFigures]
+    again_at: float | None = None
