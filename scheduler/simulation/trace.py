@@ -1,0 +1,163 @@
+"""Reading a trace: a CSV table of jobs (plain or gzip), strictly.
+
+Columns: `submit_time` and `duration` (seconds), `gpus` (the whole gang) and `project` are required; `job_id`, `user`,
+`workers`, `min_workers`, `priority`, `preemptible` (true/false), `gpu_type` and `expected_duration` (what the owner declared)
+are optional. Anything else is refused, and every error names its place (`trace.csv:17: gpus`).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduler.errors import Invalid
+from scheduler.model import ONE, Milli
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One job of a trace. `gpus` is the whole gang's; `expected` is what the owner declared, if anything."""
+
+    id: str
+    submitted: float
+    duration: float
+    gpus: Milli
+    project: str
+    user: str | None = None
+    workers: int | None = None
+    min_workers: int | None = None
+    priority: int = 50
+    preemptible: bool = True
+    gpu_type: str | None = None
+    expected: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The jobs of a trace in order of submission, and the SHA-256 of the file they came from."""
+
+    jobs: tuple[TraceJob, ...]
+    digest: str
+
+    @property
+    def projects(self) -> tuple[str, ...]:
+        return tuple(sorted({job.project for job in self.jobs}))
+
+    @property
+    def gpu_seconds(self) -> float:
+        return sum(job.gpus * job.duration for job in self.jobs) / ONE
+
+    def window(self, start: float, end: float) -> Trace:
+        """The jobs submitted in `[start, end)`."""
+        return Trace(tuple(j for j in self.jobs if start <= j.submitted < end), self.digest)
+
+
+REQUIRED = ("submit_time", "duration", "gpus", "project")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError("is not a number of seconds from 0 up")
+    return value
+
+
+def _gpus(text: str) -> Milli:
+    milli = round(float(text) * ONE)
+    if milli <= 0 or abs(milli - float(text) * ONE) > 1e-6:
+        raise ValueError("is not a number of GPUs above 0 in steps of 0.001")
+    if milli > ONE and milli % ONE:
+        raise ValueError("is more than one GPU and not whole")
+    return milli
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError("is not a whole number from 1 up")
+    return value
+
+
+def _flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError("is neither true nor false")
+    return text == "true"
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise ValueError("is empty")
+    return text
+
+
+_COLUMNS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "job_id": ("id", _text),
+    "submit_time": ("submitted", _seconds),
+    "duration": ("duration", _seconds),
+    "gpus": ("gpus", _gpus),
+    "project": ("project", _text),
+    "user": ("user", _text),
+    "workers": ("workers", _count),
+    "min_workers": ("min_workers", _count),
+    "priority": ("priority", int),
+    "preemptible": ("preemptible", _flag),
+    "gpu_type": ("gpu_type", _text),
+    "expected_duration": ("expected", _seconds),
+}
+
+
+def read_trace(path: Path) -> Trace:
+    """Read `path` whole. Raises `Invalid`, naming the line and the column, for anything that is not as it should be."""
+    try:
+        raw = path.read_bytes()
+        data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+        text = data.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise Invalid(f"There is no trace {path}.", field=str(path)) from None
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path} can't be read as a CSV table: {error}.", field=str(path)) from None
+    jobs = sorted(_rows(text, path.name), key=lambda job: job.submitted)
+    if not jobs:
+        raise Invalid(f"{path.name} has no jobs.", field=path.name)
+    return Trace(tuple(jobs), hashlib.sha256(raw).hexdigest())
+
+
+def _rows(text: str, name: str) -> Iterator[TraceJob]:
+    table = csv.reader(io.StringIO(text))
+    header = next(table, [])
+    for column in header:
+        if column not in _COLUMNS:
+            known = ", ".join(_COLUMNS)
+            raise Invalid(f"{name}:1: unknown column “{column}”; known are {known}.", field=f"{name}:1")
+    for column in REQUIRED:
+        if column not in header:
+            raise Invalid(f"{name}:1: the column “{column}” is missing.", field=f"{name}:1")
+    if len(set(header)) < len(header):
+        raise Invalid(f"{name}:1: a column stands there twice.", field=f"{name}:1")
+    columns = [(column, *_COLUMNS[column]) for column in header]
+    seen: set[str] = set()
+    for row in table:
+        if not row:
+            continue
+        place = f"{name}:{table.line_num}"
+        if len(row) != len(header):
+            raise Invalid(f"{place}: {len(row)} values for {len(header)} columns.", field=place)
+        values: dict[str, object] = {"id": f"line-{table.line_num}"}
+        for (column, attribute, parse), cell in zip(columns, row, strict=True):
+            if cell == "" and column not in REQUIRED:
+                continue
+            try:
+                values[attribute] = parse(cell)
+            except ValueError as error:
+                why = str(error) if str(error).startswith("is ") else "is not a number"
+                raise Invalid(f"{place}: {column}: “{cell}” {why}.", field=f"{place}: {column}") from None
+        job = TraceJob(**values)  # type: ignore[arg-type]
+        if job.id in seen:
+            raise Invalid(f"{place}: job_id: “{job.id}” stands there twice.", field=f"{place}: job_id")
+        seen.add(job.id)
+        yield job

@@ -1,0 +1,166 @@
+"""The baselines' arithmetic, held against a reference computed elsewhere over the same table, and simple laws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.errors import Invalid
+from scheduler.simulation.baselines import POLICIES, Run, demand_quantile, play_baseline, play_static
+from scheduler.simulation.metrics import figures, quantile
+from scheduler.simulation.trace import Trace, TraceJob, read_trace
+
+WINDOW = 28 * 86400
+
+
+@pytest.fixture(scope="module")
+def philly() -> Trace:
+    return read_trace(Path(__file__).parent / "data" / "philly_2017_10.csv.gz")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "policy", "mean", "p99", "mean_wait", "p99_wait", "held"),
+    [
+        (80, "fifo", 5.95, 55.8, 3.03, 29.6, 0.759),
+        (80, "skip_ahead", 3.69, 53.3, 0.77, 11.4, 0.766),
+        (80, "shortest_first", 3.34, 52.8, 0.42, 6.5, 0.761),
+        (96, "fifo", 3.29, 51.1, 0.37, 10.2, 0.651),
+        (96, "skip_ahead", 3.04, 51.0, 0.12, 2.3, 0.651),
+    ],
+)
+def test_the_reference_results_come_out(
+    philly: Trace,
+    nodes: int,
+    policy: str,
+    mean: float,
+    p99: float,
+    mean_wait: float,
+    p99_wait: float,
+    held: float,
+) -> None:
+    start = philly.jobs[0].submitted
+    result = figures(
+        play_baseline(philly, policy, nodes=nodes), gpus=nodes * 8, start=start, end=start + WINDOW
+    )
+    hours = [result.completion.mean / 3600, result.completion.p99 / 3600, result.held]
+    assert hours == pytest.approx([mean, p99, held], rel=0.01)
+    assert [result.wait.mean / 3600, result.wait.p99 / 3600] == pytest.approx(
+        [mean_wait, p99_wait], rel=0.01, abs=0.05
+    )
+
+
+@pytest.mark.parametrize(("q", "gpus", "held"), [(0.99, 1856, 0.27), (0.95, 1312, 0.38)])
+def test_static_partitions_come_out(philly: Trace, q: float, gpus: int, held: float) -> None:
+    partition = demand_quantile(philly, q)
+    assert sum(partition.values()) * 8 == gpus
+    start = philly.jobs[0].submitted
+    result = figures(play_static(philly, partition), gpus=gpus, start=start, end=start + WINDOW)
+    assert result.held == pytest.approx(held, abs=0.005)
+
+
+jobs = st.lists(
+    st.builds(
+        TraceJob,
+        id=st.uuids().map(str),
+        submitted=st.integers(0, 100).map(float),
+        duration=st.integers(1, 50).map(float),
+        gpus=st.sampled_from([250, 500, 1000, 2000, 3000, 8000, 12000, 16000]),
+        project=st.sampled_from(["a", "b", "c"]),
+    ),
+    min_size=1,
+    max_size=30,
+).map(lambda some: Trace(tuple(sorted(some, key=lambda job: job.submitted)), ""))
+
+
+@given(jobs, st.sampled_from(sorted(POLICIES)), st.integers(2, 4))
+@settings(max_examples=150, deadline=None)
+def test_every_job_runs_once_and_no_gpu_is_given_twice(trace: Trace, policy: str, nodes: int) -> None:
+    runs = play_baseline(trace, policy, nodes=nodes)
+    assert sorted(run.job.id for run in runs) == sorted(job.id for job in trace.jobs)
+    assert all(
+        run.started >= run.job.submitted and run.ended - run.started == run.job.duration for run in runs
+    )
+    assert sum(run.held for run in runs) == pytest.approx(trace.gpu_seconds)
+    for at in {run.started for run in runs}:
+        assert sum(run.job.gpus for run in runs if run.started <= at < run.ended) <= nodes * 8000
+
+
+@given(jobs)
+@settings(max_examples=50, deadline=None)
+def test_first_in_first_out_never_overtakes(trace: Trace) -> None:
+    runs = {run.job.id: run for run in play_baseline(trace, "fifo", nodes=2)}
+    starts = [runs[job.id].started for job in trace.jobs]
+    assert starts == sorted(starts)
+
+
+def test_backfill_does_not_delay_the_head() -> None:
+    def job(name: str, submitted: float, duration: float, gpus: int) -> TraceJob:
+        return TraceJob(name, submitted, duration, gpus * 1000, "p")
+
+    trace = Trace(
+        (job("long", 0, 100, 5), job("head", 1, 10, 8), job("short", 2, 50, 3), job("late", 3, 200, 3)), ""
+    )
+    runs: dict[str, Run] = {run.job.id: run for run in play_baseline(trace, "backfill", nodes=1)}
+    assert {name: run.started for name, run in runs.items()} == {
+        "long": 0,
+        "head": 100,
+        "short": 2,
+        "late": 110,
+    }
+
+
+def test_a_gang_larger_than_the_pool_is_named() -> None:
+    trace = Trace((TraceJob("huge", 0, 1, 24000, "p"),), "")
+    with pytest.raises(Invalid, match="huge wants 24 GPUs"):
+        play_baseline(trace, "skip_ahead", nodes=2)
+
+
+GOOD = "job_id,submit_time,gpus,duration,project\nj1,0,1,60,a\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (GOOD.replace("gpus", "gpu"), "trace.csv:1: unknown column “gpu”"),
+        (GOOD.replace(",project", ""), "trace.csv:1: the column “project” is missing"),
+        (GOOD + "j2,0,1.5,60,a\n", "trace.csv:3: gpus: “1.5” is more than one GPU and not whole"),
+        (GOOD + "j2,0,-1,60,a\n", "trace.csv:3: gpus: “-1” is not a number of GPUs above 0"),
+        (GOOD + "j2,soon,1,60,a\n", "trace.csv:3: submit_time: “soon” is not a number"),
+        (GOOD + "j2,0,1,nan,a\n", "trace.csv:3: duration: “nan” is not a number of seconds"),
+        (GOOD + "j1,0,1,60,a\n", "trace.csv:3: job_id: “j1” stands there twice"),
+        (GOOD + "j2,0,1,60\n", "trace.csv:3: 4 values for 5 columns"),
+        (GOOD + "j2,0,1,60,\n", "trace.csv:3: project: “” is empty"),
+        ("submit_time,gpus,duration,project\n", "trace.csv has no jobs"),
+    ],
+)
+def test_a_bad_trace_is_refused_with_its_place(tmp_path: Path, text: str, place: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(text)
+    with pytest.raises(Invalid, match="^" + place.replace("(", r"\(").replace("+", r"\+")):
+        read_trace(path)
+
+
+def test_a_window_of_a_trace_keeps_its_jobs(philly: Trace) -> None:
+    start = philly.jobs[0].submitted
+    first, second = philly.window(start, start + WINDOW / 2), philly.window(start + WINDOW / 2, float("inf"))
+    assert len(first.jobs) + len(second.jobs) == len(philly.jobs)
+
+
+def test_quantiles_are_values_that_occurred() -> None:
+    assert [quantile([1, 2, 3, 4], q) for q in (0, 0.25, 0.5, 0.99)] == [1, 1, 2, 4]
+
+
+def test_work_done_twice_is_held_but_not_busy(philly: Trace) -> None:
+    runs = play_baseline(philly.window(0, philly.jobs[1000].submitted), "fifo", nodes=80)
+    start, end = runs[0].started, max(run.ended for run in runs)
+    plain = figures(runs, gpus=640, start=start, end=end)
+    redone = figures(
+        [replace(run, lost=run.held / 2, stops=1) for run in runs], gpus=640, start=start, end=end
+    )
+    assert plain.busy == plain.held == redone.held
+    assert redone.busy == pytest.approx(redone.held / 2)
+    assert redone.stops == len(runs)
