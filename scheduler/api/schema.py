@@ -20,7 +20,7 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Wire(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 # -- submitting ---------------------------------------------------------------------------------------------
@@ -113,6 +113,22 @@ class JobView(Wire):
 class JobPage(Wire):
     jobs: list[JobView]
     next: str | None = Field(None, description="pass as `after` for the next page")
+
+
+class Explanation(Wire):
+    """Why a job stands where it stands: what the latest plan decided for it.
+
+    `after` counts the workloads that have to stop or shrink first. `reason` is the sentence, `blocked_by` the same for programs.
+    """
+
+    id: str
+    state: JobState
+    action: str | None = Field(description="what the plan does with it; null before the first plan")
+    reason: str
+    blocked_by: dict[str, Any] | None
+    position: int | None
+    estimated_start: float | None
+    after: int
 
 
 class OutputFile(Wire):
