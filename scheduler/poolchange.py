@@ -1,0 +1,187 @@
+"""From one pool to another: what would change, what an administrator should know, and what must not be done.
+
+Pure functions of two `Pool` values and what runs now; the API's preview, `apply` and changes of one project all go
+through here, so that they refuse the same things.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from scheduler.api.schema import Change, PoolFile
+from scheduler.errors import Conflict
+from scheduler.model import ONE, Environment, Milli, Node, Pool, Project, Workload
+from scheduler.poolfile import file_of
+
+Kind = Literal["node_pool", "project", "user", "settings", "pool"]
+
+
+def changes(before: Pool, after: Pool) -> list[Change]:
+    """What differs, in the order of the pool file; of what is changed only the keys that differ. Empty: nothing."""
+    old, new = file_of(before), file_of(after)
+    found: list[Change] = []
+    found += _entries("node_pool", old.node_pools, new.node_pools)
+    found += _entries("project", old.projects, new.projects)
+    found += _entries("user", old.users, new.users)
+    found += _changed("settings", "settings", old.settings.model_dump(), new.settings.model_dump())
+    found += _changed("pool", "pool", _rest(old), _rest(new))
+    return found
+
+
+def _rest(file: PoolFile) -> dict[str, Any]:
+    return {"default_build_quota": file.default_build_quota, "topology": file.topology}
+
+
+def _entries(kind: Kind, old: Sequence[Any], new: Sequence[Any]) -> Iterable[Change]:
+    was = {entry.name: entry.model_dump(mode="json") for entry in old}
+    will = {entry.name: entry.model_dump(mode="json") for entry in new}
+    for name, entry in will.items():
+        if name not in was:
+            yield Change(action="add", kind=kind, name=name, after=entry)
+        else:
+            yield from _changed(kind, name, was[name], entry)
+    for name, entry in was.items():
+        if name not in will:
+            yield Change(action="remove", kind=kind, name=name, before=entry)
+
+
+def _changed(kind: Kind, name: str, was: Mapping[str, Any], will: Mapping[str, Any]) -> Iterable[Change]:
+    keys = [key for key in will if will[key] != was[key]]
+    if keys:
+        yield Change(
+            action="change",
+            kind=kind,
+            name=name,
+            before={key: was[key] for key in keys},
+            after={key: will[key] for key in keys},
+        )
+
+
+# -- what must not be done ----------------------------------------------------------------------------------
+
+
+def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload]) -> None:
+    """Raise `Conflict` where a change would leave workloads without their project, or GPUs with two owners.
+
+    `workloads` are the sessions and jobs that hold GPUs or wait for them.
+    """
+    present = list(workloads)
+    jobs: dict[str, list[str]] = defaultdict(list)
+    for workload in present:
+        if workload.request.environment is Environment.TRAIN:
+            jobs[workload.request.project].append(workload.id)
+    names = {project.name for project in after.projects}
+    parents = {project.parent: project.name for project in after.projects}
+    for name, ids in jobs.items():
+        if name not in names:
+            raise Conflict(
+                f"Project {name!r} has {_count(ids)} that would lose it; cancel them or wait until they have ended."
+            )
+        if name in parents:
+            raise Conflict(
+                f"Project {name!r} has {_count(ids)} and cannot get {parents[name]!r} below it, since only a project "
+                "without others below it takes jobs; cancel them or wait until they have ended."
+            )
+    holding = [workload.id for workload in present if workload.running]
+    if holding and _division(before) != _division(after):
+        raise Conflict(
+            f"The node pools cannot change while sessions or jobs hold GPUs ({_some(holding)}), since GPUs would "
+            "change hands; stop them first."
+        )
+
+
+def _division(pool: Pool) -> list[tuple[str, str, int | None]]:
+    """What decides which GPUs belong to which node pool (how they are filled does not)."""
+    return [(p.name, p.environment.value, p.gpus) for p in pool.node_pools]
+
+
+def _count(ids: Sequence[str]) -> str:
+    return f"{len(ids)} unfinished job{'s' if len(ids) > 1 else ''} ({_some(ids)})"
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")
+
+
+# -- what an administrator should know ----------------------------------------------------------------------
+
+
+def warnings(pool: Pool, nodes: Iterable[Node]) -> list[str]:
+    """Sentences about promises that the GPUs there are (`nodes`, as `pool` divides them) cannot keep."""
+    kind = {node_pool.name: node_pool.environment for node_pool in pool.node_pools}
+    there = dict.fromkeys(Environment, 0)
+    for node in nodes:
+        if node.node_pool in kind:
+            there[kind[node.node_pool]] += node.gpus * ONE
+    return [
+        *_build_promises(pool, there[Environment.BUILD]),
+        *_train_promises(pool, there[Environment.TRAIN]),
+        *_family_promises(pool.projects),
+        *_closed_projects(pool.projects),
+    ]
+
+
+def _build_promises(pool: Pool, there: Milli) -> Iterable[str]:
+    promised = sum(user.build_quota for user in pool.users)
+    if promised > there:
+        yield (
+            f"Build quotas promise {_gpus(promised)} to {len(pool.users)} users, and there are {_gpus(there)} "
+            "for building; not all of them can work at the same time."
+        )
+    elif pool.default_build_quota > there:
+        yield (
+            f"Every user may hold {_gpus(pool.default_build_quota)} to build with (default_build_quota), and there "
+            f"are {_gpus(there)} for building."
+        )
+
+
+def _train_promises(pool: Pool, there: Milli) -> Iterable[str]:
+    top = [project for project in pool.projects if project.parent is None]
+    promised = sum(project.guaranteed or 0 for project in top)
+    if promised > there:
+        yield (
+            f"Projects are guaranteed {_gpus(promised)} together, and there are {_gpus(there)} for training; "
+            "not all guarantees can be kept at the same time."
+        )
+    for project in pool.projects:
+        if project.limit == 0:
+            yield f"Project {project.name!r} has a limit of 0 GPUs; its jobs never get any."
+
+
+def _family_promises(projects: Sequence[Project]) -> Iterable[str]:
+    below: dict[str, Milli] = defaultdict(int)
+    unbound: set[str] = set()
+    for project in projects:
+        if project.parent is not None:
+            below[project.parent] += project.guaranteed or 0
+            if project.guaranteed is None:
+                unbound.add(project.parent)
+    for project in projects:
+        if project.guaranteed is None or project.name not in below:
+            continue
+        if project.name in unbound:
+            yield (
+                f"Project {project.name!r} is guaranteed {_gpus(project.guaranteed)}, and a project below it is "
+                "guaranteed GPUs without bound."
+            )
+        elif below[project.name] > project.guaranteed:
+            yield (
+                f"The projects below {project.name!r} are guaranteed {_gpus(below[project.name])} together, more "
+                f"than the {_gpus(project.guaranteed)} that it is guaranteed itself."
+            )
+
+
+def _closed_projects(projects: Sequence[Project]) -> Iterable[str]:
+    parents = {project.parent for project in projects}
+    for project in projects:
+        if project.name not in parents and not project.members and not project.groups:
+            yield (
+                f"Nobody may submit to project {project.name!r}; name `members` or `groups` "
+                '("*" in `members` is everybody).'
+            )
+
+
+def _gpus(amount: Milli) -> str:
+    return f"{amount / ONE:g} GPU{'' if amount == ONE else 's'}"

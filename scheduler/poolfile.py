@@ -1,0 +1,269 @@
+"""The pool file: what an administrator declares about the pool, as YAML for people and as `Pool` for the scheduler.
+
+What must hold:
+- Whatever is wrong is refused with one sentence and the place of it (`projects[2].guaranteed`); nothing is guessed,
+  and an unknown or repeated key never passes unseen.
+- A `Pool` and its `PoolFile` say the same: there and back changes nothing.
+- Amounts turn into whole thousandths here and only here; an amount that is finer is refused, not rounded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from scheduler.api.schema import (
+    NodePoolEntry,
+    PoolFile,
+    ProjectEntry,
+    SettingsEntry,
+    UserEntry,
+)
+from scheduler.errors import Invalid
+from scheduler.model import ONE, Milli, NodePool, Pool, Project, Settings, User
+
+# -- reading ------------------------------------------------------------------------------------------------
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def parse(text: str, *, source: str = "The pool file") -> PoolFile:
+    """Read a pool file from YAML (or JSON). Raises `Invalid`, with the place as its `field`."""
+    try:
+        found = yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f", line {mark.line + 1}" if mark else ""
+        raise Invalid(f"{source} is not YAML{where}: {error.problem or error.context}.") from None
+    except yaml.YAMLError as error:
+        raise Invalid(f"{source} is not YAML: {error}.") from None
+    if found is None:
+        raise Invalid(f"{source} is empty; it needs at least `projects`.")
+    if not isinstance(found, dict):
+        raise Invalid(f"{source} must have names with values at the top (`projects: …`).")
+    return validate(PoolFile, found)
+
+
+def dump(file: PoolFile) -> str:
+    """The same pool file as YAML; what says no more than the default is left out of the entries."""
+    content = file.model_dump(mode="json")
+    for key, kind in (("node_pools", NodePoolEntry), ("projects", ProjectEntry)):
+        content[key] = [_spoken(entry, kind) for entry in content[key]]
+    text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _spoken(entry: Mapping[str, Any], kind: type[BaseModel]) -> dict[str, Any]:
+    silent = {name: field.get_default(call_default_factory=True) for name, field in kind.model_fields.items()}
+    return {key: value for key, value in entry.items() if value != silent.get(key)}
+
+
+def validate(kind: type[M], content: Mapping[str, Any]) -> M:
+    """`content` as `kind`, taken strictly (a quoted number is no number). Raises `Invalid` for the first thing wrong."""
+    try:
+        return kind.model_validate_json(json.dumps(content, default=str), strict=True)
+    except ValidationError as error:
+        raise refusal(error, kind) from None
+
+
+def refusal(error: ValidationError, kind: type[BaseModel]) -> Invalid:
+    """The first error of pydantic's as one sentence for people, with the place."""
+    first = error.errors(include_url=False)[0]
+    path = first["loc"]
+    place = place_of(path)
+    if first["type"] == "extra_forbidden":
+        key = str(path[-1])
+        near = get_close_matches(key, _keys_at(kind, path[:-1]), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "; remove it."
+        return Invalid(f"{place}: there is no key {key!r} here{hint}", field=place)
+    if first["type"] == "missing":
+        return Invalid(f"{place} is missing.", field=place)
+    message = first["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    got = first["input"]
+    shown = "" if isinstance(got, (dict, list)) else f", not {json.dumps(got, default=str)}"
+    return Invalid(f"{place} {message[0].lower()}{message[1:]}{shown}.", field=place)
+
+
+def place_of(path: Iterable[str | int]) -> str:
+    """A place in a document as people write it: `projects[2].guaranteed`."""
+    place = ""
+    for part in path:
+        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
+    return place
+
+
+def _keys_at(kind: type[BaseModel], path: Sequence[str | int]) -> list[str]:
+    """The keys that a type allows at a place below it."""
+    for part in path:
+        if isinstance(part, str):
+            annotation = kind.model_fields[part].annotation
+            below = [annotation, *getattr(annotation, "__args__", ())]
+            kind = next(t for t in below if isinstance(t, type) and issubclass(t, BaseModel))
+    return list(kind.model_fields)
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that refuses a key given twice, of which YAML would silently keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable):
+                if key in seen:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"{key!r} is there twice", problem_mark=key_node.start_mark
+                    )
+                seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+# -- to the scheduler's nouns and back ----------------------------------------------------------------------
+
+
+def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
+    """The pool that `file` declares.
+
+    Projects that are in `before` keep their age and recent use; new ones are created `now`. Raises `Invalid` for
+    what does not fit together: names twice, unknown or circling parents, limits below guarantees.
+    """
+    known = {project.name: project for project in before.projects}
+    _refuse_twice("node_pools", [entry.name for entry in file.node_pools])
+    _refuse_twice("projects", [entry.name for entry in file.projects])
+    _refuse_twice("users", [entry.name for entry in file.users])
+    _refuse_circles(file.projects)
+    return Pool(
+        node_pools=tuple(NodePool(e.name, e.environment, e.placement, e.gpus) for e in file.node_pools),
+        projects=tuple(
+            _project(entry, f"projects[{n}]", known.get(entry.name), now)
+            for n, entry in enumerate(file.projects)
+        ),
+        users=tuple(
+            User(entry.name, milli(entry.build_quota, f"users[{n}].build_quota"))
+            for n, entry in enumerate(file.users)
+        ),
+        default_build_quota=milli(file.default_build_quota, "default_build_quota"),
+        topology=tuple(file.topology),
+        settings=Settings(**file.settings.model_dump()),
+    )
+
+
+def file_of(pool: Pool) -> PoolFile:
+    """The pool file that declares `pool`."""
+    return PoolFile(
+        node_pools=[
+            NodePoolEntry(name=p.name, environment=p.environment, placement=p.placement, gpus=p.gpus)
+            for p in pool.node_pools
+        ],
+        projects=[project_entry(project) for project in pool.projects],
+        users=[UserEntry(name=user.name, build_quota=user.build_quota / ONE) for user in pool.users],
+        default_build_quota=pool.default_build_quota / ONE,
+        topology=list(pool.topology),
+        settings=SettingsEntry.model_validate(
+            {name: getattr(pool.settings, name) for name in SettingsEntry.model_fields}
+        ),
+    )
+
+
+def with_project(pool: Pool, entry: ProjectEntry, now: float) -> Pool:
+    """`pool` with one project put in the place of the one with its name, or added."""
+    entries = [project_entry(project) for project in pool.projects]
+    names = [project.name for project in entries]
+    if entry.name in names:
+        entries[names.index(entry.name)] = entry
+    else:
+        entries.append(entry)
+    return pool_of(file_of(pool).model_copy(update={"projects": entries}), pool, now)
+
+
+def without_project(pool: Pool, name: str, now: float) -> Pool:
+    """`pool` without one project. Raises `Invalid` where others are below it or it is the last one."""
+    below = sorted(project.name for project in pool.projects if project.parent == name)
+    if below:
+        raise Invalid(f"{name!r} has projects below it ({', '.join(below)}); remove or move those first.")
+    entries = [project_entry(project) for project in pool.projects if project.name != name]
+    if not entries:
+        raise Invalid(f"{name!r} is the only project there is; add another one before it is removed.")
+    return pool_of(file_of(pool).model_copy(update={"projects": entries}), pool, now)
+
+
+def milli(amount: float, place: str) -> Milli:
+    """An amount as whole thousandths. Raises `Invalid` for one that is finer or not finite."""
+    try:
+        found = round(amount * ONE)
+    except (OverflowError, ValueError):
+        raise Invalid(f"{place} must be a number that is finite, not {amount}.", field=place) from None
+    if abs(amount * ONE - found) > 1e-6:
+        raise Invalid(f"{place} goes in steps of 0.001; {amount} is finer.", field=place)
+    return found
+
+
+def project_entry(project: Project) -> ProjectEntry:
+    return ProjectEntry(
+        name=project.name,
+        parent=project.parent,
+        guaranteed=None if project.guaranteed is None else project.guaranteed / ONE,
+        limit=None if project.limit is None else project.limit / ONE,
+        weight=None if project.weight is None else project.weight / ONE,
+        priority=project.priority,
+        members=sorted(project.members),
+        groups=sorted(project.groups),
+    )
+
+
+def _project(entry: ProjectEntry, place: str, known: Project | None, now: float) -> Project:
+    def amount(name: str) -> Milli | None:
+        given: float | None = getattr(entry, name)
+        return None if given is None else milli(given, f"{place}.{name}")
+
+    project = Project(
+        name=entry.name,
+        parent=entry.parent,
+        guaranteed=amount("guaranteed"),
+        limit=amount("limit"),
+        weight=amount("weight"),
+        priority=entry.priority,
+        created=now,
+        members=frozenset(entry.members),
+        groups=frozenset(entry.groups),
+    )
+    if project.limit is not None and project.guaranteed is not None and project.limit < project.guaranteed:
+        raise Invalid(
+            f"{place}.limit ({entry.limit:g}) is below what is guaranteed ({entry.guaranteed:g}); "
+            "raise one or lower the other.",
+            field=f"{place}.limit",
+        )
+    return replace(project, created=known.created, usage=known.usage) if known else project
+
+
+def _refuse_twice(key: str, names: Sequence[str]) -> None:
+    for n, name in enumerate(names):
+        if name in names[:n]:
+            place = f"{key}[{n}].name"
+            raise Invalid(f"{place}: {name!r} is there twice; names are unique.", field=place)
+
+
+def _refuse_circles(projects: Sequence[ProjectEntry]) -> None:
+    parents = {project.name: project.parent for project in projects}
+    for n, project in enumerate(projects):
+        place = f"projects[{n}].parent"
+        path = [project.name]
+        while (above := parents[path[-1]]) is not None:
+            if above not in parents:
+                break
+            path.append(above)
+            if above in path[:-1]:
+                raise Invalid(
+                    f"{place}: {' → '.join(path)} goes round in a circle; a project cannot be above itself.",
+                    field=place,
+                )
+        if project.parent is not None and project.parent not in parents:
+            near = get_close_matches(project.parent, parents, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "add it or leave `parent` out."
+            raise Invalid(f"{place}: there is no project {project.parent!r}; {hint}", field=place)

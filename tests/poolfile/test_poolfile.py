@@ -1,0 +1,196 @@
+"""Reading a pool file: what it means, and where it is wrong."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.api.schema import PoolFile, ProjectEntry
+from scheduler.errors import Invalid
+from scheduler.model import Environment, NodePool, Pool, Project, Settings, User
+from scheduler.poolfile import dump, file_of, parse, pool_of, with_project, without_project
+
+EXAMPLE = """\
+node_pools:
+  - {name: build, environment: build, gpus: 2}
+  - {name: train, environment: train, placement: spread}
+projects:
+  - {name: research, guaranteed: 6}
+  - {name: vision, parent: research, guaranteed: 4, limit: 8, weight: 0.5, priority: 2, members: [ada, grace]}
+  - {name: speech, parent: research, guaranteed: null, groups: [speech]}
+users:
+  - {name: ada, build_quota: 2}
+default_build_quota: 0.5
+topology: [rack]
+settings: {reclaim: guarantee, reservations: 0}
+"""
+
+
+def read(text: str) -> Pool:
+    return pool_of(parse(dedent(text)), Pool(), now=100.0)
+
+
+def test_every_key_arrives() -> None:
+    assert read(EXAMPLE) == Pool(
+        node_pools=(
+            NodePool("build", Environment.BUILD, gpus=2),
+            NodePool("train", Environment.TRAIN, read(EXAMPLE).node_pools[1].placement),
+        ),
+        projects=(
+            Project("research", guaranteed=6000, created=100),
+            Project(
+                "vision",
+                "research",
+                guaranteed=4000,
+                limit=8000,
+                weight=500,
+                priority=2,
+                created=100,
+                members=frozenset({"ada", "grace"}),
+            ),
+            Project("speech", "research", guaranteed=None, created=100, groups=frozenset({"speech"})),
+        ),
+        users=(User("ada", 2000),),
+        default_build_quota=500,
+        topology=("rack",),
+        settings=Settings(reclaim="guarantee", reservations=0),
+    )
+    assert read(EXAMPLE).node_pools[1].placement == "spread"
+
+
+def test_what_is_left_out_is_the_default_pool() -> None:
+    assert pool_of(PoolFile(), Pool(), now=0.0) == Pool()
+
+
+def test_projects_that_were_there_keep_their_age_and_use() -> None:
+    before = Pool(projects=(Project("vision", created=7.0, usage=0.25),))
+    after = pool_of(parse("projects: [{name: vision, guaranteed: 1}, {name: new}]"), before, now=100.0)
+    assert [(p.name, p.created, p.usage) for p in after.projects] == [
+        ("vision", 7.0, 0.25),
+        ("new", 100.0, 0.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "sentence"),
+    [
+        ("", None, "The pool file is empty; it needs at least `projects`."),
+        ("- a", None, "The pool file must have names with values at the top (`projects: …`)."),
+        ("projects: [", None, "The pool file is not YAML, line 1"),
+        ("projects: [{name: a}]\nprojects: []", None, "not YAML, line 2: 'projects' is there twice."),
+        ("projects: [{name: a, name: b}]", None, "'name' is there twice."),
+        ("project: []", "project", "project: there is no key 'project' here; did you mean 'projects'?"),
+        ("zzz: 1", "zzz", "zzz: there is no key 'zzz' here; remove it."),
+        (
+            "projects: [{name: a, garanteed: 2}]",
+            "projects[0].garanteed",
+            "projects[0].garanteed: there is no key 'garanteed' here; did you mean 'guaranteed'?",
+        ),
+        (
+            "projects: [{name: a}]\nsettings: {reclaims: x}",
+            "settings.reclaims",
+            "settings.reclaims: there is no key 'reclaims' here; did you mean 'reclaim'?",
+        ),
+        ("projects: [{guaranteed: 2}]", "projects[0].name", "projects[0].name is missing."),
+        ("projects: []", "projects", "projects"),
+        (
+            "projects: [{name: a}, {name: b, guaranteed: many}]",
+            "projects[1].guaranteed",
+            'projects[1].guaranteed should be a valid number, not "many".',
+        ),
+        ("projects: [{name: a, guaranteed: '4'}]", "projects[0].guaranteed", 'valid number, not "4".'),
+        ("projects: [{name: a, guaranteed: true}]", "projects[0].guaranteed", "valid number, not true."),
+        ("projects: [{name: a, guaranteed: .inf}]", "projects[0].guaranteed", "finite number"),
+        (
+            "projects: [{name: a, guaranteed: -1}]",
+            "projects[0].guaranteed",
+            "greater than or equal to 0, not -1.",
+        ),
+        ("projects: [{name: a, guaranteed: 0.0005}]", "projects[0].guaranteed", "goes in steps of 0.001"),
+        ("projects: [{name: 12}]", "projects[0].name", "projects[0].name should be a valid string, not 12."),
+        ("projects: [{name: a}, {name: a}]", "projects[1].name", "'a' is there twice; names are unique."),
+        ("users: [{name: a}, {name: a}]", "users[1].name", "'a' is there twice; names are unique."),
+        (
+            "projects: [{name: vision}, {name: a, parent: vison}]",
+            "projects[1].parent",
+            "projects[1].parent: there is no project 'vison'; did you mean 'vision'?",
+        ),
+        (
+            "projects: [{name: a, parent: b}]",
+            "projects[0].parent",
+            "there is no project 'b'; add it or leave `parent` out.",
+        ),
+        (
+            "projects: [{name: a, parent: b}, {name: b, parent: a}]",
+            "projects[0].parent",
+            "a → b → a goes round in a circle; a project cannot be above itself.",
+        ),
+        ("projects: [{name: a, parent: a}]", "projects[0].parent", "a → a goes round in a circle"),
+        (
+            "projects: [{name: a, guaranteed: 4, limit: 2}]",
+            "projects[0].limit",
+            "projects[0].limit (2) is below what is guaranteed (4); raise one or lower the other.",
+        ),
+        ("node_pools: [{name: a, environment: tain}]", "node_pools[0].environment", 'not "tain".'),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, place: str | None, sentence: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        read(text)
+    assert sentence in refused.value.sentence
+    assert refused.value.sentence.count("\n") == 0
+    assert refused.value.field == place
+
+
+def test_a_yaml_tag_makes_nothing_run() -> None:
+    with pytest.raises(Invalid, match="not YAML"):
+        read("projects: !!python/object/apply:os.system ['true']")
+
+
+amounts = st.integers(0, 64_000)
+names = st.text("abcdefgh", min_size=1, max_size=6)
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> Pool:
+    found: list[Project] = []
+    for name in draw(st.lists(names, min_size=1, max_size=6, unique=True)):
+        guaranteed = draw(st.none() | amounts)
+        found.append(
+            Project(
+                name,
+                parent=draw(st.none() | st.sampled_from([p.name for p in found])) if found else None,
+                guaranteed=guaranteed,
+                limit=draw(st.none() | amounts.map(lambda more, least=guaranteed: (least or 0) + more)),
+                weight=draw(st.none() | amounts),
+                priority=draw(st.integers(-5, 5)),
+                created=draw(st.floats(0, 1e9)),
+                members=draw(st.frozensets(names, max_size=3)),
+            )
+        )
+    return Pool(
+        projects=tuple(found),
+        users=tuple(User(n, draw(amounts)) for n in draw(st.lists(names, max_size=3, unique=True))),
+        default_build_quota=draw(amounts),
+    )
+
+
+@given(pools())
+def test_there_and_back_changes_nothing(pool: Pool) -> None:
+    assert pool_of(parse(dump(file_of(pool))), pool, now=5e9) == pool
+
+
+def test_one_project_is_put_and_taken_out() -> None:
+    pool = read("projects: [{name: a, members: [x]}, {name: b}]")
+    changed = with_project(pool, ProjectEntry(name="a", guaranteed=2), now=200.0)
+    assert changed.projects[0] == Project("a", guaranteed=2000, created=100)
+    added = with_project(pool, ProjectEntry(name="c", parent="a"), now=200.0)
+    assert added.projects[2] == Project("c", "a", created=200)
+    assert without_project(pool, "a", now=200.0).projects == pool.projects[1:]
+    with pytest.raises(Invalid, match=r"has projects below it \(c\)"):
+        without_project(added, "a", now=300.0)
+    with pytest.raises(Invalid, match="the only project there is"):
+        without_project(Pool(), "default", now=0.0)
