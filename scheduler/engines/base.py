@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import BinaryIO
 
 from scheduler.model import Node, Program, WorkerPlacement
 
@@ -27,7 +28,11 @@ class WorkerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """What an engine reports of one worker. `exit_code` is negative for a signal, as in `subprocess`."""
+    """What an engine reports of one worker.
+
+    `exit_code` is negative for a signal, as in `subprocess`; 127 where the command could not be started. An exited
+    worker without one never started, because its attempt was stopped first. `reason` is a sentence for people.
+    """
 
     job: str
     attempt: int
@@ -40,7 +45,10 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One attempt of a job, ready to run: `workers[rank]` is where that rank stands, `nodes` has each node by name."""
+    """One attempt of a job, ready to run: `workers[rank]` is where that rank stands, `nodes` has each node by name.
+
+    `env` is what the engine cannot know of the contract of a worker (`RUNAI_JOB_NAME`, `RUNAI_PROJECT`); it adds the rest.
+    """
 
     job: str
     attempt: int
@@ -48,6 +56,15 @@ class Launch:
     workers: tuple[WorkerPlacement, ...]
     nodes: Mapping[str, Node]
     env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file that a job left in its output folder; `path` is relative to that, with `/` between its parts."""
+
+    path: str
+    size: int
+    modified: float
 
 
 Report = Callable[[WorkerStatus], None]
@@ -67,11 +84,18 @@ class Engine(ABC):
 
     @abstractmethod
     async def launch(self, launch: Launch) -> None:
-        """Start every worker of an attempt. Raises `RunaiError` when it can't (what was started is stopped again)."""
+        """Start every worker of an attempt and report each as running.
+
+        Raises `RunaiError` when it can't; what was started has been stopped again by then, and told to `report`.
+        """
 
     @abstractmethod
     async def stop(self, job: str, attempt: int, grace: float) -> None:
-        """SIGTERM now, SIGKILL after `grace` seconds, to every process of the attempt; returns at once."""
+        """SIGTERM now, SIGKILL after `grace` seconds, to every process of the attempt; returns at once.
+
+        Asked for before a worker has started, it never starts. The grace period also ends when the scheduler has died.
+        Asked again, the earlier end holds.
+        """
 
     @abstractmethod
     async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
@@ -83,6 +107,21 @@ class Engine(ABC):
     @abstractmethod
     async def read_log(self, job: str, attempt: int, rank: int, offset: int, limit: int) -> bytes:
         """Up to `limit` bytes of a worker's output from byte `offset`; empty where there is none (yet)."""
+
+    @abstractmethod
+    async def wait_log(self, job: str, attempt: int, rank: int, offset: int) -> bool:
+        """Wait until a worker's output is longer than `offset`: True then, False where no more will come.
+
+        False also, and at once, for a worker that does not run: wait for the attempt first, as events tell of it.
+        """
+
+    @abstractmethod
+    async def outputs(self, job: str) -> tuple[Output, ...]:
+        """The files under a job's output folder, by path; links and what is not a file are left out."""
+
+    @abstractmethod
+    async def open_output(self, job: str, path: str) -> BinaryIO:
+        """Open one of them for reading (to be closed by the caller). Raises `NotFound`; never leaves the folder."""
 
     @abstractmethod
     async def forget(self, job: str) -> None:
