@@ -1,0 +1,134 @@
+"""The state folder: where it is, who holds it, and how others find the scheduler that does.
+
+What must hold:
+- The folder belongs to one user and is closed to others (0700); its token and addresses too (0600).
+- Two schedulers never share a folder: the lock lives exactly as long as the process that holds it.
+- `endpoint.json` appears whole or not at all. It may be stale after a crash; whoever reads it asks `/readyz`.
+
+Standard library only (the client and the command line start with it), so `jupyter_data_dir` is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from scheduler.errors import Conflict, Invalid
+
+
+def default_state_dir() -> Path:
+    """`RUNAI_STATE_DIR`, or `runai` in Jupyter's data folder."""
+    given = os.environ.get("RUNAI_STATE_DIR")
+    if given:
+        return Path(given).expanduser().absolute()
+    from jupyter_core.paths import jupyter_data_dir
+
+    return Path(jupyter_data_dir()) / "runai"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a running scheduler answers: its address with the base path, and the process behind it."""
+
+    url: str
+    pid: int
+    started: float
+
+
+class StateFolder:
+    """One scheduler's folder. Reading needs no lock; `open` makes the folder and closes it to others."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    def open(self) -> None:
+        """Make the folder where there is none. Raises `Invalid` where it cannot be a folder of one's own."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            about = self.path.stat()
+            if about.st_uid != os.geteuid():
+                raise Invalid(
+                    f"The state folder {self.path} belongs to another user; choose another with --state-dir."
+                )
+            if about.st_mode & 0o077:
+                self.path.chmod(0o700)
+        except OSError as error:
+            raise Invalid(
+                f"{self.path} cannot be the state folder ({error.strerror}); choose another with --state-dir."
+            ) from error
+
+    # -- the lock -------------------------------------------------------------------------------------------
+
+    def lock(self) -> None:
+        """Hold the folder until `unlock` or the end of this process. Raises `Conflict` naming who holds it."""
+        handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(handle, 64).decode(errors="replace").strip()
+            os.close(handle)
+            raise Conflict(
+                f"Another scheduler{f' (process {holder})' if holder else ''} holds the state folder {self.path}; "
+                "stop it first, or choose another folder with --state-dir."
+            ) from None
+        os.truncate(handle, 0)
+        os.write(handle, f"{os.getpid()}\n".encode())
+        self._lock = handle
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    # -- the token ------------------------------------------------------------------------------------------
+
+    def token(self) -> str:
+        """The key of a scheduler without a hub; made at the first start, the same ever after."""
+        found = self.read_token()
+        if found is None:
+            found = secrets.token_hex(32)
+            self._write("token", found)
+        return found
+
+    def read_token(self) -> str | None:
+        try:
+            return (self.path / "token").read_text("ascii").strip() or None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    # -- the endpoint ---------------------------------------------------------------------------------------
+
+    def write_endpoint(self, url: str, clock: Callable[[], float] = time.time) -> Endpoint:
+        endpoint = Endpoint(url, os.getpid(), clock())
+        self._write("endpoint.json", json.dumps(asdict(endpoint)))
+        return endpoint
+
+    def read_endpoint(self) -> Endpoint | None:
+        """What the last scheduler here wrote; `None` where there is nothing (that can be read as such)."""
+        try:
+            content = json.loads((self.path / "endpoint.json").read_text("utf-8"))
+            return Endpoint(str(content["url"]), int(content["pid"]), float(content["started"]))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def remove_endpoint(self) -> None:
+        (self.path / "endpoint.json").unlink(missing_ok=True)
+
+    def _write(self, name: str, content: str) -> None:
+        """Put a whole file in its place, for this user's eyes only, and on disk before it has its name."""
+        fresh = self.path / f".{name}.{os.getpid()}"
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self.path / name)
