@@ -1,0 +1,257 @@
+"""Bundles, kept by the SHA-256 of their bytes under `blobs/` of the state folder, and how one is unpacked.
+
+What must hold:
+- A bundle is there whole or not at all, durable once it is acknowledged, and its bytes have the digest it is called by.
+- No bundle, whatever it holds, writes outside the folder it is unpacked to, makes anything but files, folders and links
+  within it, or fills the disk or the memory: a stranger made it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gzip
+import hashlib
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import BinaryIO, Self, cast
+
+from scheduler.bundle import in_words
+from scheduler.errors import Invalid, NotFound, TooLarge, Unavailable
+
+MAX_BYTES = 256 * 2**20
+"""The largest bundle that is taken, packed."""
+MAX_UNPACKED = 4 * 2**30
+MAX_MEMBERS = 50_000
+
+_LARGEST_READ = 2**20  # a header is read in one piece, a file's content in small ones
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class Blobs:
+    """The bundles of one state folder. Every path here is made from a digest that was checked to be one."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._folder = Path(state_dir) / "blobs"
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._incoming = self._folder / "incoming"
+        shutil.rmtree(self._incoming, ignore_errors=True)  # what was on its way when the scheduler died
+        self._incoming.mkdir(mode=0o700)
+
+    def path(self, digest: str) -> Path:
+        """Where a bundle is, or would be."""
+        if not _DIGEST.fullmatch(digest):
+            raise Invalid("A bundle is called by its SHA-256: 64 hexadecimal digits.", field="digest")
+        return self._folder / digest[:2] / digest
+
+    def exists(self, digest: str) -> bool:
+        return self.path(digest).is_file()
+
+    def size(self, digest: str) -> int:
+        """Bytes of a bundle. Raises `NotFound`."""
+        try:
+            return self.path(digest).stat().st_size
+        except FileNotFoundError:
+            raise _missing(digest) from None
+
+    def receive(self, digest: str, max_bytes: int = MAX_BYTES) -> Incoming:
+        """Begin to take a bundle in, piece by piece."""
+        return Incoming(self.path(digest), digest, self._incoming, max_bytes)
+
+    async def unpack(
+        self,
+        digest: str,
+        target: Path,
+        *,
+        max_bytes: int = MAX_UNPACKED,
+        max_members: int = MAX_MEMBERS,
+    ) -> None:
+        """Make the folder `target` of a bundle, whole or not at all; what is already there stays as it is.
+
+        Raises `NotFound`, `TooLarge`, or `Invalid` for what is not a tar.gz or holds what it may not.
+        """
+        bundle = self.path(digest)
+        if not bundle.is_file():
+            raise _missing(digest)
+        await asyncio.to_thread(unpack, bundle, target, max_bytes=max_bytes, max_members=max_members)
+
+
+class Incoming:
+    """A bundle on its way in. Leaving the context without `commit` takes it away again."""
+
+    def __init__(self, target: Path, digest: str, folder: Path, max_bytes: int) -> None:
+        self._target = target
+        self._digest = digest
+        self._max_bytes = max_bytes
+        self._hash = hashlib.sha256()
+        self.size = 0
+        descriptor, name = tempfile.mkstemp(prefix=f"{digest[:16]}-", dir=folder)
+        self._name = Path(name)
+        self._file = os.fdopen(descriptor, "wb")
+
+    def write(self, piece: bytes) -> None:
+        """Take the next piece in. Raises `TooLarge`."""
+        self.size += len(piece)
+        if self.size > self._max_bytes:
+            raise TooLarge(f"A bundle may have {in_words(self._max_bytes)}; send less with the job.")
+        self._hash.update(piece)
+        self._file.write(piece)
+
+    async def commit(self) -> int:
+        """Check the digest, and keep the bundle durably; returns its bytes. Raises `Invalid` where the digest is another."""
+        if self._hash.hexdigest() != self._digest:
+            raise Invalid(
+                f"What arrived has the SHA-256 {self._hash.hexdigest()}; it was damaged on the way, so send it again.",
+                field="digest",
+            )
+        await asyncio.to_thread(self._keep)
+        return self.size
+
+    def abort(self) -> None:
+        """Take away what has arrived; harmless once it is kept."""
+        self._file.close()
+        self._name.unlink(missing_ok=True)
+
+    def _keep(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        new = not self._target.parent.exists()
+        self._target.parent.mkdir(mode=0o700, exist_ok=True)
+        os.replace(self._name, self._target)
+        sync(self._target.parent)
+        if new:
+            sync(self._target.parent.parent)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+
+def sync(path: Path) -> None:
+    """Bring a file or a folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# -- unpacking ----------------------------------------------------------------------------------------------
+
+
+def unpack(bundle: Path, target: Path, *, max_bytes: int, max_members: int) -> None:
+    """Unpack beside `target`, bring all of it to the disk and rename: whoever sees `target` sees everything in it."""
+    if target.exists():
+        return
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f"{target.name}.tmp-", dir=target.parent))
+    try:
+        made = _extract(bundle, beside, max_bytes, max_members)
+        with ThreadPoolExecutor(8) as pool:  # together they share the file system's commits
+            list(pool.map(sync, made))
+        os.chmod(beside, 0o755)
+        sync(beside)
+        try:
+            os.rename(beside, target)
+        except OSError:
+            if not target.exists():
+                raise
+        sync(target.parent)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _extract(bundle: Path, folder: Path, max_bytes: int, max_members: int) -> list[Path]:
+    """Unpack every member; returns the files and folders that were made."""
+    made: dict[Path, None] = {}
+    try:
+        with (
+            _Bounded(bundle, max_bytes + 2048 * max_members) as content,
+            tarfile.open(fileobj=cast(BinaryIO, content), mode="r:", errorlevel=1) as archive,
+        ):
+            check = _Check(max_bytes, max_members)
+            for member in archive:
+                path = check(member, str(folder))
+                archive.extract(member, folder, filter="data")
+                if not member.issym():
+                    made[folder / path] = None
+                    made.update(dict.fromkeys(folder / parent for parent in path.parents))
+    except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise Unavailable(f"There is no room left under {folder.parent}; make some.") from error
+        raise Invalid(f"The bundle cannot be unpacked ({error}); pack it again.", field="bundle") from error
+    return list(made)
+
+
+class _Check:
+    """Judges the members of an archive, one after the other, beyond what tarfile's own `data` filter refuses."""
+
+    def __init__(self, max_bytes: int, max_members: int) -> None:
+        self._max_bytes = max_bytes
+        self._max_members = max_members
+        self._bytes = 0
+        self._members = 0
+        self._files: set[PurePosixPath] = set()
+        self._links: set[PurePosixPath] = set()
+
+    def __call__(self, member: tarfile.TarInfo, folder: str) -> PurePosixPath:
+        self._members += 1
+        self._bytes += member.size
+        if self._members > self._max_members:
+            raise TooLarge(f"A bundle may hold {self._max_members:,} files; send less with the job.")
+        if self._bytes > self._max_bytes:
+            raise TooLarge(f"A bundle may unpack to {in_words(self._max_bytes)}; send less with the job.")
+        path = PurePosixPath(os.path.normpath(member.name))
+        if path.is_absolute() or ".." in path.parts:
+            raise Invalid(
+                f"The bundle holds {member.name!r}, which leads out of the job's folder.", field="bundle"
+            )
+        # Nothing is written through a link, so that no chain of links can lead a file out of the folder.
+        if path in self._links or not self._links.isdisjoint(path.parents):
+            raise Invalid(f"The bundle writes {member.name!r} through a link.", field="bundle")
+        if member.issym():
+            self._links.add(path)
+            self._files.discard(path)
+        elif member.islnk():
+            if PurePosixPath(os.path.normpath(member.linkname)) not in self._files:
+                raise Invalid(
+                    f"The bundle links {member.name!r} to {member.linkname!r}, which is no file in it.",
+                    field="bundle",
+                )
+        elif member.isreg():
+            self._files.add(path)
+        elif not member.isdir():
+            raise Invalid(f"The bundle holds {member.name!r}, which is a device or a pipe.", field="bundle")
+        return path
+
+
+class _Bounded(gzip.GzipFile):
+    """A gzip file that stops before it has filled the memory (one huge header) or the disk."""
+
+    def __init__(self, bundle: Path, max_bytes: int) -> None:
+        super().__init__(bundle, "rb")
+        self._max_bytes = max_bytes
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or size < 0 or size > _LARGEST_READ:
+            raise Invalid("The bundle holds a header that no file needs; pack it again.", field="bundle")
+        data = super().read(size)
+        if self.tell() > self._max_bytes:
+            raise TooLarge("The bundle unpacks to more than it may; send less with the job.")
+        return data
+
+
+def _missing(digest: str) -> NotFound:
+    return NotFound(f"There is no bundle {digest}; send it first.", field="bundle")
