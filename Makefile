@@ -1,0 +1,107 @@
+# make run     the hub with the pool behind it, from nothing but Python 3.11+ and Node.js 20+
+# make test    the whole suite; make lint: formatters, linters, types; make bench: the figures
+# Everything that is installed goes into .venv and the two node_modules. What is up to date is not done again.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+DONE := $(VENV)/done
+UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
+NPM := npm --no-fund --no-audit --loglevel=error
+FRONT_END := $(shell find labextension deploy/proxy -type f -not -path '*/node_modules/*' -not -path '*/lib/*' \
+	-not -name package-lock.json -not -name '*.tsbuildinfo')
+
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export HATCH_JUPYTER_BUILDER_SKIP_NPM := 1
+# The state of the hub that `make run` starts, and what else to tell it: make run ARGS="--port 9000 --gpus 4"
+STATE ?= .runai
+ARGS ?=
+
+.PHONY: help run install test lint bench wheel lock clean
+
+help:
+	@sed -n '1,3s/^# //p' Makefile
+
+run: install
+	@exec $(BIN)/jupyter-runai up --state-dir=$(STATE) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+
+install: $(DONE)/package
+
+# -- Python ---------------------------------------------------------------------------------------------------
+
+$(BIN)/uv: deploy/requirements-uv.txt
+	@deploy/make-venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+
+$(DONE)/requirements: deploy/requirements.txt | $(BIN)/uv
+	@echo "Installing Python packages into $(VENV) …"
+	@$(UV_INSTALL) --compile-bytecode --require-hashes -r $<
+	@mkdir -p $(DONE) && touch $@
+
+$(DONE)/requirements-test: deploy/requirements-test.txt $(DONE)/requirements
+	@echo "Installing what the tests need …"
+	@$(UV_INSTALL) --require-hashes -r $<
+	@touch $@
+
+# -- npm ------------------------------------------------------------------------------------------------------
+
+$(DONE)/npm-labextension: labextension/package-lock.json | $(DONE)/requirements
+	@deploy/check-node
+	@echo "Installing npm packages for the front end …"
+	@cd labextension && $(NPM) ci
+	@touch $@
+
+$(DONE)/npm-proxy: deploy/proxy/package-lock.json | $(DONE)/requirements
+	@deploy/check-node
+	@cd deploy/proxy && $(NPM) ci
+	@touch $@
+
+$(DONE)/front-end: $(DONE)/npm-labextension $(DONE)/npm-proxy $(FRONT_END)
+	@echo "Building the JupyterLab extension …"
+	@cd labextension && $(NPM) run --silent build:prod
+	@cd deploy/proxy && $(NPM) run --silent build
+	@touch $@
+
+$(DONE)/package: pyproject.toml $(DONE)/requirements $(DONE)/front-end deploy/jupyter-config/server-config/jupyter_ext.json
+	@$(UV_INSTALL) --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q scheduler hub_spawner jupyter_ext
+	@touch $@
+
+# -- checks ---------------------------------------------------------------------------------------------------
+
+lint: install $(DONE)/requirements-test
+	ruff format --check .
+	ruff check .
+	mypy
+	cd labextension && $(NPM) run --silent lint:check
+
+test: install $(DONE)/requirements-test
+	@deploy/install-chromium
+	cd labextension && $(NPM) test --silent
+	pytest -n auto --dist loadfile
+
+bench: install $(DONE)/requirements-test
+	$(BIN)/python -m tests.benchmarks
+
+wheel: $(DONE)/front-end
+	$(BIN)/uv build --python $(BIN)/python --no-build-isolation --wheel --out-dir dist
+
+# -- upkeep ---------------------------------------------------------------------------------------------------
+
+LOCK := $(BIN)/uv --quiet pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --custom-compile-command "make lock" $(UPGRADE)
+
+lock: $(BIN)/uv   # make lock UPGRADE=--upgrade takes the newest versions
+	$(LOCK) --extra hub --extra examples --group build -o deploy/requirements.txt
+	$(LOCK) --all-extras --group build -c deploy/requirements.txt -o deploy/requirements-test.txt
+	echo uv | $(BIN)/uv --quiet pip compile - --universal --generate-hashes --no-annotate \
+		--custom-compile-command "make lock" $(UPGRADE) -o deploy/requirements-uv.txt
+
+clean:
+	rm -rf $(VENV) labextension/node_modules deploy/proxy/node_modules labextension/lib \
+		jupyter_ext/labextension scheduler/api/static hub_spawner/chp dist

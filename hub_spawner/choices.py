@@ -1,0 +1,116 @@
+"""What a user may choose when a server starts: how many build GPUs, within their fixed quota.
+
+The form is HTML that the hub puts into its page; what comes from elsewhere is escaped. The scheduler decides in the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from scheduler.client import AsyncClient
+
+from scheduler.errors import RunaiError
+
+if TYPE_CHECKING:
+    from hub_spawner.lease import LeaseSpawner
+
+CPU_ONLY = 0.0
+HALF = 0.5
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A number of GPUs; `note` says how it stands with them, or why they cannot be had now."""
+
+    gpus: float
+    note: str
+    fits: bool
+
+    @property
+    def title(self) -> str:
+        return "CPU only" if self.gpus == CPU_ONLY else plain(self.gpus)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What there is for one user: the fixed quota and how much of it other servers hold; all build GPUs and the free ones."""
+
+    quota: float
+    held: float
+    gpus: float
+    free: float
+
+    @property
+    def usual(self) -> float:
+        """One GPU, or what the quota gives; none where the pool has no build GPUs at all."""
+        return min(1.0, self.quota) if self.gpus else CPU_ONLY
+
+    def choices(self) -> list[Choice]:
+        whole = [float(n) for n in range(1, int(min(self.quota, self.gpus)) + 1)]
+        amounts = [HALF, *whole] if min(self.quota, self.gpus) >= HALF else []
+        usual_first = sorted(amounts, key=lambda gpus: (gpus != self.usual, gpus))
+        return [*(self._choice(gpus) for gpus in usual_first), self._choice(CPU_ONLY)]
+
+    def _choice(self, gpus: float) -> Choice:
+        if gpus == CPU_ONLY:
+            return Choice(gpus, "train jobs still get GPUs", True)
+        if gpus > self.quota - self.held:
+            other = f"your other servers hold {self.held:g} of your fixed quota of {self.quota:g}"
+            return Choice(gpus, other, False)
+        if gpus > self.free:
+            return Choice(gpus, f"only {self.free:g} of {self.gpus:g} build GPUs free now", False)
+        return Choice(gpus, f"fits: {self.held:g} of {self.quota:g} in use", True)
+
+    def fits(self, gpus: float) -> bool:
+        return self._choice(gpus).fits
+
+
+def plain(gpus: float) -> str:
+    if gpus == HALF:
+        return "Half a GPU"
+    return f"{gpus:g} GPU" if gpus <= 1 else f"{gpus:g} GPUs"
+
+
+async def room(client: AsyncClient, user: str, server: str | None = None) -> Room:
+    """What `user` may have for `server`, beside what their other servers hold."""
+    pool = await client.pool()
+    file = await client.pool_file()
+    quota = next((entry.build_quota for entry in file.users if entry.name == user), file.default_build_quota)
+    sessions = await client.sessions()
+    held = sum(session.gpus for session in sessions if session.user == user and session.server != server)
+    return Room(quota, held, pool.build.gpus, pool.build.free)
+
+
+async def default_gpus(client: AsyncClient, user: str) -> float:
+    """How many GPUs a server gets whose user was not asked."""
+    return (await room(client, user)).usual
+
+
+async def ask_gpus(spawner: LeaseSpawner) -> str:
+    """The form, or nothing where the user need not be asked."""
+    try:
+        async with spawner.client() as client:
+            there = await room(client, spawner.user.name, spawner.name)
+    except RunaiError:
+        return ""  # the start waits for the scheduler, or says what is wrong
+    if spawner.ask == "when_needed" and there.fits(there.usual):
+        return ""
+    return form(there.choices())
+
+
+def form(choices: list[Choice]) -> str:
+    chosen = next(choice for choice in choices if choice.fits)
+    rows = "\n".join(_row(choice, checked=choice is chosen) for choice in choices)
+    return f'<fieldset class="list-group mb-3"><legend>Start your notebook</legend>\n{rows}\n</fieldset>'
+
+
+def _row(choice: Choice, *, checked: bool) -> str:
+    state = ("checked" if checked else "") if choice.fits else "disabled"
+    return (
+        f'<label class="list-group-item d-flex gap-2 {"" if choice.fits else "text-body-secondary"}">'
+        f'<input class="form-check-input" type="radio" name="gpus" value="{choice.gpus:g}" {state}>'
+        f"<strong>{escape(choice.title)}</strong>"
+        f'<span class="ms-auto text-body-secondary">{escape(choice.note)}</span></label>'
+    )

@@ -1,0 +1,222 @@
+"""A spawner that holds a lease: the part to mix into any JupyterHub spawner.
+
+What must hold: a notebook server runs only with the GPUs of an open session of the scheduler; the session is closed when
+the server has ended or failed to start, and not before; a restart of the hub keeps both. What cannot be closed now,
+because the scheduler is down, is closed by the reconciliation later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyterhub.spawner import Spawner
+from scheduler.client import AsyncClient
+from tornado.web import HTTPError
+from traitlets import Any as AnyTrait
+from traitlets import Enum, Float, Unicode, default
+
+from hub_spawner.choices import ask_gpus, default_gpus, plain
+from hub_spawner.reconciliation import Reconciliation
+from scheduler.api.schema import SessionOpen
+from scheduler.errors import RunaiError, Unavailable
+
+try:
+    from jupyterhub.spawner import SpawnException
+except ImportError:  # JupyterHub 5
+    SpawnException = None
+
+NO_GPUS = {"CUDA_VISIBLE_DEVICES": "", "RUNAI_GPUS": ""}
+"""The environment of a server without a lease: it must not see the machine's GPUs either."""
+
+
+def refusal(error: RunaiError) -> HTTPError:
+    """What a user reads instead of a notebook, on every version of the hub."""
+    status = error.status if error.status < 500 else 503
+    if SpawnException is not None:
+        return SpawnException(error.sentence, reason=error.slug, status_code=status)
+    refused = HTTPError(status, error.sentence, reason=error.slug)
+    refused.jupyterhub_message = error.sentence
+    return refused
+
+
+@dataclass
+class Lease:
+    """A session of the scheduler, as its spawner keeps it."""
+
+    id: str
+    gpus: float
+    env: dict[str, str] = field(default_factory=dict)
+
+    def state(self) -> dict[str, Any]:
+        return {"id": self.id, "gpus": self.gpus, "env": self.env}
+
+
+class LeaseSpawner(Spawner):
+    """Leases build GPUs for the server and puts them into its environment."""
+
+    scheduler_url = Unicode(help="The scheduler's address.").tag(config=True)
+    scheduler_token = Unicode(help="A token with the scope custom:runai:admin.").tag(config=True)
+    scheduler_timeout = Float(30, help="Seconds to wait for a scheduler that is still starting.").tag(
+        config=True
+    )
+    ask = Enum(
+        ["always", "when_needed"],
+        default_value="always",
+        help="When to ask how many GPUs a server gets: at every start, or only where the usual choice does not fit.",
+    ).tag(config=True)
+
+    lease = AnyTrait(help="The Lease, or None.")
+    gpus = Float(None, allow_none=True, help="What the user asked for; None: the usual choice.")
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._said: list[str] = []
+        self._said_more = asyncio.Event()
+        self._opened = False
+        if self.user is not None:
+            self._reconciliation()
+
+    # -- what the user asks for --------------------------------------------------------------------------
+
+    @default("options_form")
+    def _default_options_form(self) -> Any:
+        return ask_gpus
+
+    @default("options_from_form")
+    def _default_options_from_form(self) -> Any:
+        return lambda form: {"gpus": form["gpus"][0]} if form.get("gpus") else {}
+
+    @default("apply_user_options")
+    def _default_apply_user_options(self) -> Any:
+        return LeaseSpawner._apply_gpus
+
+    def _apply_gpus(self, options: dict[str, Any]) -> None:
+        """Take `gpus` from what a form or the hub's API sent, which may be anything."""
+        asked = options.get("gpus")
+        if asked is None:
+            self.gpus = None
+            return
+        try:
+            gpus = float(asked)
+        except (TypeError, ValueError):
+            gpus = -1
+        if not math.isfinite(gpus) or gpus < 0:
+            raise refusal(
+                RunaiError("Ask for a number of GPUs: 0 for none, 0.5 for half a GPU, 1, 2 and so on.")
+            )
+        self.gpus = gpus
+
+    # -- the life of a server ----------------------------------------------------------------------------
+
+    async def start(self) -> Any:
+        self._said, self._opened = [], False
+        try:
+            self.lease = await self._open()
+            self._opened = True
+            return await super().start()
+        except BaseException:
+            # Also when the hub's patience ended while the scheduler was answering: then nobody knows the lease.
+            await asyncio.shield(self._release(self.lease))
+            self._reconciliation().begin()
+            self.lease = None
+            raise
+
+    async def stop(self, now: bool = False) -> None:
+        lease = self.lease
+        try:
+            await super().stop(now)
+        finally:
+            await self._release(lease)
+
+    async def poll(self) -> int | None:
+        lease = self.lease
+        status: int | None = await super().poll()
+        if status is not None and lease is not None and not self._start_pending:
+            await self._release(lease)
+            self.lease = None
+        return status
+
+    def get_env(self) -> dict[str, str]:
+        env: dict[str, str] = super().get_env()
+        return {**env, "RUNAI_URL": self.scheduler_url, **(self.lease.env if self.lease else NO_GPUS)}
+
+    def get_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().get_state()
+        if self.lease is not None:
+            state["lease"] = self.lease.state()
+        return state
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        lease = state.get("lease")
+        self.lease = Lease(**lease) if lease else None
+
+    def clear_state(self) -> None:
+        super().clear_state()
+        self.lease = None
+
+    async def progress(self) -> AsyncIterator[dict[str, Any]]:
+        told = 0
+        while not (self._opened and told == len(self._said)):
+            if told == len(self._said):
+                self._said_more.clear()
+                await self._said_more.wait()
+            else:
+                told += 1
+                yield {"progress": min(10 * told, 50), "message": self._said[told - 1]}
+        async for event in super().progress():
+            yield event
+
+    # -- the lease ---------------------------------------------------------------------------------------
+
+    def client(self) -> AsyncClient:
+        return AsyncClient(self.scheduler_url, token=self.scheduler_token)
+
+    def _reconciliation(self) -> Reconciliation:
+        return Reconciliation.of_hub(self.user.settings, self.client, self.log)
+
+    async def _open(self) -> Lease | None:
+        """The lease of this server, or None where it gets no GPU; a refusal with the scheduler's sentence."""
+        until = asyncio.get_running_loop().time() + self.scheduler_timeout
+        await self._reconciliation().settled(self.scheduler_timeout)
+        while True:
+            try:
+                async with self.client() as client:
+                    gpus = self.gpus if self.gpus is not None else await default_gpus(client, self.user.name)
+                    if not gpus:
+                        self._say("No GPU for this server; train jobs still get theirs.")
+                        return None
+                    self._say(f"Leasing {plain(gpus)} …")
+                    session = await client.open_session(
+                        SessionOpen(user=self.user.name, server=self.name, gpus=gpus)
+                    )
+                    self._say(f"{plain(gpus)} leased.")
+                    return Lease(session.id, session.gpus, session.env)
+            except Unavailable as error:
+                if asyncio.get_running_loop().time() > until:
+                    raise refusal(error) from error
+                self._say("Waiting for the GPU scheduler …")
+                await asyncio.sleep(0.3)
+            except RunaiError as error:
+                raise refusal(error) from error
+
+    async def _release(self, lease: Lease | None) -> None:
+        """Close the lease's session; later, when the scheduler cannot be reached now."""
+        if lease is None:
+            return
+        try:
+            async with self.client() as client:
+                await client.close_session(lease.id)
+        except RunaiError as error:
+            if error.status >= 500:
+                self.log.warning("The lease of %s is closed later: %s", self._log_name, error.sentence)
+                self._reconciliation().begin()
+
+    def _say(self, sentence: str) -> None:
+        if sentence not in self._said[-1:]:
+            self._said.append(sentence)
+            self._said_more.set()

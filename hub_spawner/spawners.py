@@ -1,0 +1,51 @@
+"""The spawners of one machine, and how any other spawner gets a lease."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any
+
+from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner
+from traitlets.utils.importstring import import_item
+
+from hub_spawner.lease import LeaseSpawner
+from hub_spawner.welcome import place_examples
+
+
+class _LocalLease(LeaseSpawner, LocalProcessSpawner):
+    """A lease for a server that is a process of this machine; a new user finds the sample notebook."""
+
+    def make_preexec_fn(self, name: str) -> Callable[[], None]:
+        become_user: Callable[[], None] = super().make_preexec_fn(name)
+
+        def preexec() -> None:
+            become_user()  # from here on it is the user's own process, in the user's folder
+            place_examples()
+
+        return preexec
+
+
+class LocalLeaseSpawner(_LocalLease):
+    """Leases for servers of the system's users. The hub runs as root, or as the one user there is."""
+
+
+class SimpleLeaseSpawner(_LocalLease, SimpleLocalProcessSpawner):
+    """Leases for servers of one system user: to try things out, since there is no wall between the hub's users."""
+
+
+def leasing(spawner: type[Spawner] | str) -> type[LeaseSpawner]:
+    """`spawner` (a class, the name of one, or one of the hub's short names) with a lease; itself if it has one."""
+    kind = _resolve(spawner) if isinstance(spawner, str) else spawner
+    if issubclass(kind, LeaseSpawner):
+        return kind
+    ready_made = {LocalProcessSpawner: LocalLeaseSpawner, SimpleLocalProcessSpawner: SimpleLeaseSpawner}
+    if kind in ready_made:
+        return ready_made[kind]
+    base = _LocalLease if issubclass(kind, LocalProcessSpawner) else LeaseSpawner
+    return type(f"Lease{kind.__name__}", (base, kind), {"__doc__": kind.__doc__})
+
+
+def _resolve(name: str) -> Any:
+    named = entry_points(group="jupyterhub.spawners", name=name)
+    return next(iter(named)).load() if named else import_item(name)

@@ -1,0 +1,212 @@
+"""The one call that wires a hub: spawner, scheduler, scopes, roles and the link in the navigation bar.
+
+`configure` adds to what the administrator has set and never overwrites it; called twice it changes nothing more.
+It works the same on JupyterHub 5.3 to 6. Call it after the rest of `jupyterhub_config.py`, so that it sees the rest.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from jupyter_core.paths import jupyter_data_dir
+from jupyterhub.spawner import Spawner
+from traitlets.config import Config
+
+from hub_spawner.lease import LeaseSpawner
+from hub_spawner.proxy import bundled_proxy
+from hub_spawner.spawners import LocalLeaseSpawner, leasing
+
+SERVICE = "runai"
+"""The scheduler's name among the hub's services, and the end of its address: `/services/runai/`."""
+
+READ, SUBMIT, ADMIN = (f"custom:runai:{verb}" for verb in ("read", "submit", "admin"))
+SCOPES: dict[str, dict[str, Any]] = {
+    READ: {"description": "See the GPU pool, its projects and the jobs of one's own projects"},
+    SUBMIT: {"description": "Send jobs to the GPU pool and handle one's own", "subscopes": [READ]},
+    ADMIN: {"description": "Administer the GPU pool and everybody's jobs", "subscopes": [SUBMIT]},
+}
+ACCESS = f"access:services!service={SERVICE}"
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def configure(
+    c: Config,
+    *,
+    state_dir: str | Path | None = None,
+    pool_file: str | Path | None = None,
+    declared_gpus: int | None = None,
+    spawner_class: type[Spawner] | str | None = None,
+    admins: Iterable[str] | None = None,
+    admin_groups: Iterable[str] = (),
+) -> None:
+    """Wire the hub whose configuration is `c`.
+
+    `state_dir` is the scheduler's folder (default: `runai` in Jupyter's data folder). `pool_file` declares projects and
+    quotas. `declared_gpus` is how many GPUs the pool has where NVML finds none. `spawner_class` is what starts notebook servers
+    (default: the one that `c` names, else local processes of the system's users); it is given a lease where it has none.
+    `admins` and `admin_groups` administer the pool (default: the hub's `admin_users`).
+    """
+    folder = Path(state_dir) if state_dir else Path(jupyter_data_dir()) / "runai"
+    folder = folder.expanduser().absolute()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    token = _token(folder)
+    origin = f"http://127.0.0.1:{_port(folder)}"
+
+    c.JupyterHub.spawner_class = _lease_spawner(c, spawner_class)
+    c.LeaseSpawner.scheduler_url = f"{origin}{_base_url(c)}services/{SERVICE}"
+    c.LeaseSpawner.scheduler_token = token
+
+    _define_scopes(c)
+    extra = _read(c.JupyterHub, "extra_user_scopes")  # the hub leaves these out once the role is configured
+    _extend_role(c, "user", [ACCESS, SUBMIT], base=["self", *extra])
+    _extend_role(c, "server", [ACCESS, SUBMIT], base=["users:activity!user", "access:servers!server"])
+    _extend_role(
+        c,
+        "runai-admin",
+        [ACCESS, ADMIN],
+        users=_admin_users(c) if admins is None else list(admins),
+        groups=list(admin_groups),
+    )
+    _extend_role(
+        c, "runai-service", [ACCESS, ADMIN, "read:users:name", "read:users:groups"], services=[SERVICE]
+    )
+
+    linked = _add_template(c)
+    command = [
+        sys.executable,
+        "-m",
+        "scheduler.app",
+        "--RunaiService.auth=hub",
+        f"--RunaiService.state_dir={folder}",
+    ]
+    if pool_file is not None:
+        command.append(f"--RunaiService.pool_file={Path(pool_file).expanduser().absolute()}")
+    if declared_gpus is not None:
+        command.append(f"--RunaiService.declared_gpus={declared_gpus}")
+    _add_service(
+        c,
+        {
+            "name": SERVICE,
+            "url": origin,
+            "command": command,
+            "api_token": token,
+            "oauth_no_confirm": True,
+            "oauth_client_allowed_scopes": [ADMIN],
+            "display": not linked,
+        },
+    )
+    _use_bundled_proxy(c)
+
+
+def _read(section: Config, name: str, empty: type[Any] = list) -> Any:
+    """A copy of what the administrator has set under `name`, by assignment or by `append` and the like."""
+    value = section.get(name, empty())
+    if hasattr(value, "get_value"):  # traitlets' LazyConfigValue
+        value = value.get_value(empty())
+    return empty(value or ())
+
+
+def _base_url(c: Config) -> str:
+    hub = c.JupyterHub
+    path = hub.get("base_url") or urlsplit(hub.get("bind_url") or "").path or "/"
+    return f"/{path.strip('/')}/".replace("//", "/")
+
+
+def _admin_users(c: Config) -> list[str]:
+    sections = [section for name, section in c.items() if name.endswith("Authenticator")]
+    return sorted(set().union(*(_read(section, "admin_users", set) for section in sections)))
+
+
+def _define_scopes(c: Config) -> None:
+    c.JupyterHub.custom_scopes = {**SCOPES, **_read(c.JupyterHub, "custom_scopes", dict)}
+
+
+def _extend_role(
+    c: Config, name: str, scopes: list[str], *, base: Iterable[str] = (), **bearers: list[str]
+) -> None:
+    """Add `scopes` and bearers to the role of that name; where its scopes are the hub's own, those are `base`."""
+    roles = _read(c.JupyterHub, "load_roles")
+    role = dict(next((role for role in roles if role["name"] == name), {"name": name}))
+    role["scopes"] = _union(role.get("scopes", base), scopes)
+    for kind, names in bearers.items():
+        role[kind] = _union(role.get(kind, ()), names)
+    c.JupyterHub.load_roles = [*(other for other in roles if other["name"] != name), role]
+
+
+def _union(have: Iterable[str], more: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys([*have, *more]))
+
+
+def _add_template(c: Config) -> bool:
+    """Put our page last, behind the administrator's; say whether it is the one that the hub will show."""
+    paths = _union(_read(c.JupyterHub, "template_paths"), [str(TEMPLATES)])
+    c.JupyterHub.template_paths = paths
+    first = next((path for path in paths if (Path(path) / "page.html").exists()), None)
+    return first == str(TEMPLATES)
+
+
+def _add_service(c: Config, service: dict[str, Any]) -> None:
+    """Add the scheduler; what the administrator has said about a service of this name holds."""
+    services = _read(c.JupyterHub, "services")
+    known = next((known for known in services if known["name"] == service["name"]), {})
+    c.JupyterHub.services = [*(other for other in services if other is not known), {**service, **known}]
+
+
+def _lease_spawner(c: Config, wanted: type[Spawner] | str | None) -> type[LeaseSpawner]:
+    chosen = wanted or c.JupyterHub.get("spawner_class")
+    return leasing(chosen) if chosen else LocalLeaseSpawner
+
+
+def _use_bundled_proxy(c: Config) -> None:
+    """Start the proxy that comes with this package, unless the administrator chose one or has one installed."""
+    if "command" in c.ConfigurableHTTPProxy or "proxy_class" in c.JupyterHub:
+        return
+    if command := bundled_proxy():
+        c.ConfigurableHTTPProxy.command = command
+
+
+def _token(folder: Path) -> str:
+    """The token by which hub and scheduler know each other: kept, so that it outlives a crash of either."""
+    path = folder / "hub-token"
+    if not path.exists():
+        fresh = path.with_suffix(".new")
+        fresh.touch(mode=0o600)
+        fresh.write_text(secrets.token_hex(32))
+        fresh.replace(path)
+    return path.read_text()
+
+
+def _port(folder: Path) -> int:
+    """The scheduler's port: the one it had before, since notebook servers that run on know it, else a free one."""
+    path = folder / "hub-port"
+    if path.exists():
+        port = int(path.read_text())
+        if _may_have(port) or _is_ours(folder, port):
+            return port
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    path.write_text(str(port))
+    return port
+
+
+def _may_have(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _is_ours(folder: Path, port: int) -> bool:
+    """Whether a scheduler of this folder, left by a hub that was killed, still listens there; it is about to go."""
+    endpoint = folder / "endpoint.json"
+    return endpoint.exists() and f":{port}" in endpoint.read_text()
