@@ -1,0 +1,196 @@
+"""The scheduler as a service: `jupyter runai serve`, a Jupyter application with its configuration.
+
+Options come, the later winning, from `jupyter_runai_config.py` on Jupyter's config path, from the environment
+(`RUNAI_STATE_DIR` for `state_dir`, and so on) and from the command line. What runs is assembled in `service`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from jupyter_core.application import JupyterApp, NoStart
+from traitlets import Bool, Enum, Integer, TraitError, Unicode, default, validate
+from traitlets.config import Config
+from traitlets.utils.bunch import Bunch
+
+from scheduler import __version__
+from scheduler.errors import Conflict, Invalid, RunaiError
+from scheduler.statefolder import default_state_dir
+
+LOCKED = 75
+"""The exit status where another scheduler holds the state folder (`EX_TEMPFAIL`)."""
+
+FROM_ENVIRONMENT = (
+    "state_dir",
+    "ip",
+    "port",
+    "db_url",
+    "declared_gpus",
+    "pool_file",
+    "auth",
+    "base_url",
+    "scrape_token",
+)
+
+
+class RunaiService(JupyterApp):  # type: ignore[misc]
+    """Decides what runs where and when, and answers for it under `/api/v1`."""
+
+    name = "jupyter-runai"
+    version = __version__
+    description = "Start the scheduler: the pool, its queue and its API."
+    examples = """
+    jupyter runai serve                                 # alone on this machine
+    jupyter runai serve --state-dir /srv/runai --pool-file pool.yaml
+    jupyter runai serve --generate-config               # write a commented jupyter_runai_config.py
+    """
+    raise_config_file_errors = True
+
+    state_dir = Unicode(
+        config=True,
+        help="The folder that holds all state; it belongs to one user and one scheduler. "
+        "Default: RUNAI_STATE_DIR, or `runai` in Jupyter's data folder.",
+    )
+    ip = Unicode(config=True, help="The address to listen on. Default: 127.0.0.1, or what the hub says.")
+    port = Integer(
+        config=True,
+        min=0,
+        max=65535,
+        help="The port to listen on; 0 takes a free one, which endpoint.json in the state folder then names. "
+        "Default: 0, or what the hub says.",
+    )
+    base_url = Unicode(config=True, help="The path before `/api`. Default: `/`, or what the hub says.")
+    db_url = Unicode(
+        config=True,
+        help="The database, as SQLAlchemy writes it. Default: runai.sqlite in the state folder. "
+        "An address that holds a password is better given as RUNAI_DB_URL than on the command line.",
+    )
+    declared_gpus = Integer(
+        None,
+        allow_none=True,
+        min=1,
+        max=4096,
+        config=True,
+        help="How many GPUs the pool has where NVML finds none. Default: 8.",
+    )
+    pool_file = Unicode(
+        config=True,
+        help="A pool file to bring about at the start. What is applied later holds until this file changes.",
+    )
+    auth = Enum(
+        ["hub", "token"],
+        config=True,
+        help="Who says who is asking: a JupyterHub, or the token in the state folder. "
+        "Default: hub where a JupyterHub started this service, else token.",
+    )
+    scrape_token = Unicode(
+        config=True, help="A token that may read /metrics and nothing else. Default: none."
+    )
+    hub_managed = Bool(False, help="Whether a JupyterHub started this process and stops it.")
+
+    aliases: ClassVar[dict[str, Any]] = {
+        "state-dir": ("RunaiService.state_dir", "The folder that holds all state."),
+        "ip": ("RunaiService.ip", "The address to listen on."),
+        "port": ("RunaiService.port", "The port to listen on; 0 takes a free one."),
+        "base-url": ("RunaiService.base_url", "The path before /api."),
+        "db-url": ("RunaiService.db_url", "The database, as SQLAlchemy writes it."),
+        "declared-gpus": ("RunaiService.declared_gpus", "How many GPUs there are where NVML finds none."),
+        "pool-file": ("RunaiService.pool_file", "A pool file to bring about at the start."),
+        "auth": ("RunaiService.auth", "hub or token: who says who is asking."),
+        "log-level": "Application.log_level",
+        "config": "JupyterApp.config_file",
+    }
+
+    # -- defaults and checks --------------------------------------------------------------------------------
+
+    @default("state_dir")
+    def _state_dir_default(self) -> str:
+        return str(default_state_dir())
+
+    @validate("state_dir", "pool_file")
+    def _absolute(self, proposal: Bunch) -> str:
+        given = str(proposal.value)
+        return os.path.abspath(os.path.expanduser(given)) if given else given
+
+    @default("auth")
+    def _auth_default(self) -> str:
+        return "hub" if "JUPYTERHUB_SERVICE_NAME" in os.environ else "token"
+
+    @default("hub_managed")
+    def _hub_managed_default(self) -> bool:
+        return self.auth == "hub" and "JUPYTERHUB_SERVICE_NAME" in os.environ
+
+    @default("ip")
+    def _ip_default(self) -> str:
+        return self._hub_address().hostname or "127.0.0.1"
+
+    @default("port")
+    def _port_default(self) -> int:
+        return self._hub_address().port or 0
+
+    @default("base_url")
+    def _base_url_default(self) -> str:
+        return os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/") if self.hub_managed else "/"
+
+    @validate("base_url")
+    def _slashes(self, proposal: Bunch) -> str:
+        return f"/{str(proposal.value).strip('/')}/".replace("//", "/")
+
+    @default("db_url")
+    def _db_url_default(self) -> str:
+        return f"sqlite:///{self.state_dir}/runai.sqlite"
+
+    def _hub_address(self) -> Any:
+        return urlsplit(os.environ.get("JUPYTERHUB_SERVICE_URL", "") if self.hub_managed else "")
+
+    # -- starting -------------------------------------------------------------------------------------------
+
+    def load_config_file(self, suppress_errors: bool = True) -> None:
+        super().load_config_file(suppress_errors)
+        self.update_config(environment())
+
+    def initialize(self, argv: Any = None) -> None:
+        super().initialize(argv)
+        if self.extra_args:
+            raise Invalid(f"`serve` takes options only, not {self.extra_args[0]!r}; look at --help.")
+
+    def start(self) -> None:
+        super().start()
+        from scheduler.service import serve
+
+        asyncio.run(serve(self))
+
+
+def environment() -> Config:
+    """The options that the environment gives, as configuration."""
+    found = Config()
+    for trait in FROM_ENVIRONMENT:
+        given = os.environ.get(f"RUNAI_{trait.upper()}")
+        if given is not None:
+            found.RunaiService[trait] = RunaiService.class_traits()[trait].from_string(given)
+    return found
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the service until it is told to stop; the exit status."""
+    app = RunaiService.instance()
+    try:
+        app.initialize(argv)
+        app.start()
+    except NoStart:
+        return 0
+    except Conflict as error:
+        print(error.sentence, file=sys.stderr)
+        return LOCKED
+    except (RunaiError, TraitError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2 if isinstance(error, TraitError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,325 @@
+"""The options of every command. Each command names the function that runs it, imported only then."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NoReturn
+
+from scheduler import __version__
+from scheduler.cli.text import read_duration, read_memory
+from scheduler.model import JobState
+
+Commands = Any  # argparse keeps the type of its subparsers to itself
+
+DESCRIPTION = """\
+A GPU pool that lives inside Jupyter. Build in a notebook on a GPU that is always yours,
+train on a pool that everybody shares."""
+
+EPILOG = """\
+The scheduler is found through RUNAI_URL and RUNAI_TOKEN, else through the JupyterHub this runs
+under, else in the state folder (RUNAI_STATE_DIR); where none answers there, one is started.
+Help for one command: jupyter runai COMMAND --help"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose errors are one sentence and where to look."""
+
+    def error(self, message: str) -> NoReturn:
+        sentence = message[:1].upper() + message[1:]
+        self.exit(2, f"{sentence.rstrip('.')}. See `{self.prog} --help`.\n")
+
+
+def read(words: list[str]) -> argparse.Namespace:
+    """The options in `words`; ends the process with status 2 where they are not used correctly.
+
+    What follows the first `--` is the job's, and no option of ours: it comes as `tail`.
+    """
+    head, tail = (words, None) if "--" not in words else _split(words)
+    options = parser().parse_args(head)
+    if tail is not None and options.command != "submit":
+        parser().error("only `submit` takes words after `--`")
+    options.tail = tail
+    return options
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def parser() -> argparse.ArgumentParser:
+    whole = _Parser(
+        prog="jupyter runai",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    whole.add_argument("--version", action="version", version=__version__)
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    commands.add_parser(
+        "up", help="start JupyterHub with the pool behind it, on this machine", add_help=False
+    )
+    commands.add_parser("serve", help="start the scheduler alone", add_help=False)
+    _submit(commands)
+    _list(commands)
+    _status(commands)
+    _logs(commands)
+    _outputs(commands)
+    _verbs(commands)
+    _project(commands)
+    _apply(commands)
+    _plan(commands)
+    return whole
+
+
+def _command(commands: Commands, name: str, where: str, summary: str, **rest: Any) -> argparse.ArgumentParser:
+    """A command that `where` (`module:function`) runs."""
+    found: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=rest.pop("description", f"{summary[:1].upper()}{summary[1:]}."),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        **rest,
+    )
+    found.set_defaults(run=_late(where))
+    return found
+
+
+def _late(where: str) -> Callable[[argparse.Namespace], int]:
+    module, _, name = where.partition(":")
+
+    def run(options: argparse.Namespace) -> int:
+        return int(getattr(import_module(f"scheduler.cli.{module}"), name)(options))
+
+    return run
+
+
+# -- jobs ---------------------------------------------------------------------------------------------------
+
+
+def _submit(commands: Commands) -> None:
+    command = _command(
+        commands,
+        "submit",
+        "submit:run",
+        "send a script or a command to the pool",
+        usage="jupyter runai submit [options] SCRIPT [-- ARGUMENTS]\n       jupyter runai submit [options] -- COMMAND",
+        description="""\
+Send a job to the pool. It takes along the files of the current folder (without hidden ones, caches,
+virtual environments and what .gitignore names), so that what you change meanwhile does not touch it.""",
+        epilog="""\
+examples:
+  jupyter runai submit train.py
+  jupyter runai submit --gpus 2 --project vision train.py -- --epochs 3
+  jupyter runai submit --workers 4 --max-runtime 2h --wait -- torchrun train.py""",
+    )
+    command.add_argument("script", nargs="*", metavar="SCRIPT", help="a Python script in the current folder")
+    job = command.add_argument_group("the job")
+    job.add_argument("--name", help="what to call it (default: the script or program)")
+    job.add_argument("--project", help="the project it belongs to (default: your first one)")
+    job.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", type=_variable,
+                     help="set a variable in it; NAME alone passes on yours; may be repeated")  # fmt: skip
+    job.add_argument("--in", action="append", default=[], dest="patterns", metavar="PATTERN",
+                     help="take along only what matches, as in .gitignore; may be repeated")  # fmt: skip
+    job.add_argument("--no-files", action="store_true", help="take no files along")
+    needs = command.add_argument_group("what it needs, per worker")
+    needs.add_argument(
+        "--gpus", type=_amount, metavar="N", help="GPUs, or a part of one such as 0.25 (default: 1)"
+    )
+    needs.add_argument(
+        "--gpu-memory", type=_memory, metavar="SIZE", help="GPU memory on one GPU, instead of --gpus"
+    )
+    needs.add_argument(
+        "--gpu-type", action="append", metavar="TYPE", help="a type it accepts; may be repeated"
+    )
+    needs.add_argument("--cpus", type=_amount, metavar="N", help="CPUs")
+    needs.add_argument("--memory", type=_memory, metavar="SIZE", help="memory, such as 16GiB")
+    needs.add_argument("--workers", type=_count, default=1, metavar="N", help="how many workers (default: 1)")
+    needs.add_argument("--min-workers", type=_count, metavar="N",
+                       help="start with so many already, and grow (default: all of them)")  # fmt: skip
+    needs.add_argument("--node-pool", action="append", metavar="NAME",
+                       help="a node pool it may use, the best first; may be repeated")  # fmt: skip
+    needs.add_argument("--require", metavar="LEVEL", help="all workers within one node, rack, …")
+    needs.add_argument("--prefer", metavar="LEVEL", help="the same as a wish")
+    times = command.add_argument_group("when, and for how long")
+    times.add_argument(
+        "--priority", type=int, default=50, metavar="N", help="within the project; higher first (50)"
+    )
+    times.add_argument("--not-preemptible", action="store_true",
+                       help="never stop it for others; it must fit into the project's guarantee")  # fmt: skip
+    times.add_argument(
+        "--min-runtime", type=_duration, metavar="TIME", help="not to be preempted before, such as 10m"
+    )
+    times.add_argument(
+        "--max-runtime", type=_duration, metavar="TIME", help="stop an attempt after, such as 2h"
+    )
+    times.add_argument("--grace", type=_duration, default=30.0, metavar="TIME",
+                       help="from SIGTERM until it is killed (30s)")  # fmt: skip
+    times.add_argument(
+        "--retries", type=_whole, default=0, metavar="N", help="how often to try again when it fails"
+    )
+    after = command.add_argument_group("afterwards")
+    after.add_argument(
+        "--wait", action="store_true", help="show its output until it ends; status 1 if it fails"
+    )
+    after.add_argument(
+        "--out", metavar="FOLDER", help="wait, and bring what it left in $RUNAI_OUTPUT_DIR to FOLDER"
+    )
+    _format(after)
+
+
+def _list(commands: Commands) -> None:
+    command = _command(commands, "list", "jobs:show_list", "list jobs, the newest first")
+    command.add_argument("--state", action="append", choices=[state.value for state in JobState], metavar="STATE",
+                         help="only jobs in this state; may be repeated")  # fmt: skip
+    command.add_argument("--project", help="only jobs of this project")
+    command.add_argument("--mine", action="store_true", help="only your own jobs")
+    command.add_argument("--limit", type=_count, default=30, metavar="N", help="at most so many (30)")
+    _format(command)
+
+
+def _status(commands: Commands) -> None:
+    command = _command(
+        commands, "status", "status:run", "show the pool at a glance, or one job in full and why it waits"
+    )
+    command.add_argument("job", nargs="?", metavar="JOB", help="the id of a job")
+    _format(command)
+
+
+def _logs(commands: Commands) -> None:
+    command = _command(commands, "logs", "jobs:logs", "print what a job has written")
+    command.add_argument("job", metavar="JOB", help="the id of a job")
+    command.add_argument("-f", "--follow", action="store_true", help="go on until it ends")
+    command.add_argument("--rank", type=_whole, default=0, metavar="N", help="of this worker (0)")
+    command.add_argument("--attempt", type=_count, metavar="N", help="of this attempt (the latest)")
+
+
+def _outputs(commands: Commands) -> None:
+    command = _command(
+        commands, "outputs", "jobs:outputs", "list what a job left in $RUNAI_OUTPUT_DIR, or bring it here"
+    )
+    command.add_argument("job", metavar="JOB", help="the id of a job")
+    command.add_argument("--to", metavar="FOLDER", help="bring the files to FOLDER")
+    _format(command)
+
+
+def _verbs(commands: Commands) -> None:
+    for verb, summary in (
+        ("cancel", "end jobs for good"),
+        ("pause", "stop jobs until they are resumed"),
+        ("resume", "let paused jobs go on"),
+    ):
+        command = _command(commands, verb, f"jobs:{verb}", summary)
+        command.add_argument("jobs", nargs="+", metavar="JOB", help="the id of a job")
+
+
+# -- the pool -----------------------------------------------------------------------------------------------
+
+
+def _project(commands: Commands) -> None:
+    project = _Parser
+    whole = commands.add_parser(
+        "project",
+        help="list, show, add, change and remove projects",
+        description="Projects and their quotas.",
+    )
+    verbs = whole.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=project)
+    command = _command(verbs, "list", "projects:show_list", "list all projects and how they stand")
+    _format(command)
+    command = _command(verbs, "show", "projects:show", "show one project")
+    command.add_argument("name", metavar="NAME")
+    _format(command)
+    command = _command(
+        verbs, "set", "projects:change", "add a project, or change what is given of it",
+        epilog="In place of an amount, `none` stands for without bound, no limit, or the weight that goes by itself.",
+    )  # fmt: skip
+    command.add_argument("name", metavar="NAME")
+    command.add_argument("--parent", metavar="NAME", help="the project above it; `none`: at the top")
+    command.add_argument("--guaranteed", type=_bound, metavar="N", help="GPUs it always gets back")
+    command.add_argument("--limit", type=_bound, metavar="N", help="GPUs it may hold at the most")
+    command.add_argument("--weight", type=_bound, metavar="N", help="its part of what stands idle")
+    command.add_argument("--priority", type=int, metavar="N", help="among its siblings; higher first")
+    command.add_argument("--member", action="append", metavar="USER",
+                         help="who may submit, instead of those before; '*' is everybody; may be repeated")  # fmt: skip
+    command.add_argument(
+        "--group", action="append", metavar="GROUP", help="a JupyterHub group that may; likewise"
+    )
+    command = _command(verbs, "rm", "projects:remove", "remove a project that has no jobs")
+    command.add_argument("name", metavar="NAME")
+
+
+def _apply(commands: Commands) -> None:
+    command = _command(commands, "apply", "apply:run", "bring about what a pool file declares")
+    what = command.add_mutually_exclusive_group(required=True)
+    what.add_argument("-f", "--file", metavar="FILE", help="the pool file, in YAML; `-` reads standard input")
+    what.add_argument("--show", action="store_true", help="print the pool file of the pool as it is")
+    command.add_argument("--preview", action="store_true", help="only show what would change")
+    _format(command)
+
+
+def _plan(commands: Commands) -> None:
+    command = _command(
+        commands, "plan", "plan:run", "print what the policy decides for a pool that is described in a file"
+    )
+    command.add_argument("file", metavar="FILE", help="a scenario in YAML or JSON; `-` reads standard input")
+    command.add_argument("--lines", action="store_true", help="one scenario in JSON a line")
+    command.add_argument(
+        "--cycles", type=_count, metavar="N", help="play so many cycles and print the last state"
+    )
+    command.add_argument(
+        "--timing", action="store_true", help="write the seconds of deciding to standard error"
+    )
+
+
+# -- kinds of values ----------------------------------------------------------------------------------------
+
+
+def _format(command: Any) -> None:
+    command.add_argument("-o", "--output", choices=["json", "yaml"], help="print it for programs")
+
+
+def _reader(read: Callable[[str], Any], sentence: str) -> Callable[[str], Any]:
+    def convert(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error) if not sentence else f"{text!r} {sentence}") from None
+
+    return convert
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if int(text) < least:
+            raise ValueError
+        return int(text)
+
+    return read
+
+
+def _number(text: str) -> float:
+    if not 0 <= float(text) < float("inf"):
+        raise ValueError
+    return float(text)
+
+
+def _assignment(text: str) -> tuple[str, str | None]:
+    name, equals, value = text.partition("=")
+    if not name:
+        raise ValueError
+    return name, value if equals else None
+
+
+_count = _reader(_at_least(1), "is not a number from 1 on")
+_whole = _reader(_at_least(0), "is not a number from 0 on")
+_amount = _reader(_number, "is not an amount; write a number such as 2 or 0.5")
+_bound = _reader(
+    lambda text: None if text == "none" else _number(text), "is not an amount; write a number or `none`"
+)
+_variable = _reader(_assignment, "is not of the form NAME=VALUE")
+_duration = _reader(read_duration, "")
+_memory = _reader(read_memory, "")

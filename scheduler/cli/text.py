@@ -1,0 +1,166 @@
+"""What the command line shows: aligned columns, durations and amounts in words, bars, and colour on a terminal only.
+
+Colour never says anything alone: every state and mark is a word or a sign as well. `NO_COLOR` turns it off.
+Text that comes from users is stripped of control characters before it reaches a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+STYLES = {"strong": "1", "quiet": "2", "good": "32", "bad": "31", "busy": "36", "note": "33"}
+
+STATE_STYLES = {
+    "queued": "note",
+    "starting": "busy",
+    "running": "busy",
+    "stopping": "note",
+    "paused": "quiet",
+    "succeeded": "good",
+    "failed": "bad",
+    "cancelled": "quiet",
+}
+
+
+class Screen:
+    """Where text goes, and what it can show there."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self.out = out if out is not None else sys.stdout
+        self.terminal = self.out.isatty()
+        self.colours = self.terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        self.width = shutil.get_terminal_size().columns if self.terminal else None
+
+    def line(self, text: str = "") -> None:
+        self.out.write(f"{text}\n")
+
+    def style(self, text: str, name: str | None) -> str:
+        return f"\x1b[{STYLES[name]}m{text}\x1b[0m" if self.colours and name and text else text
+
+    def heading(self, text: str) -> None:
+        self.line(self.style(text, "strong"))
+
+    def table(
+        self,
+        heads: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        right: Iterable[str] = (),
+        styles: dict[str, dict[str, str]] | None = None,
+        indent: int = 0,
+    ) -> None:
+        """Columns as wide as their widest cell; the last is cut to the terminal, and a column that is empty left out.
+
+        `right` names the columns of numbers; `styles` maps a column's cell texts to styles.
+        """
+        cells = [[clean(cell) for cell in row] for row in rows]
+        kept = [n for n in range(len(heads)) if any(row[n] for row in cells)]
+        numbers = {heads.index(name) for name in right}
+        widths = {n: max(width(heads[n]), *(width(row[n]) for row in cells)) for n in kept}
+        for row, style in ((heads, "quiet"), *((row, None) for row in cells)):
+            parts = []
+            used = indent
+            for n in kept:
+                text = row[n]
+                if n == kept[-1] and self.width is not None and used + width(text) > self.width:
+                    text = cut(text, max(self.width - used, 8))
+                gap = " " * (widths[n] - width(text))
+                name = style or (styles or {}).get(heads[n], {}).get(row[n])
+                shown = self.style(text, name)
+                parts.append(gap + shown if n in numbers else shown + gap)
+                used += widths[n] + 2
+            self.line((" " * indent + "  ".join(parts)).rstrip())
+
+
+def clean(value: object) -> str:
+    """A value as one line without control characters (which could rewrite a terminal)."""
+    text = "" if value is None else str(value)
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+", " ", text).strip()
+
+
+def width(text: str) -> int:
+    """Columns that a text takes on a terminal: two for wide characters, none for combining ones."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
+def cut(text: str, columns: int) -> str:
+    if width(text) <= columns:
+        return text
+    while text and width(text) > columns - 1:
+        text = text[:-1]
+    return text.rstrip() + "…"
+
+
+# -- amounts and times --------------------------------------------------------------------------------------
+
+
+def amount(number: float | None, none: str = "–") -> str:
+    """`1`, `0.25`, `1.5`; `none` where there is no number."""
+    return none if number is None else f"{number:.3f}".rstrip("0").rstrip(".")
+
+
+def gpus(number: float) -> str:
+    return f"{amount(number)} GPU{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float | None) -> str:
+    """`8 s`, `3 min`, `2 h 5 min`, `4 d 3 h`."""
+    if seconds is None:
+        return ""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if minutes < 10 and rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def ago(at: float, now: float) -> str:
+    seconds = now - at
+    return "now" if seconds < 1 else f"{duration(seconds)} ago"
+
+
+def bar(part: float, over: float, whole: float, columns: int = 16) -> str:
+    """A quota bar: `█` inside the guarantee, `▒` over quota, `·` free, of `whole` in all."""
+    if whole <= 0:
+        return "·" * columns
+    solid = min(columns, round((part - over) / whole * columns))
+    shaded = min(columns - solid, round(over / whole * columns))
+    if part > 0 and solid + shaded == 0:
+        solid, shaded = (1, 0) if part > over else (0, 1)
+    return "█" * solid + "▒" * shaded + "·" * (columns - solid - shaded)
+
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?:in)?)?(?:(\d+(?:\.\d+)?)s)?")
+
+
+def read_duration(text: str) -> float:
+    """`90`, `90s`, `30m`, `2h`, `1h30m`, `1d` as seconds. Raises `ValueError`."""
+    packed = text.replace(" ", "")
+    match = _DURATION.fullmatch(f"{packed}s" if packed.replace(".", "", 1).isdecimal() else packed)
+    if not match or not any(match.groups()):
+        raise ValueError(f"{text!r} is no duration; write 90s, 30m, 2h, 1h30m or 1d")
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def read_memory(text: str) -> float:
+    """`16`, `16GiB`, `512MiB` as GiB. Raises `ValueError`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:(Gi?B?|Mi?B?))?", text)
+    if not match:
+        raise ValueError(f"{text!r} is no amount of memory; write 16GiB or 512MiB")
+    return float(match[1]) / (1024 if (match[2] or "G").startswith("M") else 1)
