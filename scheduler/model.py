@@ -57,6 +57,21 @@ _HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
 _FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 
+class Ending(StrEnum):
+    """Why an attempt ended, or is ending: it is known at the latest when its last worker is gone.
+
+    `stopped` is its owner's wish (pause or cancel), `preempted` the plan's, `overran` its longest run time. `lost` is
+    nobody's fault that we know: a worker, its supervisor or its node is gone.
+    """
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    OVERRAN = "overran"
+    STOPPED = "stopped"
+    PREEMPTED = "preempted"
+    LOST = "lost"
+
+
 class JobKind(StrEnum):
     """What a job runs: a notebook cell, a script, a whole notebook or any command."""
 
@@ -205,7 +220,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run of a job from start to end. `exit_codes` has one entry a rank (`None`: not known)."""
+    """One run of a job from start to end. `exit_codes` has one entry a rank (`None`: not known).
+
+    `stopping` is when it was told to stop, if it was; `ending` why.
+    """
 
     number: int
     placement: tuple[WorkerPlacement, ...]
@@ -214,6 +232,8 @@ class Attempt:
     ended: float | None = None
     exit_codes: tuple[int | None, ...] = ()
     reason: str = ""
+    stopping: float | None = None
+    ending: Ending | None = None
 
 
 @dataclass(frozen=True, slots=True)
