@@ -3,7 +3,8 @@
 What must hold:
 - The folder belongs to one user and is closed to others (0700); its token and addresses too (0600).
 - Two schedulers never share a folder: the lock lives exactly as long as the process that holds it.
-- `endpoint.json` appears whole or not at all. It may be stale after a crash; whoever reads it asks `/readyz`.
+- `endpoint.json` appears whole or not at all, and is believed only while its writer holds the lock: after a crash
+  anybody may listen on that port, and would be told the token.
 
 Standard library only (the client and the command line start with it), so `jupyter_data_dir` is imported when it is needed.
 """
@@ -82,6 +83,21 @@ class StateFolder:
         os.write(handle, f"{os.getpid()}\n".encode())
         self._lock = handle
 
+    def holder(self) -> int | None:
+        """The process that holds the folder now; `None` where nobody does."""
+        try:
+            handle = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            written = os.read(handle, 64).strip()
+            return int(written) if written.isdigit() else 0
+        finally:
+            os.close(handle)
+        return None
+
     def unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
@@ -110,18 +126,29 @@ class StateFolder:
         self._write("endpoint.json", json.dumps(asdict(endpoint)))
         return endpoint
 
-    def read_endpoint(self) -> Endpoint | None:
-        """What the last scheduler here wrote; `None` where there is nothing (that can be read as such)."""
+    def endpoint(self) -> Endpoint | None:
+        """Where the scheduler that holds the folder answers; `None` where nobody holds it or it is not ready yet."""
         try:
             content = json.loads((self.path / "endpoint.json").read_text("utf-8"))
-            return Endpoint(str(content["url"]), int(content["pid"]), float(content["started"]))
-        except (FileNotFoundError, NotADirectoryError):
+            found = Endpoint(str(content["url"]), int(content["pid"]), float(content["started"]))
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             return None
-        except (ValueError, KeyError, TypeError):
-            return None
+        return found if self.holder() == found.pid else None
 
     def remove_endpoint(self) -> None:
         (self.path / "endpoint.json").unlink(missing_ok=True)
+
+    # -- the pool file --------------------------------------------------------------------------------------
+
+    def applied_pool_file(self) -> str | None:
+        """The SHA-256 of the pool file that was brought about last at a start."""
+        try:
+            return (self.path / "pool-file").read_text("ascii")
+        except FileNotFoundError:
+            return None
+
+    def remember_pool_file(self, digest: str) -> None:
+        self._write("pool-file", digest)
 
     def _write(self, name: str, content: str) -> None:
         """Put a whole file in its place, for this user's eyes only, and on disk before it has its name."""

@@ -1,0 +1,112 @@
+"""A scheduler for one user without a hub: found where one runs, started where none does.
+
+It is a process of its own, bound to 127.0.0.1, open to whoever can read the token in the state folder. It outlives
+who started it, as its jobs do. There is one for each state folder, however many ask at once: the folder's lock decides.
+
+Standard library only; blocking (from an event loop: `await asyncio.to_thread(ensure)`).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from scheduler.errors import Unavailable
+from scheduler.statefolder import Endpoint, StateFolder, default_state_dir
+
+LOG = "scheduler.log"
+"""The file in the state folder that has what an embedded scheduler logs."""
+
+_LOCKED = 75  # scheduler.app's exit status where another one holds the folder
+_started: list[subprocess.Popen[bytes]] = []
+_NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def find(state_dir: Path | None = None) -> Endpoint | None:
+    """The scheduler of a state folder, if one answers."""
+    endpoint = StateFolder(state_dir or default_state_dir()).endpoint()
+    return endpoint if endpoint is not None and _ready(endpoint.url) else None
+
+
+def ensure(state_dir: Path | None = None, *, patience: float = 30.0) -> Endpoint:
+    """The scheduler of a state folder, started where none answers.
+
+    Raises `Unavailable` where it does not come up within `patience` seconds, with its last words.
+    """
+    folder = StateFolder(state_dir or default_state_dir())
+    folder.open()
+    _reap()
+    process: subprocess.Popen[bytes] | None = None
+    until = time.monotonic() + patience
+    while True:
+        found = find(folder.path)
+        if found is not None:
+            return found
+        status = process.poll() if process is not None else _LOCKED
+        if status not in (None, 0, _LOCKED):
+            raise Unavailable(f"The scheduler could not start: {_last_words(folder.path)}")
+        if status is not None and folder.holder() is None:
+            process = _spawn(folder.path)
+            _started.append(process)
+        if time.monotonic() > until:
+            raise Unavailable(
+                f"The scheduler of {folder.path} did not answer within {patience:g} s; "
+                f"{folder.path / LOG} says why."
+            )
+        time.sleep(0.02)
+
+
+def _reap() -> None:
+    """Take the exit statuses of those we started and that have ended, so that they do not stay behind as zombies."""
+    _started[:] = [process for process in _started if process.poll() is None]
+
+
+def _spawn(state_dir: Path) -> subprocess.Popen[bytes]:
+    """Start the scheduler as a session of its own, so that what ends its parent does not end it."""
+    log = os.open(state_dir / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-P",  # nothing is imported from the state folder
+                "-m",
+                "scheduler.app",
+                f"--state-dir={state_dir}",
+                "--ip=127.0.0.1",
+                "--port=0",
+                "--base-url=/",
+                "--auth=token",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=state_dir,
+            env=_environment(),
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what belongs to the notebook server or hub that asks: its tokens and addresses are not the jobs'."""
+    private = ("JUPYTERHUB_", "JPY_", "RUNAI_TOKEN", "RUNAI_URL", "CUDA_VISIBLE_DEVICES")
+    return {name: value for name, value in os.environ.items() if not name.startswith(private)}
+
+
+def _ready(url: str) -> bool:
+    try:
+        with _NO_PROXY.open(f"{url.rstrip('/')}/readyz", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (OSError, ValueError):  # URLError and HTTPError are OSErrors
+        return False
+
+
+def _last_words(state_dir: Path) -> str:
+    lines = (state_dir / LOG).read_text("utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else f"{state_dir / LOG} is empty."

@@ -1,0 +1,184 @@
+"""The running service: store, engine, inventory, controller and API put together, started and stopped in order.
+
+What must hold:
+- The lock on the state folder comes first and goes last.
+- Nobody is told an address before the book is read: `endpoint.json` is written when the scheduler is ready.
+- SIGTERM and SIGINT end it promptly with status 0; workers run on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import hashlib
+import os
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tornado.netutil import bind_sockets
+
+from scheduler.api.app import make_app, make_server
+from scheduler.api.auth import Authenticator, TokenAuth
+from scheduler.blobs import Blobs
+from scheduler.controller import Controller
+from scheduler.engines.local import LocalEngine
+from scheduler.errors import Conflict, Invalid
+from scheduler.poolchange import changes, refuse_harm, warnings
+from scheduler.poolfile import parse, pool_of
+from scheduler.statefolder import StateFolder
+from scheduler.store import Store
+from scheduler.telemetry import Inventory, open_inventory
+
+if TYPE_CHECKING:
+    from scheduler.app import RunaiService
+
+GLANCE = 0.5
+"""How many seconds the lock is tried for: who only looks whether it is held has it for an instant."""
+
+PREDECESSOR = 15.0
+"""How many seconds a hub's scheduler waits for the one before it, which a killed hub has left, to go."""
+
+ORPHANED = 0.5
+"""How often, in seconds, a hub's scheduler looks whether its hub is still there."""
+
+
+async def serve(options: RunaiService) -> None:
+    """Run until SIGTERM or SIGINT. Raises `Conflict` where another scheduler holds the folder, `Invalid` for options."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    folder = StateFolder(Path(options.state_dir))
+    folder.open()
+    await _lock(folder, patience=PREDECESSOR if options.hub_managed else GLANCE)
+    try:
+        folder.remove_endpoint()
+        async with _running(options, folder) as url:
+            folder.write_endpoint(url)
+            options.log.info("The scheduler answers at %s; its state is in %s", url, folder.path)
+            if options.hub_managed:
+                await _until_orphaned(stopped)
+            else:
+                await stopped.wait()
+            options.log.info("Stopping; jobs run on")
+            folder.remove_endpoint()
+    finally:
+        folder.unlock()
+
+
+async def _lock(folder: StateFolder, patience: float) -> None:
+    """Take the folder's lock, within `patience` seconds."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return folder.lock()
+        except Conflict:
+            if time.monotonic() >= until:
+                raise
+        await asyncio.sleep(0.05)
+
+
+async def _until_orphaned(stopped: asyncio.Event) -> None:
+    """Wait until it is to stop, or the hub that started it was killed: the next hub starts a scheduler of its own."""
+    hub = os.getppid()
+    while os.getppid() == hub:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ORPHANED):
+                await stopped.wait()
+                return
+
+
+@contextlib.asynccontextmanager
+async def _running(options: RunaiService, folder: StateFolder) -> AsyncIterator[str]:
+    """The service, ready; gives its address."""
+    sockets = _listen(options.ip, options.port)
+    inventory = open_inventory(options.declared_gpus)
+    engine = LocalEngine(folder.path)
+    controller = Controller(Store(options.db_url), engine, inventory)
+    await controller.start()
+    try:
+        await _bring_about(options, folder, controller, inventory)
+        app = make_app(
+            controller,
+            Blobs(folder.path),
+            engine,
+            inventory,
+            _authenticator(options, folder),
+            state_dir=folder.path,
+            base_url=options.base_url,
+            scrape_token=options.scrape_token,
+        )
+        server = make_server(app)
+        server.add_sockets(sockets)
+        try:
+            yield _address(sockets[0], options.base_url)
+        finally:
+            server.stop()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(2):
+                    await server.close_all_connections()
+    finally:
+        await controller.stop()
+
+
+def _listen(ip: str, port: int) -> list[socket.socket]:
+    try:
+        return bind_sockets(port, address=ip)
+    except OSError as error:
+        raise Invalid(
+            f"Nothing can listen on {ip}, port {port} ({error.strerror}); choose others with --ip and --port."
+        ) from error
+
+
+def _address(bound: socket.socket, base_url: str) -> str:
+    """Where a client on this machine reaches the service."""
+    ip, port = bound.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(ip, f"[{ip}]" if ":" in ip else ip)
+    return f"http://{host}:{port}{base_url}"
+
+
+def _authenticator(options: RunaiService, folder: StateFolder) -> Authenticator:
+    if options.auth == "hub":
+        from scheduler.api.hub_auth import HubAuthenticator  # the hub is an extra
+
+        return HubAuthenticator()
+    return TokenAuth(folder.token(), getpass.getuser())
+
+
+# -- the pool file ------------------------------------------------------------------------------------------
+
+
+async def _bring_about(
+    options: RunaiService, folder: StateFolder, controller: Controller, inventory: Inventory
+) -> None:
+    """Apply the pool file, unless it is the one applied last: what was applied by other ways since then holds."""
+    if not options.pool_file:
+        return
+    try:
+        text = Path(options.pool_file).read_text("utf-8")
+    except (OSError, UnicodeError) as error:
+        raise Invalid(f"The pool file {options.pool_file} cannot be read: {error}.") from error
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    if folder.applied_pool_file() == digest:
+        return
+    before = controller.book.pool
+    after = pool_of(parse(text, source=options.pool_file), before, time.time())
+    try:
+        workloads = [*controller.book.jobs.values(), *controller.book.sessions.values()]
+        refuse_harm(before, after, (workload.workload() for workload in workloads))
+    except Conflict as error:
+        # The jobs that stand in the way are a reason to go on with the pool as it is, not one to be down.
+        options.log.error("The pool file %s is not applied: %s", options.pool_file, error.sentence)
+        return
+    found = changes(before, after)
+    if found:
+        await controller.apply(after)
+        options.log.info("Applied the pool file %s: %d changes", options.pool_file, len(found))
+    for warning in warnings(after, inventory.nodes(after)):
+        options.log.warning(warning)
+    folder.remember_pool_file(digest)
