@@ -37,9 +37,10 @@ def refusal(error: RunaiError) -> HTTPError:
     """What a user reads instead of a notebook, on every version of the hub."""
     status = error.status if error.status < 500 else 503
     if SpawnException is not None:
-        return SpawnException(error.sentence, reason=error.slug, status_code=status)
-    refused = HTTPError(status, error.sentence, reason=error.slug)
-    refused.jupyterhub_message = error.sentence
+        refused: HTTPError = SpawnException(error.sentence, reason=error.slug, status_code=status)
+    else:
+        refused = HTTPError(status, error.sentence)
+        refused.jupyterhub_message = error.sentence  # type: ignore[attr-defined]
     return refused
 
 

@@ -7,7 +7,6 @@ It works the same on JupyterHub 5.3 to 6. Call it after the rest of `jupyterhub_
 from __future__ import annotations
 
 import secrets
-import socket
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +18,7 @@ from jupyterhub.spawner import Spawner
 from traitlets.config import Config
 
 from hub_spawner.lease import LeaseSpawner
+from hub_spawner.ports import LOCAL, any_free, is_free
 from hub_spawner.proxy import bundled_proxy
 from hub_spawner.spawners import LocalLeaseSpawner, leasing
 
@@ -47,16 +47,16 @@ def configure(
 ) -> None:
     """Wire the hub whose configuration is `c`.
 
-    `state_dir` is the scheduler's folder (default: `runai` in Jupyter's data folder). `pool_file` declares projects and
-    quotas. `declared_gpus` is how many GPUs the pool has where NVML finds none. `spawner_class` is what starts notebook servers
-    (default: the one that `c` names, else local processes of the system's users); it is given a lease where it has none.
-    `admins` and `admin_groups` administer the pool (default: the hub's `admin_users`).
+    `state_dir` is the scheduler's folder (default: `runai` in Jupyter's data folder). `pool_file` declares projects
+    and quotas. `declared_gpus` is how many GPUs the pool has where NVML finds none. `spawner_class` is what starts
+    notebook servers (default: the one that `c` names, else local processes of the system's users); it is given a lease
+    where it has none. `admins` and `admin_groups` administer the pool (default: the hub's `admin_users`).
     """
     folder = Path(state_dir) if state_dir else Path(jupyter_data_dir()) / "runai"
     folder = folder.expanduser().absolute()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     token = _token(folder)
-    origin = f"http://127.0.0.1:{_port(folder)}"
+    origin = f"http://{LOCAL}:{_port(folder)}"
 
     c.JupyterHub.spawner_class = _lease_spawner(c, spawner_class)
     c.LeaseSpawner.scheduler_url = f"{origin}{_base_url(c)}services/{SERVICE}"
@@ -154,8 +154,10 @@ def _add_template(c: Config) -> bool:
 def _add_service(c: Config, service: dict[str, Any]) -> None:
     """Add the scheduler; what the administrator has said about a service of this name holds."""
     services = _read(c.JupyterHub, "services")
-    known = next((known for known in services if known["name"] == service["name"]), {})
-    c.JupyterHub.services = [*(other for other in services if other is not known), {**service, **known}]
+    for known in [known for known in services if known["name"] == service["name"]]:
+        services.remove(known)
+        service = {**service, **known}
+    c.JupyterHub.services = [*services, service]
 
 
 def _lease_spawner(c: Config, wanted: type[Spawner] | str | None) -> type[LeaseSpawner]:
@@ -187,23 +189,11 @@ def _port(folder: Path) -> int:
     path = folder / "hub-port"
     if path.exists():
         port = int(path.read_text())
-        if _may_have(port) or _is_ours(folder, port):
+        if is_free(port) or _is_ours(folder, port):
             return port
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = any_free()
     path.write_text(str(port))
     return port
-
-
-def _may_have(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def _is_ours(folder: Path, port: int) -> bool:

@@ -1,0 +1,172 @@
+"""A hub for one machine and the folder that it keeps everything in.
+
+What must hold: one hub for a folder; the folder is closed to others; addresses and passwords stay the same from one start
+to the next, so that servers which outlived a hub (`kill -9`) find the next one, and people their way in.
+
+    hub/      the hub's database, keys, addresses, passwords and log
+    pool/     the scheduler's state folder
+    users/    one home folder for each user
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from traitlets.config import Config
+
+from hub_spawner.ports import any_free, is_free
+from hub_spawner.spawners import SimpleLeaseSpawner
+from hub_spawner.wiring import configure
+from scheduler.errors import Conflict, Invalid
+
+ADMIN = "admin"
+FIRST_PORT = 8000
+KEPT_LOG = 10 * 2**20
+"""Bytes of a log that the next start still appends to."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the hub is reached, and where its parts reach each other."""
+
+    public: int
+    hub: int
+    proxy: int
+
+
+@dataclass(frozen=True)
+class Passwords:
+    """Everybody's, for any user name, and the administrator's."""
+
+    user: str
+    admin: str
+
+
+class HubFolder:
+    """The folder. `lock` it before anything else."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.hub = path / "hub"
+        self.pool = path / "pool"
+        self.users = path / "users"
+        self.log = self.hub / "hub.log"
+        self._lock: int | None = None
+
+    def open(self) -> None:
+        try:
+            for folder in (self.path, self.hub, self.pool, self.users):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise Invalid(
+                f"{self.path} cannot be the hub's folder ({error.strerror}); choose another with --state-dir."
+            ) from error
+
+    def lock(self) -> None:
+        """Hold the folder until this process ends. Raises `Conflict` where another hub does."""
+        self._lock = os.open(self.hub / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(
+                f"A hub already runs in {self.path}; stop it first, or choose another folder with --state-dir."
+            ) from None
+
+    def passwords(self) -> Passwords:
+        path = self.hub / "passwords.json"
+        if path.exists():
+            return Passwords(**json.loads(path.read_text()))
+        made = Passwords(user=secrets.token_hex(6), admin=secrets.token_hex(16))
+        _write(path, json.dumps(asdict(made)))
+        return made
+
+    def ports(self, wanted: int | None) -> Ports:
+        """The ports of the last start where they can be had again; else free ones, the first beside or after 8000."""
+        path = self.hub / "ports.json"
+        last = Ports(**json.loads(path.read_text())) if path.exists() else None
+        proxy_left = self._proxy_runs()
+        if last and wanted in (None, last.public) and (proxy_left or is_free(last.public)):
+            public = last.public
+        elif wanted:
+            if not is_free(wanted):
+                raise Conflict(f"Port {wanted} is taken; choose another with --port.")
+            public = wanted
+        else:
+            public = next((port for port in range(FIRST_PORT, FIRST_PORT + 100) if is_free(port)), any_free())
+        if last and is_free(last.hub) and (proxy_left or is_free(last.proxy)):
+            ports = Ports(public, last.hub, last.proxy)
+        else:
+            ports = Ports(public, any_free(), any_free())
+        _write(path, json.dumps(asdict(ports)))
+        return ports
+
+    @property
+    def proxy_pid(self) -> Path:
+        return self.hub / "proxy.pid"
+
+    def _proxy_runs(self) -> bool:
+        """Whether the proxy of a killed hub still runs, which the hub will replace; a file about nothing is removed."""
+        try:
+            pid = int(self.proxy_pid.read_text())
+            command = Path(f"/proc/{pid}/cmdline").read_text()
+        except (OSError, ValueError):
+            command = ""
+        if "configurable-http-proxy" in command:
+            return True
+        self.proxy_pid.unlink(missing_ok=True)  # the number may be another process's by now
+        return False
+
+
+def hub_config(
+    folder: HubFolder,
+    ports: Ports,
+    passwords: Passwords,
+    *,
+    declared_gpus: int | None,
+    pool_file: Path | None,
+    as_root: bool,
+) -> Config:
+    """The configuration of JupyterHub."""
+    c = Config()
+    hub = c.JupyterHub
+    hub.bind_url = f"http://127.0.0.1:{ports.public}/"
+    hub.hub_bind_url = f"http://127.0.0.1:{ports.hub}"
+    hub.db_url = f"sqlite:///{folder.hub}/jupyterhub.sqlite"
+    hub.upgrade_db = True
+    hub.cookie_secret_file = str(folder.hub / "cookie_secret")
+    c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{ports.proxy}"
+    c.ConfigurableHTTPProxy.pid_file = str(folder.proxy_pid)
+
+    hub.authenticator_class = "shared-password"
+    c.SharedPasswordAuthenticator.user_password = passwords.user
+    c.SharedPasswordAuthenticator.admin_password = passwords.admin
+    c.Authenticator.admin_users = {ADMIN}
+    c.Authenticator.allow_all = True
+    c.Authenticator.username_pattern = r"[a-z0-9][a-z0-9._@+-]{0,63}"  # they name folders
+
+    c.SimpleLocalProcessSpawner.home_dir_template = str(folder.users / "{username}")
+    c.LeaseSpawner.ask = "when_needed"
+    c.Spawner.default_url = "/lab"
+    if as_root:
+        c.Spawner.args = ["--allow-root"]
+    configure(
+        c,
+        state_dir=folder.pool,
+        pool_file=pool_file,
+        declared_gpus=declared_gpus,
+        spawner_class=SimpleLeaseSpawner,
+    )
+    return c
+
+
+def _write(path: Path, content: str) -> None:
+    """A whole file, for this user's eyes only."""
+    fresh = path.with_suffix(".new")
+    fresh.touch(mode=0o600)
+    fresh.write_text(content)
+    fresh.replace(path)
