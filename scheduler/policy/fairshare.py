@@ -1,0 +1,98 @@
+"""Fair share: what each project may count on of what there is, level by level down the tree.
+
+For the children of one account and the `total` it may use:
+1. Each wants the smaller of its limit and its demand.
+2. Each first gets its guarantee, as far as it wants it. This is never scaled down.
+3. What remains goes to those still wanting, the highest project priority first; within one priority in proportion to
+   weight, in rounds: whoever wants no more than its part takes what it wants and the rest is divided again. Parts
+   are cut to whole GPUs.
+4. Whole GPUs left over from the cutting go one at a time to the largest cut-off fraction, the older first on a tie.
+5. With `time_aware` k > 0 the weight in 3 becomes max(0, w + k (w - u)): w is the share of the weights, u that of use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from scheduler.model import ONE, Milli
+from scheduler.policy.accounts import Account
+
+_FINE = 10**9
+"""Weights that time has changed are kept as whole parts of a billion, so that division stays exact."""
+
+
+def share_out(tops: Sequence[Account], total: Milli, time_aware: float = 0.0) -> None:
+    """Set `wanted` and `share` of every account from its `demand`, its promises and `total`."""
+    for account in tops:
+        _want(account)
+    _divide(tops, total, time_aware)
+
+
+def _want(account: Account) -> Milli:
+    """What the account wants: within its limit, the demand of a leaf or what the children may want."""
+    below = [_want(child) for child in account.children]
+    wanted = sum(below) if below else account.demand
+    account.wanted = min(account.limit, wanted)
+    return account.wanted
+
+
+def _divide(accounts: Sequence[Account], total: Milli, time_aware: float) -> None:
+    for account in accounts:
+        account.share = min(account.guarantee, account.wanted)
+    rest = max(0, total - sum(account.share for account in accounts))
+    by_priority = sorted(accounts, key=lambda account: -account.priority)
+    for _, level in groupby(by_priority, key=lambda account: account.priority):
+        rest = _divide_surplus(list(level), rest, time_aware)
+    for account in accounts:
+        if account.children:
+            _divide(account.children, account.share, time_aware)
+
+
+def _divide_surplus(level: list[Account], rest: Milli, time_aware: float) -> Milli:
+    """Give `rest` to the accounts of one priority; returns what they leave."""
+    weights = _weights(level, time_aware)
+    wanting = [a for a in level if a.wanted > a.share and weights[a.name] > 0]
+    while wanting and rest > 0:
+        whole = sum(weights[a.name] for a in wanting)
+        content = [a for a in wanting if (a.wanted - a.share) * whole <= rest * weights[a.name]]
+        if not content:
+            break
+        for account in content:
+            rest -= account.wanted - account.share
+            account.share = account.wanted
+        wanting = [a for a in wanting if a.wanted > a.share]
+    if not wanting or rest <= 0:
+        return rest
+    return _cut_to_whole(wanting, weights, rest)
+
+
+def _cut_to_whole(wanting: list[Account], weights: dict[str, int], rest: Milli) -> Milli:
+    """Everyone wants more than its part: give whole GPUs, then those left over by the largest cut-off fraction."""
+    whole = sum(weights[a.name] for a in wanting)
+    cut_off = {a.name: rest * weights[a.name] % (whole * ONE) for a in wanting}
+    parts = {a.name: rest * weights[a.name] // (whole * ONE) * ONE for a in wanting}
+    for account in wanting:
+        account.share += parts[account.name]
+        rest -= parts[account.name]
+    wanting.sort(key=lambda a: (-cut_off[a.name], a.created, a.name))
+    while rest >= ONE and wanting:
+        for account in wanting:
+            if rest < ONE:
+                break
+            more = min(ONE, account.wanted - account.share)
+            account.share += more
+            rest -= more
+        wanting = [a for a in wanting if a.wanted > a.share]
+    return rest
+
+
+def _weights(level: list[Account], time_aware: float) -> dict[str, int]:
+    if time_aware <= 0:
+        return {a.name: a.weight for a in level}
+    whole = sum(a.weight for a in level) or 1
+    shares = {a.name: a.weight / whole for a in level}
+    return {
+        a.name: round(_FINE * max(0.0, shares[a.name] + time_aware * (shares[a.name] - a.usage)))
+        for a in level
+    }

@@ -1,0 +1,55 @@
+"""What one worker needs, in the form in which rooms are searched for it.
+
+A need is a count of whole GPUs, or a share of one GPU, or memory on one GPU (a share that depends on the node), or none
+of these; and CPUs and memory beside it. Equal needs are one object, so that a need is judged once for all who have it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.model import ONE, MiB, Milli, Node, Shape, WorkerPlacement
+
+UNBOUNDED = 1 << 60
+"""Stands for "no bound" in sums and comparisons of amounts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """`whole` GPUs, or a `share` of one, or `gpu_memory` on one; `cpus` and `memory` are 0 where nothing is asked."""
+
+    whole: int = 0
+    share: Milli = 0
+    gpu_memory: MiB = 0
+    cpus: Milli = 0
+    memory: MiB = 0
+
+    @property
+    def partial(self) -> bool:
+        return bool(self.share or self.gpu_memory)
+
+    def share_on(self, node: Node) -> Milli:
+        """The share of one GPU of `node` that this takes; above one GPU where it can't be had there."""
+        if not self.gpu_memory:
+            return self.share
+        if not node.gpu_memory:
+            return UNBOUNDED
+        return -(-self.gpu_memory * ONE // node.gpu_memory)
+
+    def times(self, count: int) -> Need:
+        """What `count` such workers need on one node. Only for whole GPUs."""
+        return Need(whole=self.whole * count, cpus=self.cpus * count, memory=self.memory * count)
+
+
+def need_of(shape: Shape) -> Need:
+    cpus, memory = shape.cpus or 0, shape.memory or 0
+    if shape.gpu_memory:
+        return Need(gpu_memory=shape.gpu_memory, cpus=cpus, memory=memory)
+    if 0 < shape.gpus < ONE:
+        return Need(share=shape.gpus, cpus=cpus, memory=memory)
+    return Need(whole=-(-shape.gpus // ONE), cpus=cpus, memory=memory)
+
+
+def held_by(placement: tuple[WorkerPlacement, ...]) -> Milli:
+    """The amount of GPUs that a placement holds."""
+    return sum([len(worker.gpus) * worker.share for worker in placement])

@@ -1,0 +1,163 @@
+"""Where a gang stands: as close together as it can be, and so that whole machines stay free.
+
+A gang goes to one node if one takes it, else to the narrowest domain that does, else anywhere on the fewest nodes. A
+node pool that spreads takes the emptiest nodes instead, unless the gang wishes to stand together. A required level is
+a rule: what does not fit into one of its domains does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scheduler.model import ONE, Milli, WorkerPlacement
+from scheduler.policy.needs import Need
+from scheduler.policy.rooms import Room, Rooms
+from scheduler.policy.topology import NODE, Topology
+from scheduler.policy.work import Ask
+
+Workers = list[WorkerPlacement]
+
+
+class Placer:
+    """Finds and takes places; whatever it does not finish it gives back."""
+
+    def __init__(self, rooms: Rooms, topology: Topology) -> None:
+        self.rooms = rooms
+        self.topology = topology
+
+    def place(self, ask: Ask, count: int, later: bool, mask: int | None = None) -> Workers | None:
+        """Stand `count` workers of `ask` in rooms of `mask`, or none of them."""
+        for preferred in self._preferences(ask):
+            within = preferred if mask is None else preferred & mask
+            if within:
+                workers = self._place_within(ask, count, later, within)
+                if workers is not None:
+                    return workers
+        return None
+
+    def _preferences(self, ask: Ask) -> Iterator[int]:
+        yield from ask.masks
+        if len(ask.masks) > 1:
+            yield ask.qualifies
+
+    def _place_within(self, ask: Ask, count: int, later: bool, mask: int) -> Workers | None:
+        need = ask.need
+        if count == 1:
+            if ask.require not in (None, NODE):
+                mask &= _union(self.topology.domains(ask.require or ""))
+            return self._one(need, mask, later, ask.spread)
+        if self.bound(need, mask, later, count) < count:
+            return None
+        if not ask.spread or ask.require == NODE or ask.prefer == NODE:
+            workers = self._on_one_node(need, count, mask, later)
+            if workers is not None:
+                return workers
+        if ask.require == NODE:
+            return None
+        for level in self._levels(ask):
+            workers = self._in_one_domain(ask, count, mask, later, level)
+            if workers is not None:
+                return workers
+            if level == ask.require:
+                return None
+        if ask.require is not None:
+            return None
+        return self._anywhere(need, count, mask, later, ask.spread)
+
+    def _levels(self, ask: Ask) -> tuple[str, ...]:
+        """The levels in which the gang is tried, from narrow to wide."""
+        if not ask.spread:
+            return self.topology.levels
+        return tuple(level for level in self.topology.levels if level in (ask.prefer, ask.require))
+
+    def _one(self, need: Need, mask: int, later: bool, spread: bool) -> Workers | None:
+        room = self.rooms.best(need, mask, later, spread)
+        return None if room is None else [self.rooms.stand(room, need, later)]
+
+    def _on_one_node(self, need: Need, count: int, mask: int, later: bool) -> Workers | None:
+        if need.partial:
+            fitting = [r for r in self.rooms.each(mask) if r.count(need, later, count) >= count]
+            room = min(fitting, key=lambda r: (r.free(later).bit_count(), r.index), default=None)
+        else:
+            room = self.rooms.best(need.times(count), mask, later, False)
+        if room is None:
+            return None
+        return [self.rooms.stand(room, need, later) for _ in range(count)]
+
+    def _in_one_domain(self, ask: Ask, count: int, mask: int, later: bool, level: str) -> Workers | None:
+        """The domain that the gang fills most tightly."""
+        bounds = [
+            (bound, number, domain)
+            for number, domain in enumerate(self.topology.domains(level))
+            if (bound := self.bound(ask.need, domain & mask, later, None)) >= count
+        ]
+        for _, _, domain in sorted(bounds):
+            workers = self._anywhere(ask.need, count, domain & mask, later, ask.spread)
+            if workers is not None:
+                return workers
+        return None
+
+    def _anywhere(self, need: Need, count: int, mask: int, later: bool, spread: bool) -> Workers | None:
+        """Fill the rooms that take the most workers first; the rest goes where it fits most tightly."""
+        rooms = self.rooms
+        workers: Workers = []
+        while len(workers) < count:
+            left = count - len(workers)
+            if need.partial or spread or left == 1:
+                room = rooms.best(need, mask, later, spread)
+                fits = 1
+            else:
+                room = rooms.best(need.times(left), mask, later, False) or self._roomiest(need, mask, later)
+                fits = 0 if room is None else room.count(need, later, left)
+            if room is None or not fits:
+                for worker in reversed(workers):
+                    rooms.vacate(worker, need)
+                return None
+            workers.extend([rooms.stand(room, need, later) for _ in range(fits)])
+        return workers
+
+    def _roomiest(self, need: Need, mask: int, later: bool) -> Room | None:
+        """The room that takes the most workers, the one with the least left over among those."""
+        buckets = self.rooms.buckets[later]
+        if not need.whole:
+            return max(
+                self.rooms.each(mask), key=lambda r: (r.count(need, later, 1 << 30), -r.index), default=None
+            )
+        for key in sorted(buckets, key=lambda key: (-(key[0] // need.whole), key)):
+            if key[0] >= need.whole:
+                for room in self.rooms.each(buckets[key] & mask):
+                    if room.takes_beside(need, later):
+                        return room
+        return None
+
+    def free(self, mask: int) -> Milli:
+        """The whole GPUs that are free now in rooms of `mask`."""
+        return (
+            sum((bits & mask).bit_count() * key[0] for key, bits in self.rooms.buckets[False].items()) * ONE
+        )
+
+    def beside(self, ask: Ask, placement: tuple[WorkerPlacement, ...]) -> int:
+        """The rooms in which a gang that stands may grow: where a level is required, its domain only."""
+        if ask.require is None:
+            return ask.qualifies
+        bits = _union([self.rooms.by_name[worker.node].bit for worker in placement])
+        if ask.require == NODE:
+            return bits
+        return _union([domain for domain in self.topology.domains(ask.require) if domain & bits])
+
+    def bound(self, need: Need, mask: int, later: bool, enough: int | None) -> int:
+        """How many workers fit at the most, judged by GPUs (exactly, where neither CPUs nor memory are asked for)."""
+        if not need.whole:
+            return sum(room.count(need, later, enough or 1 << 30) for room in self.rooms.each(mask))
+        return sum(
+            (bits & mask).bit_count() * (key[0] // need.whole)
+            for key, bits in self.rooms.buckets[later].items()
+            if key[0] >= need.whole
+        )
+
+
+def _union(masks: list[int]) -> int:
+    bits = 0
+    for mask in masks:
+        bits |= mask
+    return bits

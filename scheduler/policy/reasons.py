@@ -1,0 +1,126 @@
+"""Why a workload waits: the sentence for people, and the same for programs.
+
+A reason names who must change what: the project at its limit, the GPUs that are missing, the type that no node has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.model import ONE, Milli
+from scheduler.policy.accounts import Account
+from scheduler.policy.work import Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """What a workload waits for. `details["kind"]` is one of limit, guarantee, capacity, topology, gpu_type, fair_share,
+    reservation, quota."""
+
+    sentence: str
+    details: dict[str, Any]
+
+
+def gpus(amount: Milli) -> float | int:
+    """An amount in GPUs, as people write it."""
+    return amount // ONE if amount % ONE == 0 else amount / ONE
+
+
+def count_of(amount: Milli) -> str:
+    """ "1 GPU", "2.5 GPUs"."""
+    return f"{gpus(amount)} GPU{'' if amount == ONE else 's'}"
+
+
+def wants(ask: Ask) -> str:
+    """ "8 GPUs", "4 workers of 8 GPUs", "16 GiB of GPU memory"."""
+    if ask.need.gpu_memory:
+        each = f"{ask.need.gpu_memory / 1024:g} GiB of GPU memory"
+    elif ask.each:
+        each = count_of(ask.each)
+    else:
+        each = f"{gpus(ask.need.cpus)} CPUs" if ask.need.cpus else "a place"
+    return each if ask.gang == 1 else f"{ask.gang} workers of {each} each"
+
+
+def at_limit(account: Account, asked: Milli) -> Blocked:
+    return Blocked(
+        f"Project {account.name} holds {gpus(account.held)} of at most {count_of(account.limit)}, "
+        f"and this needs {gpus(asked)} more.",
+        {"kind": "limit", "project": account.name, "limit": gpus(account.limit), "allocated": gpus(account.held),
+         "asked": gpus(asked)},
+    )  # fmt: skip
+
+
+def outside_guarantee(account: Account, asked: Milli) -> Blocked:
+    return Blocked(
+        f"What can't be preempted must stay inside the guarantee: project {account.name} was guaranteed "
+        f"{count_of(account.guarantee)}, {gpus(account.firm)} of them are held so, and this needs {gpus(asked)}.",
+        {"kind": "guarantee", "project": account.name, "guaranteed": gpus(account.guarantee),
+         "allocated": gpus(account.firm), "asked": gpus(asked)},
+    )  # fmt: skip
+
+
+def no_such_type(ask: Ask, *, anywhere: bool) -> Blocked:
+    types = " or ".join(ask.request.gpu_types or ())
+    sentence = (
+        f"Needs {wants(ask)} of type {types}; all of that type are taken."
+        if anywhere
+        else f"Needs GPUs of type {types}, and no node that it may use has them."
+    )
+    return Blocked(sentence, {"kind": "gpu_type", "gpu_types": list(ask.request.gpu_types or ())})
+
+
+def no_domain(ask: Ask, level: str) -> Blocked:
+    where = "one node" if level == "node" else f"one {level}"
+    return Blocked(
+        f"Needs {wants(ask)} within {where}, and no {level} has that free.",
+        {"kind": "topology", "level": level, "asked": gpus(ask.least)},
+    )
+
+
+def never_fits(ask: Ask) -> Blocked:
+    return Blocked(
+        f"Needs {wants(ask)}, which no node of the pool could give even if all were free.",
+        {"kind": "capacity", "asked": gpus(ask.least), "ever": False},
+    )
+
+
+def no_room(ask: Ask, free: Milli) -> Blocked:
+    where = " on one node" if ask.gang == 1 and ask.need.whole > 1 else ""
+    return Blocked(
+        f"Needs {wants(ask)}{where}; {count_of(free)} {'is' if free == ONE else 'are'} free in all, "
+        f"and nobody holds GPUs that could be taken back for it.",
+        {"kind": "capacity", "asked": gpus(ask.least), "free": gpus(free)},
+    )
+
+
+def above_share(account: Account, ask: Ask) -> Blocked:
+    return Blocked(
+        f"Needs {wants(ask)}, and none are free that fit. Project {account.name} holds {gpus(account.held)} of its fair "
+        f"share of {gpus(account.share)}, so it gets more only when others leave GPUs idle.",
+        {"kind": "fair_share", "project": account.name, "fair_share": gpus(account.share),
+         "allocated": gpus(account.held), "asked": gpus(ask.least)},
+    )  # fmt: skip
+
+
+def over_quota(user: str, quota: Milli, held: Milli, asked: Milli) -> Blocked:
+    return Blocked(
+        f"{user or 'This user'} has a fixed quota of {count_of(quota)} for building and holds {gpus(held)}; this session "
+        f"needs {gpus(asked)}. Close another session or ask for less.",
+        {"kind": "quota", "user": user, "quota": gpus(quota), "allocated": gpus(held), "asked": gpus(asked)},
+    )  # fmt: skip
+
+
+def no_build_gpu(ask: Ask, free: Milli) -> Blocked:
+    return Blocked(
+        f"No build GPU is free: this session needs {wants(ask)}, and {count_of(free)} of the build environment are free.",
+        {"kind": "capacity", "asked": gpus(ask.least), "free": gpus(free)},
+    )
+
+
+def homeless(project: str) -> Blocked:
+    return Blocked(
+        f"Project {project} takes no jobs: it is unknown or has projects below it. Submit to another.",
+        {"kind": "project", "project": project},
+    )
