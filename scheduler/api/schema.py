@@ -110,6 +110,10 @@ class JobView(Wire):
     exit_code: int | None
 
 
+ATTEMPT_LINE = "\n--- attempt {} ---\n"
+"""Stands between the output of one attempt and that of the next where a log is followed over both."""
+
+
 class JobPage(Wire):
     jobs: list[JobView]
     next: str | None = Field(None, description="pass as `after` for the next page")
@@ -118,7 +122,7 @@ class JobPage(Wire):
 class Explanation(Wire):
     """Why a job stands where it stands: what the latest plan decided for it.
 
-    `after` counts the workloads that have to stop or shrink first. `reason` is the sentence, `blocked_by` the same for programs.
+    `after` counts the workloads that have to stop or shrink first; `reason` is for people, `blocked_by` for programs.
     """
 
     id: str

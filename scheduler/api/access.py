@@ -1,0 +1,133 @@
+"""Who may see and do what: the table of scopes, as plain functions over values.
+
+Everything here errs on the side of refusing: membership is what a project itself names, never inherited, and what a
+caller may not see does not exist for that caller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scheduler.errors import Forbidden, NotFound
+from scheduler.model import Job, Pool, Project, Session
+
+
+class Scope(StrEnum):
+    """Each includes the ones before it. Behind a hub they are called `custom:runai:<scope>`."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    ADMIN = "admin"
+
+
+_INCLUDES = {
+    Scope.READ: frozenset({Scope.READ}),
+    Scope.SUBMIT: frozenset({Scope.READ, Scope.SUBMIT}),
+    Scope.ADMIN: frozenset(Scope),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request, as the authenticator knows them (never as a body or a header says)."""
+
+    name: str
+    scopes: frozenset[Scope]
+    groups: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, name: str, scopes: frozenset[Scope], groups: frozenset[str] = frozenset()) -> Caller:
+        """A caller with `scopes` and all that these include."""
+        return cls(name, frozenset().union(*(_INCLUDES[scope] for scope in scopes)), groups)
+
+    @property
+    def admin(self) -> bool:
+        return Scope.ADMIN in self.scopes
+
+
+def leaves(pool: Pool) -> tuple[Project, ...]:
+    """The projects that take jobs, in the pool's order."""
+    parents = {project.parent for project in pool.projects}
+    return tuple(project for project in pool.projects if project.name not in parents)
+
+
+def is_member(caller: Caller, project: Project) -> bool:
+    return (
+        "*" in project.members
+        or caller.name in project.members
+        or not caller.groups.isdisjoint(project.groups)
+    )
+
+
+class Access:
+    """What one caller may see and do in one pool."""
+
+    def __init__(self, caller: Caller, pool: Pool) -> None:
+        self.caller = caller
+        self.pool = pool
+        self.projects = tuple(project.name for project in leaves(pool) if is_member(caller, project))
+        """Those that take the caller's jobs, in the pool's order; the first is the default one."""
+        self.seen_projects = frozenset(
+            project.name for project in pool.projects if is_member(caller, project)
+        )
+        """Those whose members and jobs the caller may see (an administrator sees all)."""
+
+    def sees_project(self, name: str | None) -> bool:
+        """Whether the caller may see the jobs and the members of this project."""
+        return self.caller.admin or name in self.seen_projects
+
+    def sees_job(self, job: Job) -> bool:
+        return self.owns(job) or self.sees_project(job.request.project)
+
+    def sees_session(self, session: Session) -> bool:
+        return self.owns(session) or self.caller.admin
+
+    def owns(self, thing: Job | Session) -> bool:
+        return thing.user == self.caller.name
+
+    def visible_job(self, job: Job | None, job_id: str) -> Job:
+        if job is None or not self.sees_job(job):
+            raise NotFound(f"There is no job {job_id} that you may see. `jupyter runai list` shows yours.")
+        return job
+
+    def controlled_job(self, job: Job | None, job_id: str) -> Job:
+        """The job, if the caller may stop, pause and resume it."""
+        job = self.visible_job(job, job_id)
+        if not (self.owns(job) or self.caller.admin):
+            raise Forbidden(
+                f"Job {job_id} belongs to {job.user}: only they and administrators may change it."
+            )
+        return job
+
+    def owned_job(self, job: Job | None, job_id: str) -> Job:
+        """The job, if its logs and outputs are the caller's to read."""
+        job = self.visible_job(job, job_id)
+        if not self.owns(job):
+            raise Forbidden(f"Job {job_id} belongs to {job.user}: its logs and outputs are theirs alone.")
+        return job
+
+    def own_session(self, session: Session | None, session_id: str) -> Session:
+        if session is None or not self.sees_session(session):
+            raise NotFound(f"There is no session {session_id} that you may see.")
+        return session
+
+    def project_for(self, name: str | None) -> str:
+        """The project that a job goes to: the one named, where it takes the caller's jobs, or the caller's first."""
+        if name is None:
+            if not self.projects:
+                raise Forbidden(
+                    "No project takes your jobs yet. Ask an administrator to make you a member of one.",
+                    field="project",
+                )
+            return self.projects[0]
+        if name in self.projects:
+            return name
+        if any(project.name == name for project in leaves(self.pool)) and not self.caller.admin:
+            raise Forbidden(f"Project {name} does not take your jobs; {self._choices()}", field="project")
+        return name
+
+    def _choices(self) -> str:
+        if not self.projects:
+            return "ask an administrator to make you a member of a project."
+        return f"yours are {', '.join(self.projects)}."

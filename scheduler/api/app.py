@@ -1,0 +1,136 @@
+"""The API as a Tornado application: every path and its handler, and the server that carries it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tornado.httpserver import HTTPServer
+from tornado.web import Application
+
+from scheduler.api.base import DRAINED, ApiHandler, NoSuchPath
+from scheduler.api.bundles import BlobHandler, Owners
+from scheduler.api.context import Context
+from scheduler.api.events import EventsHandler
+from scheduler.api.jobs import (
+    CancelHandler,
+    ExplainHandler,
+    JobHandler,
+    JobsHandler,
+    PauseHandler,
+    ResumeHandler,
+)
+from scheduler.api.logs import LogHandler
+from scheduler.api.metrics import Metrics
+from scheduler.api.openapi import describe
+from scheduler.api.ops import HealthHandler, MetricsHandler, OpenApiHandler, ReadyHandler
+from scheduler.api.outputs import OutputHandler, OutputsHandler
+from scheduler.api.pool import (
+    MeHandler,
+    PoolApplyHandler,
+    PoolFileHandler,
+    PoolHandler,
+    ProjectHandler,
+    ProjectsHandler,
+)
+from scheduler.api.sessions import SessionHandler, SessionsHandler
+from scheduler.blobs import MAX_BYTES
+
+if TYPE_CHECKING:
+    from scheduler.api.auth import Authenticator
+    from scheduler.blobs import Blobs
+    from scheduler.controller import Controller
+    from scheduler.engines.base import Engine
+    from scheduler.telemetry import Inventory
+
+ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
+    ("/api/v1/me", MeHandler),
+    ("/api/v1/pool", PoolHandler),
+    ("/api/v1/pool/file", PoolFileHandler),
+    ("/api/v1/pool/apply", PoolApplyHandler),
+    ("/api/v1/projects", ProjectsHandler),
+    ("/api/v1/projects/{name}", ProjectHandler),
+    ("/api/v1/jobs", JobsHandler),
+    ("/api/v1/jobs/{job_id}", JobHandler),
+    ("/api/v1/jobs/{job_id}/explain", ExplainHandler),
+    ("/api/v1/jobs/{job_id}/cancel", CancelHandler),
+    ("/api/v1/jobs/{job_id}/pause", PauseHandler),
+    ("/api/v1/jobs/{job_id}/resume", ResumeHandler),
+    ("/api/v1/jobs/{job_id}/logs", LogHandler),
+    ("/api/v1/jobs/{job_id}/outputs", OutputsHandler),
+    ("/api/v1/jobs/{job_id}/outputs/{path}", OutputHandler),
+    ("/api/v1/blobs/{digest}", BlobHandler),
+    ("/api/v1/sessions", SessionsHandler),
+    ("/api/v1/sessions/{session_id}", SessionHandler),
+    ("/api/v1/events", EventsHandler),
+    ("/api/v1/openapi.json", OpenApiHandler),
+    ("/healthz", HealthHandler),
+    ("/readyz", ReadyHandler),
+    ("/metrics", MetricsHandler),
+)
+"""Every path below the base path. A `{name}` or `{path}` may hold slashes; the others are one segment."""
+
+PATTERNS = {
+    "name": r"(?P<name>.+)",
+    "path": r"(?P<path>.+)",
+    "job_id": r"(?P<job_id>[A-Za-z0-9_-]{1,64})",
+    "session_id": r"(?P<session_id>[A-Za-z0-9_-]{1,64})",
+    "digest": r"(?P<digest>[0-9a-f]{64})",
+}
+
+
+def pattern(path: str) -> str:
+    """The regular expression of a path in `ROUTES`."""
+    for name, expression in PATTERNS.items():
+        path = path.replace(f"{{{name}}}", expression)
+    return path
+
+
+def make_app(
+    controller: Controller,
+    blobs: Blobs,
+    engine: Engine,
+    inventory: Inventory,
+    authenticator: Authenticator,
+    *,
+    state_dir: Path,
+    base_url: str = "/",
+    scrape_token: str | None = None,
+    max_blob: int = MAX_BYTES,
+) -> Application:
+    """The API under `base_url` (with a slash at both ends). `max_blob` bounds a bundle, in bytes.
+
+    Must be made in the event loop that it will be served in.
+    """
+    metrics = Metrics()
+    metrics.watch(lambda: controller.book)
+    api = Context(
+        controller=controller,
+        blobs=blobs,
+        engine=engine,
+        inventory=inventory,
+        authenticator=authenticator,
+        owners=Owners(state_dir / "blobs" / "owners"),
+        base_url=base_url,
+        metrics=metrics,
+        scrape_token=scrape_token or None,
+        max_blob=max_blob,
+    )
+    prefix = base_url.rstrip("/")
+    routes: list[Any] = [(prefix + pattern(path), handler) for path, handler in ROUTES]
+    return Application(
+        [*routes, *authenticator.pages(base_url)],
+        default_handler_class=NoSuchPath,
+        api=api,
+        openapi=json.dumps(describe(ROUTES, base_url)),
+        # Logins of a browser end with this process; the hub gives a new one without asking.
+        cookie_secret=secrets.token_bytes(32),
+        log_function=lambda handler: None,
+    )
+
+
+def make_server(app: Application) -> HTTPServer:
+    """The server for `make_app`'s application. Bodies are streamed, and bounded by the handlers before they are kept."""
+    return HTTPServer(app, max_body_size=DRAINED, max_header_size=64 * 1024)

@@ -1,0 +1,208 @@
+"""What all handlers share: credentials before anything else, bounded bodies, one form of errors, closed headers.
+
+What must hold:
+- The caller is known and has the scope before a byte of a body is kept, for every method that is not marked as open.
+- Every refusal is `application/problem+json` with one sentence; what went wrong inside is logged, not told.
+- Nothing is cached, framed or sniffed.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from pydantic import BaseModel
+from tornado.web import HTTPError, RequestHandler, stream_request_body
+
+from scheduler.api.access import Access, Caller, Scope
+from scheduler.api.endpoint import MAX_JSON, Endpoint, endpoints, parse_body, parse_query
+from scheduler.api.schema import Problem, Wire
+from scheduler.errors import BY_STATUS, Forbidden, NotFound, RunaiError, TooLarge, Unauthenticated
+
+if TYPE_CHECKING:
+    from scheduler.api.context import Context
+
+log = logging.getLogger("runai.api")
+
+T = TypeVar("T", bound=BaseModel)
+
+DRAINED = 64 * 1024 * 1024
+"""So much of a body that is refused is read and thrown away, so that the caller gets to read why."""
+
+_TITLES = {400: "Bad request", 404: "Not found", 405: "Method not allowed", 500: "Error"}
+
+
+class MethodNotAllowed(RunaiError):
+    """There is such a path, but not with this method."""
+
+    status = 405
+    slug = "method-not-allowed"
+
+
+def problem_of(error: RunaiError) -> Problem:
+    """A refusal as RFC 9457 writes it."""
+    words = error.slug.replace("-", " ")
+    return Problem(
+        type=f"urn:jupyter-runai:problem:{error.slug}",
+        title=words[0].upper() + words[1:],
+        status=error.status,
+        detail=error.sentence,
+        field=error.field,
+    )
+
+
+@stream_request_body
+class ApiHandler(RequestHandler):
+    """The base of every handler of the API."""
+
+    endpoints: ClassVar[dict[str, Endpoint]] = {}
+    endpoint: Endpoint | None
+    caller: Caller
+    api: Context
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        cls.endpoints = endpoints(cls)
+
+    def initialize(self) -> None:
+        self.api = self.settings["api"]
+        self.endpoint = self.endpoints.get(self.request.method or "")
+        self._kept = bytearray()
+        self._too_large = False
+
+    def set_default_headers(self) -> None:
+        self.set_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("Referrer-Policy", "no-referrer")
+        self.clear_header("Server")
+
+    def compute_etag(self) -> None:
+        """Nothing is cached, so nothing is compared."""
+
+    # -- before the method ---------------------------------------------------------------------------------
+
+    async def prepare(self) -> None:
+        self.limit_body(DRAINED)
+        if self.endpoint is None:
+            raise MethodNotAllowed(f"{self.request.path} does not take {self.request.method}.")
+        if self.endpoint.scope is not None:
+            self.caller = await self.authenticate(self.endpoint.scope)
+        self.check_length(self.body_limit())
+
+    async def authenticate(self, scope: Scope) -> Caller:
+        """Who sends this request, with `scope`. Raises `Unauthenticated` or `Forbidden`."""
+        caller = await self.api.authenticator.identify(self)
+        if caller is None:
+            self.set_header("WWW-Authenticate", 'Bearer realm="runai"')
+            raise Unauthenticated(
+                "Send a valid token as `Authorization: token …`; this one is missing, wrong or over."
+            )
+        self.current_user = caller
+        if scope not in caller.scopes:
+            raise Forbidden(
+                f"This needs the scope {scope.value}, which your token does not have; ask an administrator for it."
+            )
+        return caller
+
+    async def still_allowed(self) -> bool:
+        """Whether the caller of a long stream still may what they might at its start."""
+        assert self.endpoint is not None
+        assert self.endpoint.scope is not None
+        caller = await self.api.authenticator.identify(self)
+        if caller is None or self.endpoint.scope not in caller.scopes:
+            return False
+        self.caller = caller
+        return True
+
+    # -- bodies -------------------------------------------------------------------------------------------
+
+    def body_limit(self) -> int:
+        """The largest body that this method takes, in bytes."""
+        return MAX_JSON
+
+    def limit_body(self, size: int) -> None:
+        self.request.connection.set_max_body_size(size)  # type: ignore[union-attr]
+
+    def check_length(self, limit: int) -> None:
+        length = self.request.headers.get("Content-Length", "0")
+        if length.isdigit() and int(length) > limit:
+            raise TooLarge(f"The body is larger than {limit:,} bytes, which is the most this takes.")
+
+    def data_received(self, chunk: bytes) -> Any:
+        if len(self._kept) + len(chunk) > MAX_JSON:
+            self._too_large = True
+        else:
+            self._kept += chunk
+
+    def body(self, model: type[T]) -> T:
+        """The body as `model`; raises `Invalid` with the field at fault."""
+        if self._too_large:
+            raise TooLarge(f"The body is larger than {MAX_JSON:,} bytes, which is the most this takes.")
+        return parse_body(model, bytes(self._kept))
+
+    def query(self, model: type[T]) -> T:
+        given = {name: values for name, values in self.request.query_arguments.items() if name != "_xsrf"}
+        return parse_query(model, given)
+
+    @property
+    def access(self) -> Access:
+        return self.api.access(self.caller)
+
+    def close_connection(self) -> None:
+        """Break off: the reader sees that what it has is not all."""
+        self.request.connection.stream.close()  # type: ignore[union-attr]
+
+    # -- answers ------------------------------------------------------------------------------------------
+
+    def answer(self, view: Wire, status: int = 200) -> None:
+        self.set_status(status)
+        self.set_header("Content-Type", "application/json")
+        self.finish(view.model_dump_json())
+
+    def tell_event(self) -> None:
+        """Say up to which event the answer is: `GET /events?after=` that id goes on from it without a gap."""
+        self.set_header("Runai-Event", str(self.api.book.last_event))
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        error = _refusal_of(kwargs["exc_info"][1] if "exc_info" in kwargs else None, status_code)
+        self.set_status(error.status)
+        if error.status == 401:
+            self.set_header("WWW-Authenticate", 'Bearer realm="runai"')
+        if error.status == 503:
+            self.set_header("Retry-After", "1")
+        self.set_header("Content-Type", "application/problem+json")
+        self.finish(problem_of(error).model_dump_json())
+
+    def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
+        if isinstance(value, RunaiError) and value.status < 500:
+            log.debug("%s %s: %s", self.request.method, self.request.path, value.sentence)
+        elif isinstance(value, HTTPError):
+            log.warning("%s %s: %s", self.request.method, self.request.path, value)
+        else:
+            log.error("%s %s failed", self.request.method, self.request.path, exc_info=value)
+
+    def on_finish(self) -> None:
+        self.api.metrics.answered(self.request.method or "", type(self).__name__, self.get_status())
+
+
+def _refusal_of(error: BaseException | None, status: int) -> RunaiError:
+    if isinstance(error, RunaiError):
+        return error
+    if isinstance(error, HTTPError):
+        kind = BY_STATUS.get(error.status_code, RunaiError)
+        told = kind(error.log_message or f"{error.reason or _TITLES.get(status, 'Refused')}.")
+        if kind is RunaiError:
+            told.status = error.status_code
+        return told
+    return RunaiError("Something went wrong inside the scheduler; its log says what.")
+
+
+class NoSuchPath(ApiHandler):
+    """Whatever has no handler. It is the same for everybody, so it asks for no credentials."""
+
+    async def prepare(self) -> None:
+        self.limit_body(DRAINED)
+        raise NotFound(
+            f"There is nothing at {self.request.path}; see /api/v1/openapi.json for what there is."
+        )

@@ -1,0 +1,112 @@
+"""`/blobs`: bundles, put under the SHA-256 of their bytes before a job names them.
+
+What must hold: a digest opens nothing. Whoever names a bundle in a submission, or asks whether it is there, has put its
+bytes here themselves; another user's bundle does not exist for them, though its bytes are kept once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scheduler.api.access import Scope
+from scheduler.api.base import ApiHandler
+from scheduler.api.endpoint import BYTES, endpoint
+from scheduler.api.schema import BlobView
+from scheduler.blobs import sync
+from scheduler.errors import Invalid, NotFound, RunaiError, TooLarge
+
+if TYPE_CHECKING:
+    from scheduler.blobs import Incoming
+
+
+class Owners:
+    """Who has put which bundle: an empty file `<user>/<digest>` each, with the user's name hashed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: set[tuple[str, str]] = set()
+
+    def has(self, user: str, digest: str) -> bool:
+        known = (user, digest) in self._known or self._mark(user, digest).is_file()
+        if known:
+            self._known.add((user, digest))
+        return known
+
+    def add(self, user: str, digest: str) -> None:
+        """Durable when it returns."""
+        mark = self._mark(user, digest)
+        if mark.is_file():
+            return
+        mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        for folder in (mark.parent, self._folder, self._folder.parent):
+            sync(folder)
+
+    def _mark(self, user: str, digest: str) -> Path:
+        return self._folder / hashlib.sha256(user.encode()).hexdigest()[:32] / digest
+
+
+class BlobHandler(ApiHandler):
+    _incoming: Incoming | None = None
+    _failed: RunaiError | OSError | None = None
+
+    def body_limit(self) -> int:
+        return self.api.max_blob
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        if self.request.method == "PUT":
+            self.limit_body(self.api.max_blob + 1)
+            self._incoming = self.api.blobs.receive(self.path_kwargs["digest"], self.api.max_blob)
+
+    def data_received(self, chunk: bytes) -> None:
+        """Straight to the disk. What is wrong is kept for `put` to say: the rest of the body is thrown away."""
+        if self._incoming is None or self._failed is not None:
+            return
+        try:
+            self._incoming.write(chunk)
+        except (RunaiError, OSError) as error:
+            self._failed = error
+
+    @endpoint("Whether the caller has put this bundle", Scope.SUBMIT, media=BYTES, refuses=(NotFound,))
+    async def head(self, digest: str) -> None:
+        if not self._there(digest):
+            raise NotFound(f"You have put no bundle {digest}.")
+        self.set_header("Content-Length", str(self.api.blobs.size(digest)))
+        self.finish()
+
+    @endpoint(
+        "Put a bundle (a tar.gz) under the SHA-256 of its bytes",
+        Scope.SUBMIT,
+        takes=BYTES,
+        answer=BlobView,
+        refuses=(Invalid, TooLarge),
+    )
+    async def put(self, digest: str) -> None:
+        incoming = self._incoming
+        assert incoming is not None
+        if self._failed is not None:
+            raise self._failed
+        size = await incoming.commit()
+        await asyncio.to_thread(self.api.owners.add, self.caller.name, digest)
+        self.answer(BlobView(digest=digest, size=size))
+
+    def _there(self, digest: str) -> bool:
+        return self.api.owners.has(self.caller.name, digest) and self.api.blobs.exists(digest)
+
+    def on_finish(self) -> None:
+        super().on_finish()
+        self._abort()
+
+    def on_connection_close(self) -> None:
+        self._abort()
+
+    def _abort(self) -> None:
+        if self._incoming is not None:
+            with contextlib.suppress(OSError):
+                self._incoming.abort()

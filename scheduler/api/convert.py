@@ -1,0 +1,203 @@
+"""From what people send (numbers of GPUs, GiB) to what the scheduler counts (thousandths, MiB), and back.
+
+An amount is converted exactly or refused: 0.25 GPU is 250, 0.0001 is an error with a sentence, never a rounding.
+The pool file has the same rule in `scheduler.poolfile`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from keyword import iskeyword
+from pathlib import PurePosixPath
+
+from scheduler.api.schema import JobSubmit, SessionOpen
+from scheduler.errors import Invalid
+from scheduler.model import (
+    ONE,
+    Environment,
+    Job,
+    JobKind,
+    MiB,
+    Milli,
+    Program,
+    Request,
+    Session,
+    Shape,
+)
+from scheduler.poolfile import milli
+
+MAX_ENV_BYTES = 256 * 1024
+MAX_COMMAND_BYTES = 256 * 1024
+
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = ("RUNAI_", "CUDA_VISIBLE_DEVICES")
+_ID_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_id(kind: str) -> str:
+    """`j-…` or `s-…` with 60 random bits: safe in a path, hard to misread."""
+    return f"{kind}-" + "".join(secrets.choice(_ID_LETTERS) for _ in range(12))
+
+
+# -- amounts ------------------------------------------------------------------------------------------------
+
+
+def from_milli(amount: Milli) -> float:
+    return amount / 1000
+
+
+def optional_milli(amount: float | None, field: str) -> Milli | None:
+    return None if amount is None else milli(amount, field)
+
+
+def to_mib(gib: float | None) -> MiB | None:
+    """Whole MiB that hold at least so much."""
+    return None if gib is None else math.ceil(Decimal(repr(gib)) * 1024)
+
+
+def from_mib(amount: MiB | None) -> float | None:
+    return None if amount is None else round(amount / 1024, 3)
+
+
+def gpus_per_worker(amount: float) -> Milli:
+    gpus = milli(amount, "gpus")
+    if gpus > ONE and gpus % ONE:
+        raise Invalid(
+            f"gpus: a worker gets whole GPUs or a part of one, not {amount:g}. "
+            f"Ask for {math.floor(amount)} or {math.ceil(amount)}.",
+            field="gpus",
+        )
+    return gpus
+
+
+def shape_of(gpus: Milli, sent: JobSubmit | SessionOpen) -> Shape:
+    if sent.gpu_memory_gib is not None and "gpus" in sent.model_fields_set:
+        raise Invalid("gpu_memory_gib: give either gpus or gpu_memory_gib, not both.", field="gpu_memory_gib")
+    return Shape(gpus=gpus, gpu_memory=to_mib(sent.gpu_memory_gib))
+
+
+# -- jobs and sessions --------------------------------------------------------------------------------------
+
+
+def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_key: str | None) -> Job:
+    """The job that `user` sends, queued at `now`."""
+    shape = replace(
+        shape_of(gpus_per_worker(sent.gpus), sent),
+        cpus=optional_milli(sent.cpus, "cpus"),
+        memory=to_mib(sent.memory_gib),
+    )
+    gang = sent.workers if sent.min_workers is None else sent.min_workers
+    if gang > sent.workers:
+        raise Invalid(
+            f"min_workers: {gang} is more than workers, which is {sent.workers}.", field="min_workers"
+        )
+    _check_command(sent.command)
+    _check_env(sent.env)
+    _check_outputs(sent.kind, sent.outputs)
+    return Job(
+        id=new_id("j"),
+        name=sent.name or _name_of(sent),
+        request=Request(
+            project=project,
+            user=user,
+            environment=Environment.TRAIN,
+            shape=shape,
+            workers=sent.workers,
+            min_workers=gang,
+            priority=sent.priority,
+            preemptible=sent.preemptible,
+            gpu_types=_some(sent.gpu_types),
+            node_pools=_some(sent.node_pools),
+            require=sent.require,
+            prefer=sent.prefer,
+            min_runtime=sent.min_runtime,
+        ),
+        program=Program(
+            kind=sent.kind,
+            command=tuple(sent.command),
+            bundle=sent.bundle,
+            env=dict(sent.env),
+            outputs=tuple(sent.outputs),
+            grace=sent.grace,
+            max_runtime=sent.max_runtime,
+            retries=sent.retries,
+        ),
+        submitted=now,
+        queued=now,
+        idempotency_key=idempotency_key,
+    )
+
+
+def session_of(sent: SessionOpen, *, now: float) -> Session:
+    return Session(
+        id=new_id("s"),
+        server=sent.server,
+        request=Request(
+            project="",
+            user=sent.user,
+            environment=Environment.BUILD,
+            shape=shape_of(gpus_per_worker(sent.gpus), sent),
+            preemptible=False,
+        ),
+        requested=now,
+    )
+
+
+def _some(names: list[str] | None) -> tuple[str, ...] | None:
+    return tuple(names) if names else None
+
+
+def _name_of(sent: JobSubmit) -> str:
+    """What to call a job without a name: its script or program, or its kind."""
+    if sent.kind is JobKind.CELL:
+        return "cell"
+    words = [PurePosixPath(word).name for word in sent.command if not word.startswith("-")]
+    named = next(
+        (word for word in words if word.endswith((".py", ".ipynb", ".sh"))), words[0] if words else ""
+    )
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", named).strip("._-")[:128] or sent.kind.value
+
+
+def _check_command(command: list[str]) -> None:
+    if not command[0]:
+        raise Invalid("command: the first word names the program and must not be empty.", field="command[0]")
+    for index, word in enumerate(command):
+        if "\0" in word:
+            raise Invalid("command: a word must not contain a NUL character.", field=f"command[{index}]")
+    if sum(len(word.encode()) for word in command) > MAX_COMMAND_BYTES:
+        raise Invalid(
+            "command: longer than 256 KiB; put the data into a file of the bundle.", field="command"
+        )
+
+
+def _check_env(env: Mapping[str, str]) -> None:
+    for name, value in env.items():
+        if not _ENV_NAME.fullmatch(name):
+            raise Invalid(
+                f"env: {name!r} is not a name of a variable; use letters, digits and _, not starting with a digit.",
+                field=f"env.{name}",
+            )
+        if name.startswith(_RESERVED):
+            raise Invalid(f"env: {name} is set by the scheduler; choose another name.", field=f"env.{name}")
+        if "\0" in value:
+            raise Invalid(f"env: the value of {name} contains a NUL character.", field=f"env.{name}")
+    if sum(len(name.encode()) + len(value.encode()) for name, value in env.items()) > MAX_ENV_BYTES:
+        raise Invalid("env: larger than 256 KiB; put the data into a file of the bundle.", field="env")
+
+
+def _check_outputs(kind: JobKind, outputs: list[str]) -> None:
+    if outputs and kind is not JobKind.CELL:
+        raise Invalid(
+            f"outputs: only a cell brings variables back; a {kind.value} writes files to $RUNAI_OUTPUT_DIR.",
+            field="outputs",
+        )
+    for index, name in enumerate(outputs):
+        if not name.isidentifier() or iskeyword(name):
+            raise Invalid(f"outputs: {name!r} is not a name of a Python variable.", field=f"outputs[{index}]")
+    if len(set(outputs)) != len(outputs):
+        raise Invalid("outputs: a name is given twice.", field="outputs")

@@ -1,0 +1,65 @@
+"""Who is asking, behind a JupyterHub: the hub says so of every token, and logs browsers in.
+
+What must hold:
+- An identity is the hub's answer to a token (in the `Authorization` header, or in the cookie of a login through the
+  hub), or the service's own token, which the hub gave to this process alone. Nothing else is looked at.
+- The scope is part of being identified. A cookie opens a request that changes something only with the XSRF token that
+  belongs to it: `HubOAuth` checks that, in here.
+- A service is never taken for a user of the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jupyterhub.services.auth import HubOAuth, HubOAuthCallbackHandler
+from tornado.web import RequestHandler
+
+from scheduler.api.access import Caller, Scope
+from scheduler.api.auth import Authenticator, same, token_of
+from scheduler.api.pages import page_routes
+
+CACHE_SECONDS = 30
+"""For how long the hub's answer to a token is believed: the longest that a revoked token, or a lost group, goes on to work."""
+
+
+class HubAuthenticator(Authenticator):
+    """Asks the hub that this process is a service of."""
+
+    def __init__(self, hub: HubOAuth | None = None) -> None:
+        """Without `hub` everything is taken from the environment that the hub starts its services in."""
+        self.hub = hub or HubOAuth(cache_max_age=CACHE_SECONDS)
+
+    async def identify(self, handler: RequestHandler) -> Caller | None:
+        token = token_of(handler.request)
+        if token is not None and same(token, self.hub.api_token):
+            return Caller.of("service/runai", frozenset({Scope.ADMIN}))
+        # The hub's class keeps its answer on the handler; a long stream asks anew.
+        vars(handler).pop("_cached_hub_user", None)
+        model = await self.hub.get_user(handler, sync=False)
+        return None if model is None else self.caller(model)
+
+    def caller(self, model: Mapping[str, Any]) -> Caller:
+        """Who a user model of the hub describes, and what their token may do here."""
+        name = str(model["name"])
+        return Caller.of(
+            f"service/{name}" if model.get("kind") == "service" else name,
+            frozenset(scope for scope in Scope if self._has(scope, model)),
+            frozenset(str(group) for group in model.get("groups") or ()),
+        )
+
+    def _has(self, scope: Scope, model: Mapping[str, Any]) -> bool:
+        name = f"custom:runai:{scope.value}"
+        if scope is Scope.ADMIN:
+            # One narrowed to some user or server is not the whole pool's.
+            return name in model["scopes"]
+        return bool(self.hub.check_scopes({name}, model))
+
+    def pages(self, base_url: str) -> list[tuple[Any, ...]]:
+        hub = self.hub
+
+        class Callback(HubOAuthCallbackHandler):  # type: ignore[misc]
+            hub_auth = hub
+
+        return [(f"{base_url}oauth_callback", Callback), *page_routes(base_url, self)]

@@ -1,0 +1,156 @@
+"""Jobs: submit, list, look at, explain, cancel, pause and resume."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scheduler.api import views
+from scheduler.api.access import Scope
+from scheduler.api.base import ApiHandler
+from scheduler.api.convert import job_of
+from scheduler.api.endpoint import endpoint
+from scheduler.api.schema import Explanation, JobPage, JobSubmit, JobView
+from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
+from scheduler.model import Job, JobState
+
+_KEY = re.compile(r"[\x21-\x7e]{1,200}")
+
+
+class JobQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    state: list[JobState] = Field(default_factory=list, description="only these; may be given more than once")
+    project: str | None = None
+    mine: bool = Field(False, description="only the caller's own")
+    limit: int = Field(100, ge=1, le=500)
+    after: str | None = Field(None, description="`next` of the page before")
+
+
+class JobsHandler(ApiHandler):
+    @endpoint(
+        "Submit a job; it is kept for good when this answers",
+        Scope.SUBMIT,
+        body=JobSubmit,
+        answer=JobView,
+        status=201,
+        headers=(("Idempotency-Key", "the same key from the same caller gives the same job"),),
+        refuses=(Invalid, Conflict),
+    )
+    async def post(self) -> None:
+        sent = self.body(JobSubmit)
+        access = self.access
+        job = job_of(
+            sent,
+            user=self.caller.name,
+            project=access.project_for(sent.project),
+            now=self.api.clock(),
+            idempotency_key=self._key(),
+        )
+        if sent.bundle is not None:
+            self._check_bundle(sent.bundle)
+        job = await self.api.controller.submit(job)
+        self.set_header("Location", f"{self.api.base_url}api/v1/jobs/{job.id}")
+        self.tell_event()
+        self.answer(views.job_view(job, self.api.book.plan.decisions.get(job.id), access), 201)
+
+    def _check_bundle(self, digest: str) -> None:
+        if not (self.api.owners.has(self.caller.name, digest) and self.api.blobs.exists(digest)):
+            raise Invalid(
+                f"bundle: you have put no bundle {digest[:12]}… under /blobs; put it there first.",
+                field="bundle",
+            )
+
+    def _key(self) -> str | None:
+        key = self.request.headers.get("Idempotency-Key")
+        if key is not None and not _KEY.fullmatch(key):
+            raise Invalid(
+                "Idempotency-Key: use 1 to 200 printable characters without spaces, such as a UUID."
+            )
+        return key
+
+    @endpoint(
+        "The caller's jobs and those of their projects, newest first",
+        Scope.READ,
+        query=JobQuery,
+        answer=JobPage,
+    )
+    async def get(self) -> None:
+        query = self.query(JobQuery)
+        access = self.access
+        self.tell_event()
+        jobs = await self.api.controller.jobs(
+            states=query.state or None,
+            project=query.project,
+            user=self.caller.name if query.mine else None,
+            projects=None if query.mine or self.caller.admin else access.seen_projects,
+            limit=query.limit,
+            after=_position(query.after),
+        )
+        seen = [job for job in jobs if access.sees_job(job)]
+        more = f"{jobs[-1].submitted!r}_{jobs[-1].id}" if len(jobs) == query.limit else None
+        self.answer(JobPage(jobs=views.job_views(seen, self.api.book, access), next=more))
+
+
+def _position(after: str | None) -> tuple[float, str] | None:
+    if after is None:
+        return None
+    submitted, _, job_id = after.partition("_")
+    try:
+        return float(submitted), job_id
+    except ValueError:
+        raise Invalid("after: pass what the page before gave as `next`.", field="after") from None
+
+
+class JobHandler(ApiHandler):
+    @endpoint("One job", Scope.READ, answer=JobView, refuses=(NotFound,))
+    async def get(self, job_id: str) -> None:
+        self.tell_event()
+        access = self.access
+        job = access.visible_job(await self.api.controller.job(job_id), job_id)
+        self.answer(views.job_views([job], self.api.book, access)[0])
+
+
+class ExplainHandler(ApiHandler):
+    @endpoint("Why a job stands where it stands", Scope.READ, answer=Explanation, refuses=(NotFound,))
+    async def get(self, job_id: str) -> None:
+        job = self.access.visible_job(await self.api.controller.job(job_id), job_id)
+        self.answer(views.explanation(job, self.api.book.plan.decisions.get(job.id)))
+
+
+class VerbHandler(ApiHandler):
+    """One of the controller's verbs, on a job of the caller's own or, for an administrator, on any."""
+
+    async def apply(self, job_id: str, verb: Callable[[str], Awaitable[Job]]) -> None:
+        access = self.access
+        access.controlled_job(await self.api.controller.job(job_id), job_id)
+        job = await verb(job_id)
+        self.tell_event()
+        self.answer(views.job_views([job], self.api.book, access)[0])
+
+
+class CancelHandler(VerbHandler):
+    @endpoint("Stop a job for good", Scope.SUBMIT, answer=JobView, refuses=(NotFound, Forbidden, Conflict))
+    async def post(self, job_id: str) -> None:
+        await self.apply(job_id, self.api.controller.cancel)
+
+
+class PauseHandler(VerbHandler):
+    @endpoint(
+        "Stop a job until it is resumed",
+        Scope.SUBMIT,
+        answer=JobView,
+        refuses=(NotFound, Forbidden, Conflict),
+    )
+    async def post(self, job_id: str) -> None:
+        await self.apply(job_id, self.api.controller.pause)
+
+
+class ResumeHandler(VerbHandler):
+    @endpoint(
+        "Queue a paused job again", Scope.SUBMIT, answer=JobView, refuses=(NotFound, Forbidden, Conflict)
+    )
+    async def post(self, job_id: str) -> None:
+        await self.apply(job_id, self.api.controller.resume)

@@ -1,0 +1,88 @@
+"""What Prometheus scrapes. Gauges are read from the book when they are asked for; counts and times are kept as they come."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from scheduler.api.views import environment_totals
+from scheduler.model import JobState
+
+if TYPE_CHECKING:
+    from scheduler.controller import Book
+
+_WAIT_SECONDS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600)
+_PLAN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+
+
+class Metrics:
+    """The figures of one scheduler, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "runai_http_requests",
+            "Requests answered",
+            ["method", "handler", "status"],
+            registry=self.registry,
+        )
+        self._wait = Histogram(
+            "runai_queue_wait_seconds",
+            "From a job's (last) queueing to the start of its attempt",
+            buckets=_WAIT_SECONDS,
+            registry=self.registry,
+        )
+        self._plan = Histogram(
+            "runai_plan_seconds", "What one plan took", buckets=_PLAN_SECONDS, registry=self.registry
+        )
+
+    def watch(self, book: Callable[[], Book]) -> None:
+        """Read the gauges from this book from now on."""
+        self.registry.register(_Gauges(book))
+
+    def answered(self, method: str, handler: str, status: int) -> None:
+        self._requests.labels(method, handler, str(status)).inc()
+
+    def waited(self, seconds: float) -> None:
+        self._wait.observe(max(0.0, seconds))
+
+    def planned(self, seconds: float) -> None:
+        self._plan.observe(seconds)
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+class _Gauges(Collector):
+    def __init__(self, book: Callable[[], Book]) -> None:
+        self._book = book
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: to describe would be to collect, before there is anything to read."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        book = self._book()
+        jobs = GaugeMetricFamily("runai_jobs", "Unfinished jobs", labels=["state"])
+        tally = Tally(job.state for job in book.jobs.values())
+        for state in JobState:
+            if not state.final:
+                jobs.add_metric([state.value], tally[state])
+        yield jobs
+        sessions = GaugeMetricFamily("runai_sessions", "Sessions that have not ended", labels=["state"])
+        for name, count in Tally(session.state.value for session in book.sessions.values()).items():
+            sessions.add_metric([name], count)
+        yield sessions
+        gpus = GaugeMetricFamily(
+            "runai_gpus", "GPUs, by environment and by what they do", labels=["environment", "state"]
+        )
+        for environment, totals in environment_totals(book).items():
+            gpus.add_metric([environment.value, "allocated"], totals.allocated)
+            gpus.add_metric([environment.value, "free"], totals.free)
+            gpus.add_metric([environment.value, "over_quota"], totals.over_quota)
+        yield gpus

@@ -1,0 +1,59 @@
+"""What a job brought back: the files of its output folder, for its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from urllib.parse import quote
+
+from tornado.iostream import StreamClosedError
+
+from scheduler.api.access import Scope
+from scheduler.api.base import ApiHandler
+from scheduler.api.endpoint import BYTES, endpoint
+from scheduler.api.schema import OutputFile, OutputList
+from scheduler.errors import Forbidden, NotFound
+from scheduler.model import Job
+
+PIECE = 256 * 1024
+
+
+class OutputsBase(ApiHandler):
+    async def owned(self, job_id: str) -> Job:
+        return self.access.owned_job(await self.api.controller.job(job_id), job_id)
+
+
+class OutputsHandler(OutputsBase):
+    @endpoint("The files a job brought back", Scope.SUBMIT, answer=OutputList, refuses=(NotFound, Forbidden))
+    async def get(self, job_id: str) -> None:
+        job = await self.owned(job_id)
+        files = await self.api.engine.outputs(job.id)
+        self.answer(
+            OutputList(files=[OutputFile(path=f.path, size=f.size, modified=f.modified) for f in files])
+        )
+
+
+class OutputHandler(OutputsBase):
+    @endpoint("One of these files", Scope.SUBMIT, media=BYTES, refuses=(NotFound, Forbidden))
+    async def get(self, job_id: str, path: str) -> None:
+        job = await self.owned(job_id)
+        file = await self.api.engine.open_output(job.id, path)
+        try:
+            left = os.fstat(file.fileno()).st_size
+            name = quote(path.rsplit("/", 1)[-1], safe="")
+            self.set_header("Content-Type", BYTES)
+            self.set_header("Content-Length", str(left))
+            self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{name}")
+            while left and (piece := await asyncio.to_thread(file.read, min(PIECE, left))):
+                left -= len(piece)
+                self.write(piece)
+                await self.flush()
+        except StreamClosedError:
+            return
+        finally:
+            await asyncio.to_thread(file.close)
+        if left:
+            # The file became shorter meanwhile: a broken connection says so, a complete answer would lie.
+            self.close_connection()
+        else:
+            self.finish()

@@ -1,0 +1,99 @@
+"""The page of the pool for browsers behind a hub, at the root of the service; it shows what the API says.
+
+It is a shell: `static/admin.js` fills it, as the user who is logged in. It runs no script and takes no style but its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyterhub.services.auth import HubOAuthenticated
+from tornado.web import HTTPError, RequestHandler, StaticFileHandler, authenticated
+
+from scheduler.api.access import Caller, Scope
+
+if TYPE_CHECKING:
+    from scheduler.api.hub_auth import HubAuthenticator
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+
+CSP = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+
+
+def close_headers(handler: RequestHandler) -> None:
+    """Nothing foreign runs, and nothing is framed, sniffed or told to another site."""
+    handler.set_header("Content-Security-Policy", CSP)
+    handler.set_header("X-Content-Type-Options", "nosniff")
+    handler.set_header("Referrer-Policy", "no-referrer")
+    handler.clear_header("Server")
+
+
+class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]
+    """Sends who is not logged in to the hub (with PKCE), and shows the page to who may read."""
+
+    def initialize(self, authenticator: HubAuthenticator) -> None:
+        self.authenticator = authenticator
+        self.hub_auth = authenticator.hub
+
+    def set_default_headers(self) -> None:
+        close_headers(self)
+        self.set_header("Cache-Control", "no-store")
+
+    async def prepare(self) -> None:
+        self.current_user = await self.authenticator.identify(self)
+
+    @authenticated
+    async def get(self) -> None:
+        caller: Caller = self.current_user
+        if Scope.READ not in caller.scopes:
+            raise HTTPError(403)
+        # Reading the token sets its cookie, which the page's script sends back with what it changes.
+        assert self.xsrf_token
+        self.render(
+            str(HERE / "templates" / "page.html"),
+            base_url=self.hub_auth.base_url,
+            hub_home=self.hub_auth.hub_host + self.hub_auth.hub_prefix + "home",
+            user=caller.name,
+            admin=caller.admin,
+            script=STATIC.joinpath("admin.js").is_file(),
+            style=STATIC.joinpath("admin.css").is_file(),
+        )
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(
+            "Your account may not see the pool; ask an administrator for the scope custom:runai:read.\n"
+            if status_code == 403
+            else f"The page cannot be shown ({status_code}). Try again; the scheduler's log says more.\n"
+        )
+
+
+class PageFiles(StaticFileHandler):
+    """The page's script, styles and fonts. They are the same for everybody and say nothing of anybody."""
+
+    def set_default_headers(self) -> None:
+        close_headers(self)
+
+    def set_extra_headers(self, path: str) -> None:
+        self.set_header("Cache-Control", "no-cache")
+
+
+def page_routes(base_url: str, authenticator: HubAuthenticator) -> list[tuple[Any, ...]]:
+    return [
+        (base_url, PageHandler, {"authenticator": authenticator}),
+        (f"{base_url}static/(.+)", PageFiles, {"path": str(STATIC)}),
+    ]

@@ -1,0 +1,122 @@
+"""The pool, its projects and who asks: `/me`, `/pool`, `/pool/file`, `/pool/apply`, `/projects`."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from scheduler.api import views
+from scheduler.api.access import Scope
+from scheduler.api.base import ApiHandler
+from scheduler.api.endpoint import endpoint
+from scheduler.api.schema import Applied, Me, PoolFile, PoolView, ProjectEntry, ProjectList, ProjectView
+from scheduler.errors import Conflict, Invalid, NotFound
+from scheduler.model import Pool
+from scheduler.poolchange import changes, refuse_harm, warnings
+from scheduler.poolfile import file_of, pool_of, with_project, without_project
+
+
+class ApplyQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    preview: bool = False
+
+
+class MeHandler(ApiHandler):
+    @endpoint("Who the caller is, and what they may do", Scope.READ, answer=Me)
+    async def get(self) -> None:
+        self.answer(views.me(self.access))
+
+
+class PoolHandler(ApiHandler):
+    @endpoint("Every GPU and who holds it, as far as the caller may see", Scope.READ, answer=PoolView)
+    async def get(self) -> None:
+        self.tell_event()
+        self.answer(views.pool_view(self.api.book, self.api.usage(), self.access))
+
+
+class ChangingHandler(ApiHandler):
+    """Reads the pool, changes it and brings that about, one at a time."""
+
+    async def change(self, pool: Pool) -> None:
+        book = self.api.book
+        workloads = [*book.jobs.values(), *book.sessions.values()]
+        refuse_harm(book.pool, pool, (workload.workload() for workload in workloads))
+        await self.api.controller.apply(pool)
+
+
+class PoolFileHandler(ApiHandler):
+    @endpoint("The pool file that declares the pool as it is", Scope.ADMIN, answer=PoolFile)
+    async def get(self) -> None:
+        self.answer(file_of(self.api.book.pool))
+
+
+class PoolApplyHandler(ChangingHandler):
+    @endpoint(
+        "Bring about what a pool file declares, or show what that would change",
+        Scope.ADMIN,
+        body=PoolFile,
+        query=ApplyQuery,
+        answer=Applied,
+        refuses=(Invalid, Conflict),
+    )
+    async def post(self) -> None:
+        preview = self.query(ApplyQuery).preview
+        file = self.body(PoolFile)
+        async with self.api.changing:
+            before = self.api.book.pool
+            after = pool_of(file, before, self.api.clock())
+            found = changes(before, after)
+            if found and not preview:
+                await self.change(after)
+        self.answer(
+            Applied(
+                preview=preview,
+                changes=found,
+                warnings=warnings(after, self.api.inventory.nodes(after)),
+            )
+        )
+
+
+class ProjectsHandler(ApiHandler):
+    @endpoint("All projects and how they stand", Scope.READ, answer=ProjectList)
+    async def get(self) -> None:
+        self.tell_event()
+        self.answer(ProjectList(projects=views.project_views(self.api.book, self.access)))
+
+
+class ProjectHandler(ChangingHandler):
+    @endpoint("One project", Scope.READ, answer=ProjectView, refuses=(NotFound,))
+    async def get(self, name: str) -> None:
+        self.answer(self._view(name))
+
+    @endpoint(
+        "Add a project or change it",
+        Scope.ADMIN,
+        body=ProjectEntry,
+        answer=ProjectView,
+        refuses=(Invalid, Conflict),
+    )
+    async def put(self, name: str) -> None:
+        entry = self.body(ProjectEntry)
+        if entry.name != name:
+            raise Invalid(
+                f"name is {entry.name!r}, and the path says {name!r}; make them the same.", field="name"
+            )
+        async with self.api.changing:
+            await self.change(with_project(self.api.book.pool, entry, self.api.clock()))
+        self.answer(self._view(name))
+
+    @endpoint("Remove a project", Scope.ADMIN, status=204, refuses=(NotFound, Invalid, Conflict))
+    async def delete(self, name: str) -> None:
+        async with self.api.changing:
+            self._view(name)
+            await self.change(without_project(self.api.book.pool, name, self.api.clock()))
+        self.set_status(204)
+        self.finish()
+
+    def _view(self, name: str) -> ProjectView:
+        found = (view for view in views.project_views(self.api.book, self.access) if view.name == name)
+        view = next(found, None)
+        if view is None:
+            raise NotFound(f"There is no project {name!r}.")
+        return view

@@ -1,0 +1,409 @@
+"""From the book to what a caller sees: plain functions over values.
+
+A `JobView` is a job, what the latest plan decided for it, and who asks. What the caller may not see is left out here
+and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal
+
+from scheduler.api.access import Access, Scope, leaves
+from scheduler.api.convert import from_mib, from_milli
+from scheduler.api.schema import (
+    AttemptView,
+    EnvironmentTotals,
+    Explanation,
+    GpuView,
+    JobView,
+    Me,
+    NodeView,
+    Occupant,
+    PoolView,
+    ProjectView,
+    SessionView,
+    WorkerView,
+)
+from scheduler.model import (
+    ONE,
+    Attempt,
+    Environment,
+    Job,
+    JobState,
+    Milli,
+    Node,
+    Pool,
+    Project,
+    Session,
+    SessionState,
+    WorkerPlacement,
+)
+from scheduler.policy.types import Decision, ProjectFigures
+
+if TYPE_CHECKING:
+    from scheduler.controller import Book
+    from scheduler.telemetry import GpuUsage
+
+_NOTHING = ProjectFigures(fair_share=0, allocated=0, demand=0, could_start=0)
+
+
+# -- amounts ------------------------------------------------------------------------------------------------
+
+
+def held(placement: Iterable[WorkerPlacement]) -> Milli:
+    """GPUs that a placement holds."""
+    return sum(worker.share * len(worker.gpus) for worker in placement)
+
+
+def over_quota_jobs(book: Book) -> frozenset[str]:
+    """The jobs that use what is beyond their project's guarantee, and so may be reclaimed.
+
+    A project's guarantee goes to its jobs in the order in which they would be the last to lose their GPUs: those that
+    can't be preempted, then by priority, then the older. A job that straddles the line is beyond it.
+    """
+    guaranteed = {project.name: project.guaranteed for project in book.pool.projects}
+    holding: dict[str, list[Job]] = defaultdict(list)
+    for job in book.jobs.values():
+        if job.state.holds_gpus and guaranteed.get(job.request.project, 0) is not None:
+            holding[job.request.project].append(job)
+    beyond: set[str] = set()
+    for name, jobs in holding.items():
+        left = guaranteed.get(name) or 0
+        for job in sorted(jobs, key=_last_to_lose):
+            left -= held(job.placement)
+            if left < 0:
+                beyond.add(job.id)
+    return frozenset(beyond)
+
+
+def _last_to_lose(job: Job) -> tuple[bool, int, float, str]:
+    started = job.attempts[-1].created if job.attempts else job.submitted
+    return job.request.preemptible, -job.request.priority, started, job.id
+
+
+# -- jobs ---------------------------------------------------------------------------------------------------
+
+
+def worker_views(placement: Iterable[WorkerPlacement]) -> list[WorkerView]:
+    return [
+        WorkerView(rank=rank, node=worker.node, gpus=list(worker.gpus), share=from_milli(worker.share))
+        for rank, worker in enumerate(placement)
+    ]
+
+
+def attempt_view(attempt: Attempt) -> AttemptView:
+    return AttemptView(
+        number=attempt.number,
+        created=attempt.created,
+        started=attempt.started,
+        ended=attempt.ended,
+        workers=worker_views(attempt.placement),
+        exit_codes=list(attempt.exit_codes),
+        reason=attempt.reason,
+    )
+
+
+def job_view(job: Job, decision: Decision | None, access: Access, *, over_quota: bool = False) -> JobView:
+    waits = decision if job.state is JobState.QUEUED else None
+    first, last = (job.attempts[0], job.attempts[-1]) if job.attempts else (None, None)
+    shape = job.request.shape
+    return JobView(
+        id=job.id,
+        name=job.name,
+        project=job.request.project,
+        user=job.user,
+        mine=access.owns(job),
+        kind=job.program.kind,
+        state=job.state,
+        reason=(waits.reason if waits else "") or job.reason,
+        blocked_by=dict(waits.blocked_by) if waits and waits.blocked_by else None,
+        position=waits.position if waits else None,
+        estimated_start=waits.estimated_start if waits else None,
+        submitted=job.submitted,
+        started=first.started if first else None,
+        ended=job.ended,
+        gpus=from_milli(shape.gpus),
+        workers=job.request.workers,
+        min_workers=job.request.min_workers,
+        total_gpus=from_milli(held(job.placement) or shape.gpus * job.request.workers),
+        priority=job.request.priority,
+        preemptible=job.request.preemptible,
+        over_quota=over_quota,
+        attempts=[attempt_view(attempt) for attempt in job.attempts],
+        outputs=list(job.program.outputs),
+        exit_code=_exit_code(last) if job.state.final else None,
+    )
+
+
+def _exit_code(attempt: Attempt | None) -> int | None:
+    """The first rank's status that is not 0 (a signal is negative), else 0; `None` where nobody knows."""
+    if attempt is None or not attempt.exit_codes:
+        return None
+    known = [code for code in attempt.exit_codes if code is not None]
+    return next((code for code in known if code), 0) if known else None
+
+
+def job_views(jobs: Iterable[Job], book: Book, access: Access) -> list[JobView]:
+    beyond = over_quota_jobs(book)
+    decisions = book.plan.decisions
+    return [job_view(job, decisions.get(job.id), access, over_quota=job.id in beyond) for job in jobs]
+
+
+def explanation(job: Job, decision: Decision | None) -> Explanation:
+    if job.state.final or job.state is JobState.PAUSED:
+        decision = None
+    return Explanation(
+        id=job.id,
+        state=job.state,
+        action=decision.action.value if decision else None,
+        reason=(decision.reason if decision else "") or job.reason,
+        blocked_by=dict(decision.blocked_by) if decision and decision.blocked_by else None,
+        position=decision.position if decision else None,
+        estimated_start=decision.estimated_start if decision else None,
+        after=len(decision.after) if decision else 0,
+    )
+
+
+# -- sessions -----------------------------------------------------------------------------------------------
+
+
+def session_view(session: Session, nodes: Mapping[str, Node]) -> SessionView:
+    placed = [nodes[worker.node] for worker in session.placement if worker.node in nodes]
+    return SessionView(
+        id=session.id,
+        user=session.user,
+        server=session.server,
+        state=session.state,
+        reason=session.reason,
+        gpus=from_milli(held(session.placement) or session.request.shape.gpus),
+        workers=worker_views(session.placement),
+        env=session_env(session, nodes),
+        declared=any(node.declared for node in placed),
+        requested=session.requested,
+        started=session.started,
+    )
+
+
+def session_env(session: Session, nodes: Mapping[str, Node]) -> dict[str, str]:
+    """What the server's process must have; empty until the session holds its lease."""
+    if session.state is not SessionState.LEASED:
+        return {}
+    names = [device_name(nodes.get(worker.node), gpu) for worker in session.placement for gpu in worker.gpus]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(names), "RUNAI_GPUS": ",".join(names)}
+
+
+def device_name(node: Node | None, gpu: int) -> str:
+    """What the driver calls a GPU; its number where GPUs are declared."""
+    return node.devices[gpu] if node is not None and gpu < len(node.devices) else str(gpu)
+
+
+# -- the pool -----------------------------------------------------------------------------------------------
+
+
+def pool_view(book: Book, usage: Mapping[tuple[str, int], GpuUsage], access: Access) -> PoolView:
+    beyond = over_quota_jobs(book)
+    environments = {node_pool.name: node_pool.environment for node_pool in book.pool.node_pools}
+    occupants: dict[tuple[str, int], list[Occupant]] = defaultdict(list)
+    for session in book.sessions.values():
+        for worker in session.placement:
+            for gpu in worker.gpus:
+                occupants[worker.node, gpu].append(_session_occupant(session, worker, access))
+    for job in book.jobs.values():
+        for worker in job.placement:
+            for gpu in worker.gpus:
+                occupants[worker.node, gpu].append(_job_occupant(job, worker, job.id in beyond, access))
+    nodes = [
+        NodeView(
+            name=node.name,
+            node_pool=node.node_pool,
+            environment=environments.get(node.node_pool, Environment.TRAIN),
+            gpu_type=node.gpu_type,
+            schedulable=node.schedulable,
+            declared=node.declared,
+            gpus=[
+                _gpu_view(node, gpu, usage.get((node.name, gpu)), occupants[node.name, gpu])
+                for gpu in range(node.gpus)
+            ],
+        )
+        for node in book.nodes
+    ]
+    totals = environment_totals(book)
+    return PoolView(
+        declared=any(node.declared for node in book.nodes),
+        build=totals[Environment.BUILD],
+        train=totals[Environment.TRAIN],
+        waiting=sum(job.state is JobState.QUEUED for job in book.jobs.values()),
+        nodes=nodes,
+    )
+
+
+def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
+    """GPUs of each environment. What runs over quota is counted by project: what it holds beyond its guarantee."""
+    environments = {node_pool.name: node_pool.environment for node_pool in book.pool.node_pools}
+    gpus = dict.fromkeys(Environment, 0)
+    for node in book.nodes:
+        gpus[environments.get(node.node_pool, Environment.TRAIN)] += node.gpus * ONE
+    by_project: dict[str, Milli] = defaultdict(int)
+    for job in book.jobs.values():
+        by_project[job.request.project] += held(job.placement)
+    guaranteed = {project.name: project.guaranteed for project in book.pool.projects}
+    over = sum(_beyond(amount, guaranteed.get(name, 0)) for name, amount in by_project.items())
+    allocated = {
+        Environment.BUILD: sum(held(session.placement) for session in book.sessions.values()),
+        Environment.TRAIN: sum(by_project.values()),
+    }
+    return {
+        environment: EnvironmentTotals(
+            gpus=from_milli(gpus[environment]),
+            allocated=from_milli(allocated[environment]),
+            over_quota=from_milli(over if environment is Environment.TRAIN else 0),
+            free=from_milli(gpus[environment] - allocated[environment]),
+        )
+        for environment in Environment
+    }
+
+
+def _beyond(amount: Milli, guaranteed: Milli | None) -> Milli:
+    return 0 if guaranteed is None else max(0, amount - guaranteed)
+
+
+def _gpu_view(node: Node, gpu: int, usage: GpuUsage | None, occupants: list[Occupant]) -> GpuView:
+    return GpuView(
+        index=gpu,
+        memory_gib=from_mib(node.gpu_memory if usage is None else usage.memory),
+        used_memory_gib=from_mib(None if usage is None else usage.used),
+        utilisation=None if usage is None else usage.utilisation,
+        occupants=occupants,
+    )
+
+
+def _job_occupant(job: Job, worker: WorkerPlacement, over_quota: bool, access: Access) -> Occupant:
+    return _occupant(
+        "job",
+        access.sees_job(job),
+        id=job.id,
+        name=job.name,
+        user=job.user,
+        project=job.request.project,
+        worker=worker,
+        over_quota=over_quota,
+    )
+
+
+def _session_occupant(session: Session, worker: WorkerPlacement, access: Access) -> Occupant:
+    return _occupant(
+        "session",
+        access.sees_session(session),
+        id=session.id,
+        name=session.server,
+        user=session.user,
+        project=None,
+        worker=worker,
+        over_quota=False,
+    )
+
+
+def _occupant(
+    kind: Literal["session", "job"],
+    visible: bool,
+    *,
+    id: str,
+    name: str,
+    user: str,
+    project: str | None,
+    worker: WorkerPlacement,
+    over_quota: bool,
+) -> Occupant:
+    """Projects and what they hold are everybody's to see; whose job it is and what it is called are not."""
+    return Occupant(
+        kind=kind,
+        id=id if visible else None,
+        name=name if visible else None,
+        user=user if visible else None,
+        project=project,
+        share=from_milli(worker.share),
+        over_quota=over_quota,
+    )
+
+
+# -- projects -----------------------------------------------------------------------------------------------
+
+
+def project_views(book: Book, access: Access) -> list[ProjectView]:
+    """Every project in the pool's order. A department's running and waiting jobs are those below it."""
+    running, waiting = _counts(book)
+    accepting = {project.name for project in leaves(book.pool)}
+    return [
+        project_view(
+            project,
+            book.plan.projects.get(project.name, _NOTHING),
+            access,
+            takes_jobs=project.name in accepting,
+            running=running[project.name],
+            waiting=waiting[project.name],
+        )
+        for project in book.pool.projects
+    ]
+
+
+def project_view(
+    project: Project,
+    figures: ProjectFigures,
+    access: Access,
+    *,
+    takes_jobs: bool,
+    running: int,
+    waiting: int,
+) -> ProjectView:
+    named = access.sees_project(project.name)
+    return ProjectView(
+        name=project.name,
+        parent=project.parent,
+        guaranteed=None if project.guaranteed is None else from_milli(project.guaranteed),
+        limit=None if project.limit is None else from_milli(project.limit),
+        weight=None if project.weight is None else from_milli(project.weight),
+        priority=project.priority,
+        members=sorted(project.members) if named else [],
+        groups=sorted(project.groups) if named else [],
+        takes_jobs=takes_jobs,
+        fair_share=from_milli(figures.fair_share),
+        allocated=from_milli(figures.allocated),
+        demand=from_milli(figures.demand),
+        over_quota=from_milli(_beyond(figures.allocated, project.guaranteed)),
+        could_start=from_milli(figures.could_start),
+        running=running,
+        waiting=waiting,
+    )
+
+
+def _counts(book: Book) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    parents = {project.name: project.parent for project in book.pool.projects}
+    running: dict[str, int] = defaultdict(int)
+    waiting: dict[str, int] = defaultdict(int)
+    for job in book.jobs.values():
+        counts = running if job.state.holds_gpus else waiting if job.state is JobState.QUEUED else None
+        name: str | None = job.request.project
+        while counts is not None and name is not None:
+            counts[name] += 1
+            name = parents.get(name)
+    return running, waiting
+
+
+# -- who ----------------------------------------------------------------------------------------------------
+
+
+def me(access: Access) -> Me:
+    caller = access.caller
+    return Me(
+        name=caller.name,
+        admin=caller.admin,
+        scopes=[scope.value for scope in Scope if scope in caller.scopes],
+        build_quota=from_milli(build_quota(access.pool, caller.name)),
+        projects=list(access.projects),
+    )
+
+
+def build_quota(pool: Pool, user: str) -> Milli:
+    return next((known.build_quota for known in pool.users if known.name == user), pool.default_build_quota)

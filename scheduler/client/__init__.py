@@ -1,0 +1,17 @@
+"""The client of the scheduler's API: `Client` waits, `AsyncClient` is awaited; what they can do is the same.
+
+    with Client.from_environment() as client:
+        job = client.submit(JobSubmit(command=["python", "train.py"], gpus=1))
+        client.wait(job.id)
+
+Both answer with the types of `scheduler.api.schema` and raise the errors of `scheduler.errors`: `Unavailable` where the
+scheduler does not answer, and whatever the API refuses, with its sentence and the field at fault.
+"""
+
+from __future__ import annotations
+
+from scheduler.client.aio import AsyncClient
+from scheduler.client.finding import Address, find
+from scheduler.client.sync import Client
+
+__all__ = ["Address", "AsyncClient", "Client", "find"]

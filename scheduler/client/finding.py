@@ -1,0 +1,53 @@
+"""Where the scheduler is and with which token to ask it: from the environment, or from the state folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scheduler.errors import Unauthenticated, Unavailable
+from scheduler.statefolder import StateFolder, default_state_dir
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`url` is the scheduler's base, before `/api/v1`."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+def find(environment: Mapping[str, str] | None = None) -> Address:
+    """The scheduler that this process is meant to use.
+
+    `RUNAI_URL` with `RUNAI_TOKEN`, `RUNAI_TOKEN_FILE` or the hub's `JUPYTERHUB_API_TOKEN`; else the scheduler that
+    runs on the state folder (`RUNAI_STATE_DIR`). Raises `Unavailable` where there is none.
+    """
+    given = os.environ if environment is None else environment
+    if url := given.get("RUNAI_URL"):
+        return Address(url, _token(given))
+    path = given.get("RUNAI_STATE_DIR")
+    folder = StateFolder(Path(path).expanduser() if path else default_state_dir())
+    endpoint = folder.endpoint()
+    token = given.get("RUNAI_TOKEN") or folder.read_token()
+    if endpoint is None or token is None:
+        raise Unavailable(
+            f"No scheduler has been started on {folder.path}; start one with `jupyter runai serve`, "
+            "or name another with RUNAI_URL and RUNAI_TOKEN."
+        )
+    return Address(endpoint.url, token)
+
+
+def _token(given: Mapping[str, str]) -> str:
+    if token := given.get("RUNAI_TOKEN"):
+        return token
+    if path := given.get("RUNAI_TOKEN_FILE"):
+        try:
+            return Path(path).read_text("utf-8").strip()
+        except OSError as error:
+            raise Unauthenticated(f"RUNAI_TOKEN_FILE names {path}: {error.strerror}.") from None
+    if token := given.get("JUPYTERHUB_API_TOKEN"):
+        return token
+    raise Unauthenticated("RUNAI_URL is set without a token; set RUNAI_TOKEN or RUNAI_TOKEN_FILE, too.")

@@ -1,0 +1,218 @@
+"""The client that waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+import httpx
+
+from scheduler.api.schema import ATTEMPT_LINE, Event, JobView
+from scheduler.client import calls
+from scheduler.client.calls import Call, Stream
+from scheduler.client.finding import Address, find
+from scheduler.client.wire import (
+    AGAIN,
+    FOLLOWING,
+    LISTENING,
+    PATIENT,
+    TIMEOUT,
+    EventReader,
+    Patience,
+    options,
+)
+from scheduler.errors import Unavailable
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _method(call: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
+    """A function that makes a request, as a method that sends it."""
+
+    @wraps(call)
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.send(call(*args, **kwargs))
+
+    return method
+
+
+class Client:
+    """Talks to the scheduler, over connections it keeps; close it, or use it in a `with`. Threads may share it."""
+
+    me = _method(calls.me)
+    pool = _method(calls.pool)
+    pool_file = _method(calls.pool_file)
+    apply = _method(calls.apply)
+    projects = _method(calls.projects)
+    project = _method(calls.project)
+    project_put = _method(calls.project_put)
+    project_delete = _method(calls.project_delete)
+    submit = _method(calls.submit)
+    jobs = _method(calls.jobs)
+    job = _method(calls.job)
+    explain = _method(calls.explain)
+    cancel = _method(calls.cancel)
+    pause = _method(calls.pause)
+    resume = _method(calls.resume)
+    log = _method(calls.log)
+    outputs = _method(calls.outputs)
+    has_bundle = _method(calls.has_bundle)
+    put_bundle = _method(calls.put_bundle)
+    open_session = _method(calls.open_session)
+    close_session = _method(calls.close_session)
+    sessions = _method(calls.sessions)
+
+    def __init__(self, url: str, token: str) -> None:
+        """`url` is the scheduler's base, before `/api/v1`."""
+        self.url = url
+        self._http = httpx.Client(**options(Address(url, token)))
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """The client for the scheduler that `find` finds."""
+        address = find()
+        return cls(address.url, address.token)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # -- what takes more than one request, or reads a stream ----------------------------------------------
+
+    def wait(self, job_id: str, timeout: float | None = None) -> JobView:
+        """The job when it has ended. Raises `TimeoutError` after `timeout` seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        patience, pause = Patience(), 0.02
+        while True:
+            try:
+                job = self.job(job_id)
+            except Unavailable as error:
+                pause = patience.pause(error)
+            else:
+                patience.heard()
+                if job.state.final:
+                    return job
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(f"Job {job_id} has not ended after {timeout:g} seconds.")
+            time.sleep(pause)
+            pause = min(pause * 1.3, 1.0)
+
+    def logs(
+        self, job_id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
+    ) -> Iterator[bytes]:
+        """A worker's output as it grows, until the job has ended.
+
+        With `attempt` only that one's; else it begins with the latest, and a line stands between one attempt and the
+        next. A lost connection is taken up where it broke.
+        """
+        number = attempt or max(1, len(self.job(job_id).attempts))
+        before, patience = b"", Patience()
+        while True:
+            try:
+                follow = calls.follow(job_id, rank=rank, attempt=number, offset=offset)
+                with self._stream(follow, FOLLOWING) as reply:
+                    for piece in reply.iter_raw():
+                        patience.heard()
+                        offset += len(piece)
+                        yield before + piece
+                        before = b""
+            except Unavailable as error:
+                time.sleep(patience.pause(error))
+                continue
+            job = self.job(job_id)
+            if attempt or (job.state.final and len(job.attempts) <= number):
+                return
+            number, offset = number + 1, 0
+            before = ATTEMPT_LINE.format(number).encode()
+
+    def events(self, after: int | None = None, *, subject: str | None = None) -> Iterator[Event]:
+        """What changes from now on (or after an event), for ever; a lost connection is taken up where it broke.
+
+        Raises `Unavailable` when the scheduler has not been reached again for a minute.
+        """
+        reader, patience = EventReader(after), Patience()
+        while True:
+            try:
+                with self._stream(calls.event_stream(reader.last, subject), LISTENING) as reply:
+                    for line in reply.iter_lines():
+                        patience.heard()
+                        yield from reader.feed(line)
+            except Unavailable as error:
+                time.sleep(patience.pause(error))
+            reader.broken()
+
+    def download(self, job_id: str, path: str, to: Path) -> Path:
+        """One of a job's outputs, into the file `to`, whole or not at all."""
+        part = to.with_name(f".{to.name}.part")
+        try:
+            with self._stream(calls.output(job_id, path), TIMEOUT) as reply, part.open("wb") as file:
+                for piece in reply.iter_raw():
+                    file.write(piece)
+            part.replace(to)
+        finally:
+            part.unlink(missing_ok=True)
+        return to
+
+    def upload_bundle(self, bundle: bytes | Path) -> str:
+        """Put a bundle where it is not there yet; its digest."""
+        digest = calls.digest_of(bundle)
+        if not self.has_bundle(digest):
+            self.put_bundle(digest, bundle)
+        return digest
+
+    # -- sending ------------------------------------------------------------------------------------------
+
+    def send(self, call: Call[T]) -> T:
+        for wait in (*AGAIN, None):
+            try:
+                response = self._once(call)
+            except httpx.TransportError as error:
+                again = call.repeatable or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                if wait is None or not again:
+                    raise calls.unreachable(self.url) from error
+                time.sleep(wait)
+            else:
+                if response.is_error and not (response.status_code == 404 and call.missing_is_fine):
+                    raise calls.error_of(response, self.url)
+                return call.read(response)
+        raise AssertionError("unreachable")
+
+    def _once(self, call: Call[T]) -> httpx.Response:
+        timeout = PATIENT if call.patient else TIMEOUT
+        if isinstance(call.content, Path):
+            with call.content.open("rb") as file:
+                headers = {**call.headers, "Content-Length": str(call.content.stat().st_size)}
+                return self._http.request(
+                    call.method, call.path, params=call.params, content=file, headers=headers, timeout=timeout
+                )
+        return self._http.request(
+            call.method,
+            call.path,
+            params=call.params,
+            content=call.content,
+            headers=call.headers,
+            timeout=timeout,
+        )
+
+    @contextmanager
+    def _stream(self, stream: Stream, timeout: httpx.Timeout) -> Iterator[httpx.Response]:
+        try:
+            with self._http.stream(
+                "GET", stream.path, params=stream.params, headers=stream.headers, timeout=timeout
+            ) as reply:
+                if reply.is_error:
+                    reply.read()
+                    raise calls.error_of(reply, self.url)
+                yield reply
+        except httpx.TransportError as error:
+            raise calls.unreachable(self.url) from error

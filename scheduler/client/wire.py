@@ -1,0 +1,82 @@
+"""What the two clients share around the network: how connections are made, when to try again, how events are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from scheduler.api.schema import Event
+from scheduler.client.finding import Address
+
+AGAIN = (0.1, 0.3, 1.0)
+"""Seconds between the tries of a request that found nobody, or lost its connection."""
+
+REJOIN = (0.1, 0.3, 1.0, 2.0, *(5.0,) * 12)
+"""The same for who waits or listens: a scheduler that is started again within a minute is not even noticed."""
+
+QUIET = 45.0
+"""An event stream that says nothing for so long (three heartbeats) is taken for broken."""
+
+TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+PATIENT = httpx.Timeout(30.0, connect=5.0, read=600.0, write=600.0)
+FOLLOWING = httpx.Timeout(30.0, connect=5.0, read=None)
+LISTENING = httpx.Timeout(30.0, connect=5.0, read=QUIET)
+
+
+def options(address: Address) -> dict[str, Any]:
+    """How httpx reaches the scheduler. One on this machine is never asked through a proxy."""
+    host = urlsplit(address.url).hostname or ""
+    return {
+        "base_url": f"{address.url.rstrip('/')}/api/v1/",
+        "headers": {"Authorization": f"Bearer {address.token}"},
+        "timeout": TIMEOUT,
+        "trust_env": host not in ("127.0.0.1", "::1", "localhost"),
+        "follow_redirects": False,
+    }
+
+
+class Patience:
+    """For how long to go on asking a scheduler that does not answer; begins anew with everything that it says."""
+
+    def __init__(self) -> None:
+        self._tries = 0
+
+    def heard(self) -> None:
+        self._tries = 0
+
+    def pause(self, error: Exception) -> float:
+        """Seconds to wait before the next try. Raises `error` where it has been enough."""
+        if self._tries >= len(REJOIN):
+            raise error
+        self._tries += 1
+        return REJOIN[self._tries - 1]
+
+
+class EventReader:
+    """Server-sent events, line by line. `last` is the id to resume from."""
+
+    def __init__(self, last: int | None) -> None:
+        self.last = last
+        self._data: list[str] = []
+
+    def feed(self, line: str) -> Iterator[Event]:
+        """The event that `line` completes, if it does."""
+        if not line:
+            if self._data:
+                event = Event.model_validate_json("\n".join(self._data))
+                self._data.clear()
+                yield event
+            return
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "id" and value.isdecimal():
+            self.last = int(value)
+        elif name == "data":
+            self._data.append(value)
+
+    def broken(self) -> None:
+        """The connection is gone: what it had begun will come again."""
+        self._data.clear()
