@@ -1,0 +1,95 @@
+/** One job as a card: under the cell that sent it, or wherever its id is kept. */
+import { useEffect, useRef, useState, type ReactElement } from 'react';
+import { sentence, shape, stateWord } from '../model/format';
+import type { IPoolModel } from '../model/pool';
+import { PoolError } from '../model/transport';
+import { useNow, usePointer, usePool, useStill, useTrans } from './hooks';
+import { ActionIcon, StateIcon } from './icons';
+import { mayReadLog, verbs, type JobActions } from './job';
+import { LogView } from './log';
+
+export interface JobCardProps {
+  id: string;
+  model: IPoolModel;
+  actions: JobActions;
+  /** What the output says without this renderer, for a job that nobody knows any more. */
+  otherwise: string;
+}
+
+export function JobCard({ id, model, actions, otherwise }: JobCardProps): ReactElement {
+  const trans = useTrans();
+  const now = useNow();
+  const state = usePool(model);
+  const job = state.jobs.get(id);
+  const problem = useFollowed(id, model, job !== undefined);
+  const card = useRef<HTMLDivElement>(null);
+  const [logged, setLogged] = useState(false);
+  useStill(card, usePointer(card));
+  if (!job) {
+    return (
+      <div className="runai-Card" ref={card}>
+        {otherwise && <pre className="runai-Card-otherwise">{otherwise}</pre>}
+        <div className="runai-Hint">{problem ?? trans.__('Asking the scheduler for this job…')}</div>
+      </div>
+    );
+  }
+  return (
+    <div className="runai-Card" ref={card} role="group" aria-label={trans.__('Job %1', job.name)} data-state={job.state}>
+      <div className="runai-Card-head">
+        <StateIcon state={job.state} />
+        <span className="runai-Name">{job.name}</span>
+        <span className="runai-Aside">
+          {job.project} · {shape(job, trans)}
+        </span>
+        <span className="runai-Card-actions">
+          {mayReadLog(job, state.me) && (
+            <button type="button" className="runai-TextAction" aria-expanded={logged} onClick={() => setLogged(!logged)}>
+              <ActionIcon name="log" />
+              {trans.__('Log')}
+            </button>
+          )}
+          {verbs(job, state.me).map(verb => (
+            <button key={verb} type="button" className="runai-TextAction" onClick={() => void actions.act(job, verb)}>
+              <ActionIcon name={verb} />
+              {verb === 'cancel' ? trans.__('Cancel') : verb === 'pause' ? trans.__('Pause') : trans.__('Resume')}
+            </button>
+          ))}
+        </span>
+      </div>
+      <div className="runai-Card-said" data-still="" aria-live="polite">
+        {sentence(job, now, trans)}
+      </div>
+      {state.connection === 'lost' && (
+        <div className="runai-Hint">
+          {trans.__('This was %1 when the scheduler last answered.', stateWord(job.state, trans))}
+        </div>
+      )}
+      {logged && <LogView client={model.client} job={job} most={20} />}
+    </div>
+  );
+}
+
+/** Has the model know the job; what keeps it from that, if anything. */
+function useFollowed(id: string, model: IPoolModel, known: boolean): string | null {
+  const [problem, setProblem] = useState<string | null>(null);
+  const live = usePool(model).connection;
+  useEffect(() => {
+    if (known) {
+      return;
+    }
+    let current = true;
+    model.follow(id).then(
+      () => current && setProblem(null),
+      (error: unknown) => current && setProblem(sentenceOf(error))
+    );
+    return () => {
+      current = false;
+    };
+    // Asked again when the connection comes back.
+  }, [id, model, known, live]);
+  return problem;
+}
+
+function sentenceOf(error: unknown): string {
+  return error instanceof PoolError ? error.message : String(error);
+}

@@ -1,0 +1,106 @@
+/** What every view needs: the texts, the pool's state, the time, and stillness under the pointer. */
+import {
+  createContext,
+  useContext,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  useSyncExternalStore,
+  type RefObject
+} from 'react';
+import type { IPoolModel, PoolState } from '../model/pool';
+import { plain, type Trans } from '../trans';
+
+export const TransContext = createContext<Trans>(plain);
+
+export function useTrans(): Trans {
+  return useContext(TransContext);
+}
+
+export function usePool(model: IPoolModel): PoolState {
+  return useSyncExternalStore(
+    changed => {
+      model.stateChanged.connect(changed);
+      return () => {
+        model.stateChanged.disconnect(changed);
+      };
+    },
+    () => model.state
+  );
+}
+
+/** The time in seconds since the epoch, new each second. */
+export function useNow(): number {
+  const [now, setNow] = useState(() => Date.now() / 1000);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now() / 1000), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
+
+const RESTING = 4000;
+
+/**
+ * Whether the pointer is at work inside the element. A pointer that has not moved for a few seconds is at rest: then
+ * lists may change again.
+ */
+export function usePointer(ref: RefObject<HTMLElement>): boolean {
+  const [inside, setInside] = useState(false);
+  useEffect(() => {
+    const element = ref.current;
+    if (!element) {
+      return;
+    }
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const leave = () => {
+      clearTimeout(timer);
+      setInside(false);
+    };
+    const move = () => {
+      clearTimeout(timer);
+      timer = setTimeout(leave, RESTING);
+      setInside(true);
+    };
+    element.addEventListener('pointermove', move);
+    element.addEventListener('pointerdown', move);
+    element.addEventListener('pointerleave', leave);
+    return () => {
+      clearTimeout(timer);
+      element.removeEventListener('pointermove', move);
+      element.removeEventListener('pointerdown', move);
+      element.removeEventListener('pointerleave', leave);
+    };
+  }, [ref]);
+  return inside;
+}
+
+/** The value as it was when `held` began, for as long as it lasts. */
+export function useHeld<T>(value: T, held: boolean): T {
+  const kept = useRef(value);
+  useLayoutEffect(() => {
+    if (!held) {
+      kept.current = value;
+    }
+  });
+  return held ? kept.current : value;
+}
+
+/** While `held`, every `[data-still]` inside keeps the height it has, so that longer texts move nothing. */
+export function useStill(ref: RefObject<HTMLElement>, held: boolean): void {
+  useLayoutEffect(() => {
+    const elements = held ? ref.current?.querySelectorAll<HTMLElement>('[data-still]') : undefined;
+    const still = [...(elements ?? [])].map(element => ({ element, height: element.offsetHeight }));
+    for (const { element, height } of still) {
+      element.style.height = `${height}px`;
+      element.style.overflow = 'hidden';
+    }
+    return () => {
+      for (const { element } of still) {
+        element.style.height = '';
+        element.style.overflow = '';
+      }
+    };
+  }, [ref, held]);
+}

@@ -1,0 +1,111 @@
+/** A list of jobs: those that wait or run first, then those that have ended; still while the pointer is at work. */
+import { useMemo, useRef, useState, type KeyboardEvent, type ReactElement, type ReactNode } from 'react';
+import type { JobView, Me } from '../model/api';
+import type { Client } from '../model/client';
+import { isFinal } from '../model/pool';
+import { useHeld, useNow, usePointer, useStill, useTrans } from './hooks';
+import { JobRow, type JobActions } from './job';
+
+export interface JobListProps {
+  jobs: readonly JobView[];
+  me: Me | null;
+  client: Client;
+  actions: JobActions;
+  named: boolean;
+  label: string;
+  /** What stands here where there is no job. */
+  empty: ReactNode;
+}
+
+const FIRST = 50;
+
+export function JobList(props: JobListProps): ReactElement {
+  const { jobs, me, client, actions, named, label } = props;
+  const trans = useTrans();
+  const now = useNow();
+  const list = useRef<HTMLDivElement>(null);
+  const busy = usePointer(list);
+  const byId = useMemo(() => new Map(jobs.map(job => [job.id, job])), [jobs]);
+  const order = useHeld(
+    useMemo(() => ordered(jobs), [jobs]),
+    busy
+  );
+  useStill(list, busy);
+  const [open, setOpen] = useState<string | null>(null);
+  const [current, setCurrent] = useState<string | null>(null);
+  const [most, setMost] = useState(FIRST);
+
+  // A held row shows the job as it is now, and as it was where it has gone meanwhile.
+  const rows = order.map(one => ({ job: byId.get(one.job.id) ?? one.job, ended: one.ended }));
+  const shown = rows.slice(0, most);
+  const reached = shown.some(row => row.job.id === current) ? current : shown[0]?.job.id;
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0;
+    const heads = [...(list.current?.querySelectorAll<HTMLElement>('.runai-Job-head') ?? [])];
+    const at = heads.findIndex(head => head === event.target);
+    if (step && at >= 0) {
+      event.preventDefault();
+      heads[at + step]?.focus();
+    }
+  };
+  const group = (ended: boolean) =>
+    shown
+      .filter(row => row.ended === ended)
+      .map(({ job }) => (
+        <JobRow
+          key={job.id}
+          job={job}
+          me={me}
+          now={now}
+          client={client}
+          actions={actions}
+          named={named}
+          open={open === job.id}
+          onToggle={() => setOpen(open === job.id ? null : job.id)}
+          tabIndex={reached === job.id ? 0 : -1}
+          onFocus={() => setCurrent(job.id)}
+        />
+      ));
+  const ended = group(true);
+  return (
+    <div ref={list} onKeyDown={onKeyDown} className="runai-Jobs">
+      {shown.length === 0 && <div className="runai-Empty">{props.empty}</div>}
+      <ul className="runai-List" aria-label={label}>
+        {group(false)}
+      </ul>
+      {ended.length > 0 && (
+        <>
+          <div className="runai-Subtitle">{trans.__('Ended')}</div>
+          <ul className="runai-List" aria-label={trans.__('%1, ended', label)}>
+            {ended}
+          </ul>
+        </>
+      )}
+      {rows.length > most && (
+        <button type="button" className="runai-Link runai-More" onClick={() => setMost(most + 4 * FIRST)}>
+          {trans._n('Show %1 more job', 'Show %1 more jobs', rows.length - most)}
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** The order of a list: what is going on first, the newest on top, then what has ended, the latest on top. */
+export function ordered(jobs: readonly JobView[]): { job: JobView; ended: boolean }[] {
+  return jobs
+    .map(job => ({ job, ended: isFinal(job.state) }))
+    .sort(
+      (a, b) =>
+        Number(a.ended) - Number(b.ended) ||
+        (a.ended ? (b.job.ended ?? 0) - (a.job.ended ?? 0) : b.job.submitted - a.job.submitted) ||
+        (a.job.id < b.job.id ? -1 : 1)
+    );
+}
+
+/** Whether a job answers to what was typed: its name, owner, project, state or id. */
+export function matches(job: JobView, query: string): boolean {
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const text = [job.name, job.user, job.project, job.state, job.id].join('\n').toLowerCase();
+  return words.every(word => text.includes(word));
+}

@@ -1,0 +1,19 @@
+/** What went wrong, in one sentence, and the way to try again. */
+import type { ReactElement } from 'react';
+import type { IPoolModel, PoolState } from '../model/pool';
+import { useTrans } from './hooks';
+
+export function ProblemNote({ model, state }: { model: IPoolModel; state: PoolState }): ReactElement | null {
+  const trans = useTrans();
+  if (state.connection !== 'lost' || !state.problem) {
+    return null;
+  }
+  return (
+    <div className="runai-Note" role="alert">
+      <span>{state.problem}</span>
+      <button type="button" className="runai-Link" onClick={() => model.retry()}>
+        {trans.__('Retry')}
+      </button>
+    </div>
+  );
+}

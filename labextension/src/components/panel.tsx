@@ -1,0 +1,209 @@
+/** The panel: my GPUs, my projects, jobs. */
+import { useMemo, useRef, useState, type ReactElement, type ReactNode } from 'react';
+import type { JobView } from '../model/api';
+import { amount, gpus } from '../model/format';
+import { isFinal, type IPoolModel, type PoolState } from '../model/pool';
+import { usePointer, usePool, useStill, useTrans } from './hooks';
+import { ActionIcon } from './icons';
+import type { JobActions } from './job';
+import { JobList, matches } from './jobs';
+import { Lease } from './lease';
+import { ProblemNote } from './note';
+import { ProjectQuota } from './quota';
+
+export interface PanelProps {
+  model: IPoolModel;
+  actions: JobActions;
+  /** The page's own search box. */
+  filterBox: (query: string, change: (query: string) => void) => ReactNode;
+}
+
+export function Panel({ model, actions, filterBox }: PanelProps): ReactElement {
+  const trans = useTrans();
+  const state = usePool(model);
+  const top = useRef<HTMLDivElement>(null);
+  useStill(top, usePointer(top));
+  if (!state.me) {
+    return (
+      <div className="runai-Panel">
+        <ProblemNote model={model} state={state} />
+        {state.connection === 'connecting' && (
+          <div className="runai-Empty">{trans.__('Asking the scheduler for the pool…')}</div>
+        )}
+      </div>
+    );
+  }
+  return (
+    <div className="runai-Panel" data-connection={state.connection}>
+      <ProblemNote model={model} state={state} />
+      <div ref={top}>
+        <MyGpus state={state} />
+        <MyProjects state={state} />
+      </div>
+      <Jobs model={model} state={state} actions={actions} filterBox={filterBox} />
+    </div>
+  );
+}
+
+function Section(props: { title: string; aside: string; children: ReactNode }): ReactElement {
+  return (
+    <section className="runai-Section" aria-label={props.title}>
+      <h2 className="runai-Section-title">
+        <span>{props.title}</span>
+        <span className="runai-Aside">{props.aside}</span>
+      </h2>
+      <div className="runai-Section-body">{props.children}</div>
+    </section>
+  );
+}
+
+function MyGpus({ state }: { state: PoolState }): ReactElement {
+  const trans = useTrans();
+  const mine = state.sessions.filter(session => session.user === state.me?.name && session.state !== 'ended');
+  return (
+    <Section
+      title={trans.__('My GPUs')}
+      aside={trans.__('build · fixed quota %1', amount(state.me?.build_quota ?? 0))}
+    >
+      {mine.map(session => (
+        <Lease key={session.id} session={session} pool={state.pool} />
+      ))}
+      {mine.length === 0 && (
+        <div className="runai-Hint">
+          {trans.__('This server holds no build GPU. Jobs get theirs from the train pool.')}
+        </div>
+      )}
+    </Section>
+  );
+}
+
+function MyProjects({ state }: { state: PoolState }): ReactElement {
+  const trans = useTrans();
+  const names = state.me?.projects ?? [];
+  const projects = names.flatMap(name => state.projects.find(project => project.name === name) ?? []);
+  const train = state.pool?.train;
+  const declared = state.pool?.declared ? trans.__('declared') : '';
+  return (
+    <Section
+      title={trans.__('My projects')}
+      aside={
+        train
+          ? [trans.__('train · %1 of %2 free', amount(train.free), gpus(train.gpus, trans)), declared]
+              .filter(Boolean)
+              .join(' · ')
+          : ''
+      }
+    >
+      {projects.length > 0 ? (
+        <ul className="runai-List">
+          {projects.map(project => (
+            <ProjectQuota key={project.name} project={project} />
+          ))}
+        </ul>
+      ) : (
+        <div className="runai-Hint">
+          {trans.__('No project takes your jobs yet. An administrator can add you to one.')}
+        </div>
+      )}
+    </Section>
+  );
+}
+
+type Tab = 'mine' | 'team';
+
+function Jobs({ model, state, actions, filterBox }: PanelProps & { state: PoolState }): ReactElement {
+  const trans = useTrans();
+  const [tab, setTab] = useState<Tab>('mine');
+  const [query, setQuery] = useState('');
+  const [filtering, setFiltering] = useState(false);
+  const all = useMemo(() => [...state.jobs.values()], [state.jobs]);
+  const mine = useMemo(() => all.filter(job => job.mine), [all]);
+  const jobs = useMemo(
+    () => (tab === 'mine' ? mine : all).filter(job => matches(job, query)),
+    [tab, mine, all, query]
+  );
+  const labels: Record<Tab, string> = { mine: trans.__('Mine'), team: trans.__('Team') };
+  const tabs: Tab[] = ['mine', 'team'];
+  return (
+    <section className="runai-Section" aria-label={trans.__('Jobs')}>
+      <div className="runai-Tabs">
+        <h2 className="runai-Tabs-title">{trans.__('Jobs')}</h2>
+        <div role="tablist" aria-label={trans.__('Whose jobs')}>
+          {tabs.map(name => (
+            <button
+              key={name}
+              type="button"
+              role="tab"
+              id={`runai-tab-${name}`}
+              aria-selected={tab === name}
+              aria-controls="runai-jobs"
+              tabIndex={tab === name ? 0 : -1}
+              className="runai-Tab"
+              onClick={() => setTab(name)}
+              onKeyDown={event => {
+                if (event.key === 'ArrowLeft' || event.key === 'ArrowRight') {
+                  const other = name === 'mine' ? 'team' : 'mine';
+                  setTab(other);
+                  document.getElementById(`runai-tab-${other}`)?.focus();
+                }
+              }}
+            >
+              {labels[name]} <Count jobs={name === 'mine' ? mine : all} />
+            </button>
+          ))}
+        </div>
+        <button
+          type="button"
+          className="runai-Action"
+          title={trans.__('Filter the jobs')}
+          aria-label={trans.__('Filter the jobs')}
+          aria-expanded={filtering}
+          onClick={() => {
+            setFiltering(!filtering);
+            setQuery('');
+          }}
+        >
+          <ActionIcon name="filter" />
+        </button>
+      </div>
+      {filtering && <div className="runai-Filter">{filterBox(query, setQuery)}</div>}
+      <div role="tabpanel" id="runai-jobs" aria-labelledby={`runai-tab-${tab}`}>
+        <JobList
+          key={tab}
+          jobs={jobs}
+          me={state.me}
+          client={model.client}
+          actions={actions}
+          named={tab === 'team'}
+          label={tab === 'mine' ? trans.__('My jobs') : trans.__('Jobs of my team')}
+          empty={query ? trans.__('No job answers to “%1”.', query) : <FirstExample team={tab === 'team'} />}
+        />
+      </div>
+    </section>
+  );
+}
+
+/** How many jobs wait or run. */
+function Count({ jobs }: { jobs: readonly JobView[] }): ReactElement {
+  const trans = useTrans();
+  const count = jobs.filter(job => !isFinal(job.state)).length;
+  return (
+    <span className="runai-Count" title={trans.__('waiting or running')}>
+      {count}
+    </span>
+  );
+}
+
+function FirstExample({ team }: { team: boolean }): ReactElement {
+  const trans = useTrans();
+  return (
+    <>
+      <p>
+        {team
+          ? trans.__('Nobody in your projects has sent a job yet.')
+          : trans.__('Send a cell to the pool: put this line above it and run it.')}
+      </p>
+      {!team && <pre className="runai-Example">%%runai_train --gpus 1 --out model</pre>}
+    </>
+  );
+}

@@ -1,0 +1,116 @@
+/** A project's GPUs: what it holds, its guarantee and what would start now. */
+import type { ReactElement } from 'react';
+import type { ProjectView } from '../model/api';
+import { amount, gpus } from '../model/format';
+import type { Trans } from '../trans';
+import { useTrans } from './hooks';
+
+/** Up to so many GPUs are drawn one by one; more become one bar. */
+const MOST_SEGMENTS = 20;
+
+export interface QuotaBarProps {
+  /** GPUs held. */
+  held: number;
+  /** The guarantee; null where it is without bound. */
+  guaranteed: number | null;
+  /** Where the bar ends, in GPUs. */
+  size: number;
+  label: string;
+}
+
+/** One segment a GPU, a line at the guarantee, lighter beyond it. */
+export function QuotaBar({ held, guaranteed, size, label }: QuotaBarProps): ReactElement {
+  const due = guaranteed ?? Infinity;
+  const whole = Math.max(1, Math.ceil(size));
+  const within = Math.min(held, due);
+  return (
+    <div className="runai-Quota" role="img" aria-label={label} title={label}>
+      {whole <= MOST_SEGMENTS ? (
+        Array.from({ length: whole }, (_, index) => (
+          <span className="runai-Quota-gpu" key={index}>
+            <Fill from={index} to={index + 1} end={within} kind="within" />
+            <Fill from={index} to={index + 1} start={within} end={held} kind="over" />
+          </span>
+        ))
+      ) : (
+        <span className="runai-Quota-gpu">
+          <Fill from={0} to={whole} end={within} kind="within" />
+          <Fill from={0} to={whole} start={within} end={held} kind="over" />
+        </span>
+      )}
+      {guaranteed !== null && guaranteed <= whole && (
+        <span className="runai-Quota-line" style={{ left: `${(100 * guaranteed) / whole}%` }} />
+      )}
+    </div>
+  );
+}
+
+interface FillProps {
+  from: number;
+  to: number;
+  start?: number;
+  end: number;
+  kind: 'within' | 'over';
+}
+
+/** The part of the segment `from … to` that lies between `start` and `end`. */
+function Fill({ from, to, start = 0, end, kind }: FillProps): ReactElement | null {
+  const left = Math.max(from, start);
+  const right = Math.min(to, end);
+  if (right <= left) {
+    return null;
+  }
+  const part = (value: number) => `${(100 * value) / (to - from)}%`;
+  return (
+    <span
+      className="runai-Quota-fill"
+      data-kind={kind}
+      style={{ left: part(left - from), width: part(right - left) }}
+    />
+  );
+}
+
+/** How many GPUs a project's bar has: what it holds and would get now, and its guarantee at least. */
+export function barSize(project: ProjectView): number {
+  return Math.max(project.guaranteed ?? 0, project.allocated + project.could_start, 1);
+}
+
+export function quotaWords(project: ProjectView, trans: Trans): string {
+  return project.guaranteed === null
+    ? trans.__('%1 held', amount(project.allocated))
+    : trans.__('%1 of %2 guaranteed', amount(project.allocated), amount(project.guaranteed));
+}
+
+/** What a person wants to know before they ask: what may be called back, what would start now. */
+export function outlook(project: ProjectView, trans: Trans): string {
+  const sentences: string[] = [];
+  if (project.over_quota > 0) {
+    sentences.push(trans.__('%1 over quota may be called back.', amount(project.over_quota)));
+  }
+  sentences.push(
+    project.could_start > 0
+      ? trans.__('Up to %1 more would start now.', gpus(project.could_start, trans))
+      : trans.__('A new job would wait.')
+  );
+  return sentences.join(' ');
+}
+
+export function ProjectQuota({ project }: { project: ProjectView }): ReactElement {
+  const trans = useTrans();
+  const words = quotaWords(project, trans);
+  return (
+    <li className="runai-Project" data-still="">
+      <div className="runai-Line">
+        <span className="runai-Name">{project.name}</span>
+        <span className="runai-Aside">{words}</span>
+      </div>
+      <QuotaBar
+        held={project.allocated}
+        guaranteed={project.guaranteed}
+        size={barSize(project)}
+        label={`${project.name}: ${words}`}
+      />
+      <div className="runai-Hint">{outlook(project, trans)}</div>
+    </li>
+  );
+}

@@ -1,0 +1,19 @@
+import { actionsPlugin } from './lab/actions';
+import { cardPlugin } from './lab/card';
+import { commandsPlugin } from './lab/commands';
+import { modelPlugin } from './lab/model';
+import { notificationsPlugin } from './lab/notifications';
+import { panelPlugin } from './lab/panel';
+import { runningPlugin } from './lab/running';
+
+export { IJobActions, IPoolModel } from './lab/tokens';
+
+export default [
+  modelPlugin,
+  actionsPlugin,
+  panelPlugin,
+  commandsPlugin,
+  runningPlugin,
+  notificationsPlugin,
+  cardPlugin
+];

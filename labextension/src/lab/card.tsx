@@ -1,0 +1,73 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { ReactElement } from 'react';
+import { JobCard } from '../components/card';
+import { TransContext } from '../components/hooks';
+import type { Trans } from '../trans';
+import { DOMAIN } from './domain';
+import { IJobActions, IPoolModel } from './tokens';
+
+/** An output that holds no more than a job's id; how it stands is asked when it is shown. */
+export const JOB_MIME = 'application/vnd.runai.job+json';
+
+class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
+  constructor(
+    private readonly _model: IPoolModel,
+    private readonly _actions: IJobActions,
+    private readonly _trans: Trans
+  ) {
+    super();
+    this.addClass('runai-CardRenderer');
+  }
+
+  async renderModel(output: IRenderMime.IMimeModel): Promise<void> {
+    const data = output.data[JOB_MIME];
+    const id = data && typeof data === 'object' && 'id' in data ? data.id : null;
+    const text = output.data['text/plain'];
+    this._id = typeof id === 'string' ? id : null;
+    this._otherwise = Array.isArray(text) ? text.join('') : typeof text === 'string' ? text : '';
+    this.update();
+    await this.renderPromise;
+  }
+
+  protected override render(): ReactElement {
+    return (
+      <TransContext.Provider value={this._trans}>
+        {this._id ? (
+          <JobCard id={this._id} model={this._model} actions={this._actions} otherwise={this._otherwise} />
+        ) : (
+          <pre>{this._otherwise}</pre>
+        )}
+      </TransContext.Provider>
+    );
+  }
+
+  private _id: string | null = null;
+  private _otherwise = '';
+}
+
+export const cardPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-runai:card',
+  description: 'Shows a job of the GPU pool, live, where an output names it.',
+  autoStart: true,
+  requires: [IPoolModel, IJobActions, IRenderMimeRegistry],
+  optional: [ITranslator],
+  activate: (
+    _: JupyterFrontEnd,
+    model: IPoolModel,
+    actions: IJobActions,
+    registry: IRenderMimeRegistry,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    registry.addFactory({
+      safe: true,
+      mimeTypes: [JOB_MIME],
+      defaultRank: 10,
+      createRenderer: () => new CardRenderer(model, actions, trans)
+    });
+  }
+};

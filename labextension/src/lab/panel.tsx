@@ -1,0 +1,59 @@
+import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { FilterBox, ReactWidget, SidePanel } from '@jupyterlab/ui-components';
+import { Panel as LuminoPanel } from '@lumino/widgets';
+import { TransContext } from '../components/hooks';
+import { Panel } from '../components/panel';
+import { DOMAIN } from './domain';
+import { gpuIcon } from './icon';
+import { IJobActions, IPoolModel } from './tokens';
+
+export const PANEL_ID = 'runai-panel';
+
+export const panelPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-runai:panel',
+  description: 'The panel of the GPU pool: my GPUs, my projects, jobs.',
+  autoStart: true,
+  requires: [IPoolModel, IJobActions],
+  optional: [ILayoutRestorer, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    model: IPoolModel,
+    actions: IJobActions,
+    restorer: ILayoutRestorer | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const body = ReactWidget.create(
+      <TransContext.Provider value={trans}>
+        <Panel
+          model={model}
+          actions={actions}
+          filterBox={(query, change) => (
+            <FilterBox
+              placeholder={trans.__('Filter by name, owner, project or state')}
+              initialQuery={query}
+              updateFilter={(_, typed) => change(typed ?? '')}
+              useFuzzyFilter={false}
+            />
+          )}
+        />
+      </TransContext.Provider>
+    );
+    body.addClass('runai-Body');
+    // One column that scrolls as a whole: an accordion would give each section a third of the height, whatever it has.
+    const panel = new SidePanel({
+      content: new LuminoPanel(),
+      ...(translator ? { translator } : {})
+    });
+    panel.id = PANEL_ID;
+    panel.addClass('runai-SidePanel');
+    panel.title.icon = gpuIcon;
+    panel.title.caption = trans.__('GPU pool');
+    panel.node.setAttribute('role', 'region');
+    panel.node.setAttribute('aria-label', trans.__('GPU pool'));
+    panel.content.addWidget(body);
+    app.shell.add(panel, 'left', { rank: 350 });
+    restorer?.add(panel, PANEL_ID);
+  }
+};

@@ -1,0 +1,192 @@
+// Made by scripts/api_types.py from scheduler/api/schema.py: change that file, not this one.
+
+export interface AttemptView {
+  number: number;
+  created: number;
+  started: number | null;
+  ended: number | null;
+  workers: WorkerView[];
+  exit_codes: (number | null)[];
+  reason: string;
+}
+
+/** Which kind of workload a node pool serves. */
+export type Environment = 'build' | 'train';
+
+/** GPUs of one environment. */
+export interface EnvironmentTotals {
+  gpus: number;
+  allocated: number;
+  over_quota: number;
+  free: number;
+}
+
+/**
+ * One line of the append-only record, as GET /events streams it (id, event: kind, data: this).
+ *
+ * kind is one of job.submitted, job.state, job.reason, job.deleted, session.state, project.changed, pool.changed.
+ * The view of the thing as it is now comes along where there is one and the caller may see it.
+ */
+export interface Event {
+  id: number;
+  at: number;
+  kind: string;
+  subject: string;
+  data: Record<string, unknown>;
+  job: JobView | null;
+  session: SessionView | null;
+}
+
+export interface GpuView {
+  index: number;
+  memory_gib: number | null;
+  used_memory_gib: number | null;
+  /** 0 to 1; null where nobody can measure it */
+  utilisation: number | null;
+  occupants: Occupant[];
+}
+
+/** What a job runs: a notebook cell, a script, a whole notebook or any command. */
+export type JobKind = 'cell' | 'script' | 'notebook' | 'command';
+
+export interface JobPage {
+  jobs: JobView[];
+  /** pass as after for the next page */
+  next: string | null;
+}
+
+/** queued → starting → running → (stopping → queued again | succeeded | failed | cancelled), and paused. */
+export type JobState = 'queued' | 'starting' | 'running' | 'stopping' | 'paused' | 'succeeded' | 'failed' | 'cancelled';
+
+/**
+ * A job as its owner, a member of its project or an administrator sees it.
+ *
+ * mine is true for the owner, who alone may read logs and outputs. position counts from 1 in the project's queue.
+ */
+export interface JobView {
+  id: string;
+  name: string;
+  project: string;
+  user: string;
+  mine: boolean;
+  kind: JobKind;
+  state: JobState;
+  reason: string;
+  blocked_by: Record<string, unknown> | null;
+  position: number | null;
+  estimated_start: number | null;
+  submitted: number;
+  started: number | null;
+  ended: number | null;
+  gpus: number;
+  workers: number;
+  min_workers: number;
+  total_gpus: number;
+  priority: number;
+  preemptible: boolean;
+  over_quota: boolean;
+  attempts: AttemptView[];
+  outputs: string[];
+  exit_code: number | null;
+}
+
+export interface Me {
+  name: string;
+  admin: boolean;
+  scopes: ('read' | 'submit' | 'admin')[];
+  build_quota: number;
+  /** those that take the caller's jobs, the default one first */
+  projects: string[];
+}
+
+export interface NodeView {
+  name: string;
+  node_pool: string;
+  environment: Environment;
+  gpu_type: string | null;
+  schedulable: boolean;
+  declared: boolean;
+  gpus: GpuView[];
+}
+
+/** Who holds (a share of) a GPU. What the caller may not see of it is null. */
+export interface Occupant {
+  kind: 'session' | 'job';
+  id: string | null;
+  name: string | null;
+  project: string | null;
+  user: string | null;
+  share: number;
+  over_quota: boolean;
+}
+
+export interface PoolView {
+  /** true where the GPUs are declared, not found by NVML */
+  declared: boolean;
+  build: EnvironmentTotals;
+  train: EnvironmentTotals;
+  waiting: number;
+  nodes: NodeView[];
+}
+
+/** application/problem+json (RFC 9457): detail is the sentence for people, field the input at fault. */
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  field: string | null;
+}
+
+export interface ProjectList {
+  projects: ProjectView[];
+}
+
+/** Amounts in GPUs. could_start is how many more would start now. */
+export interface ProjectView {
+  name: string;
+  parent: string | null;
+  guaranteed: number | null;
+  limit: number | null;
+  weight: number | null;
+  priority: number;
+  members: string[];
+  groups: string[];
+  takes_jobs: boolean;
+  fair_share: number;
+  allocated: number;
+  demand: number;
+  over_quota: number;
+  could_start: number;
+  running: number;
+  waiting: number;
+}
+
+export interface SessionList {
+  sessions: SessionView[];
+}
+
+/** A session waits for its plan, holds its lease, or is over. */
+export type SessionState = 'requested' | 'leased' | 'ended';
+
+/** env is what the server's process must have (CUDA_VISIBLE_DEVICES, RUNAI_GPUS). */
+export interface SessionView {
+  id: string;
+  user: string;
+  server: string;
+  state: SessionState;
+  reason: string;
+  gpus: number;
+  workers: WorkerView[];
+  env: Record<string, string>;
+  declared: boolean;
+  requested: number;
+  started: number | null;
+}
+
+export interface WorkerView {
+  rank: number;
+  node: string;
+  gpus: number[];
+  share: number;
+}

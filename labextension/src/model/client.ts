@@ -1,0 +1,109 @@
+/** The scheduler's API as functions: each answers the view it names or rejects with a `PoolError`. */
+import type {
+  JobPage,
+  JobState,
+  JobView,
+  Me,
+  PoolView,
+  ProjectList,
+  ProjectView,
+  SessionList,
+  SessionView
+} from './api';
+import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
+
+export type JobVerb = 'cancel' | 'pause' | 'resume';
+
+export interface JobQuery {
+  states?: readonly JobState[];
+  limit?: number;
+  after?: string;
+}
+
+export class Client {
+  constructor(private readonly _transport: ITransport) {}
+
+  me(): Promise<Me> {
+    return this._json('me');
+  }
+
+  pool(): Promise<PoolView> {
+    return this._json('pool');
+  }
+
+  async projects(): Promise<ProjectView[]> {
+    return (await this._json<ProjectList>('projects')).projects;
+  }
+
+  async sessions(): Promise<SessionView[]> {
+    return (await this._json<SessionList>('sessions')).sessions;
+  }
+
+  jobs(query: JobQuery = {}): Promise<JobPage> {
+    const search = new URLSearchParams();
+    for (const state of query.states ?? []) {
+      search.append('state', state);
+    }
+    if (query.limit !== undefined) {
+      search.set('limit', String(query.limit));
+    }
+    if (query.after !== undefined) {
+      search.set('after', query.after);
+    }
+    return this._json(`jobs?${search}`);
+  }
+
+  job(id: string): Promise<JobView> {
+    return this._json(`jobs/${encodeURIComponent(id)}`);
+  }
+
+  act(id: string, verb: JobVerb): Promise<JobView> {
+    return this._json(`jobs/${encodeURIComponent(id)}/${verb}`, { method: 'POST' });
+  }
+
+  /** The bytes of a worker's log from `offset` on. */
+  async log(
+    id: string,
+    attempt: number,
+    offset: number,
+    signal?: AbortSignal
+  ): Promise<Uint8Array> {
+    const search = new URLSearchParams({ rank: '0', attempt: String(attempt), offset: String(offset) });
+    const response = await this._send(`jobs/${encodeURIComponent(id)}/logs?${search}`, { signal });
+    return new Uint8Array(await response.arrayBuffer());
+  }
+
+  /** An open event stream: what happened after the event `after`, or from now on. */
+  async events(after: string | null, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+    const headers: Record<string, string> = { Accept: 'text/event-stream' };
+    if (after !== null) {
+      headers['Last-Event-ID'] = after;
+    }
+    const response = await this._send('events', { headers, signal });
+    if (!response.body) {
+      throw new PoolError(UNREACHABLE);
+    }
+    return response.body;
+  }
+
+  private async _json<T>(path: string, init?: RequestInit): Promise<T> {
+    const response = await this._send(path, init);
+    return (await response.json()) as T;
+  }
+
+  private async _send(path: string, init?: RequestInit): Promise<Response> {
+    let response: Response;
+    try {
+      response = await this._transport.send(path, init);
+    } catch (reason) {
+      if (init?.signal?.aborted) {
+        throw reason;
+      }
+      throw new PoolError(UNREACHABLE);
+    }
+    if (!response.ok) {
+      throw await errorOf(response);
+    }
+    return response;
+  }
+}

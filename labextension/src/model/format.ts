@@ -1,0 +1,159 @@
+/** How times, amounts and states are said: short, local, with units. */
+import type { JobState, JobView } from './api';
+import type { Trans } from '../trans';
+import { isFinal } from './pool';
+
+/** A length of time: `41 s`, `38 min`, `2 h 10 min`, `3 d 4 h`. */
+export function duration(seconds: number, trans: Trans): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  if (whole < 60) {
+    return trans.__('%1 s', whole);
+  }
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 60) {
+    return trans.__('%1 min', minutes);
+  }
+  const hours = Math.floor(minutes / 60);
+  if (hours < 24) {
+    return minutes % 60 ? trans.__('%1 h %2 min', hours, minutes % 60) : trans.__('%1 h', hours);
+  }
+  const days = Math.floor(hours / 24);
+  return hours % 24 ? trans.__('%1 d %2 h', days, hours % 24) : trans.__('%1 d', days);
+}
+
+/** A point in time, seconds since the epoch, as a clock near `now` says it: `14:20`, `Mon 14:20`, `12 Jan, 14:20`. */
+export function clock(time: number, now: number): string {
+  const date = new Date(time * 1000);
+  const today = new Date(now * 1000);
+  const options: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit' };
+  if (date.toDateString() !== today.toDateString()) {
+    if (Math.abs(time - now) < 6 * 86_400) {
+      options.weekday = 'short';
+    } else {
+      options.day = 'numeric';
+      options.month = 'short';
+    }
+  }
+  return new Intl.DateTimeFormat(undefined, options).format(date);
+}
+
+/** A number of GPUs without its unit: at most two decimals. */
+export function amount(gpus: number): string {
+  return new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 }).format(gpus);
+}
+
+export function gpus(count: number, trans: Trans): string {
+  return count > 1 ? trans.__('%1 GPUs', amount(count)) : trans.__('%1 GPU', amount(count));
+}
+
+/** What a job asks for: `4 × 2 GPUs`, `1 GPU`, `no GPU`. */
+export function shape(job: JobView, trans: Trans): string {
+  const each = job.gpus > 0 ? gpus(job.gpus, trans) : trans.__('no GPU');
+  return job.workers > 1 ? trans.__('%1 × %2', job.workers, each) : each;
+}
+
+export function percent(part: number): string {
+  return new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 0 }).format(part);
+}
+
+export function gib(amountOfMemory: number, trans: Trans): string {
+  return trans.__('%1 GiB', new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 }).format(amountOfMemory));
+}
+
+export function stateWord(state: JobState, trans: Trans): string {
+  switch (state) {
+    case 'queued':
+      return trans.__('waiting');
+    case 'starting':
+      return trans.__('starting');
+    case 'running':
+      return trans.__('running');
+    case 'stopping':
+      return trans.__('stopping');
+    case 'paused':
+      return trans.__('paused');
+    case 'succeeded':
+      return trans.__('finished');
+    case 'failed':
+      return trans.__('failed');
+    case 'cancelled':
+      return trans.__('cancelled');
+  }
+}
+
+/** Where a running job stands: `n3 GPU 0–3, n4 GPU 0`. */
+export function places(job: JobView, trans: Trans): string {
+  const attempt = job.attempts[job.attempts.length - 1];
+  const byNode = new Map<string, number[]>();
+  for (const worker of attempt?.workers ?? []) {
+    byNode.set(worker.node, [...(byNode.get(worker.node) ?? []), ...worker.gpus]);
+  }
+  return [...byNode]
+    .map(([node, indices]) => (indices.length ? trans.__('%1 GPU %2', node, ranges(indices)) : node))
+    .join(', ');
+}
+
+/** `0–3, 5` for 0, 1, 2, 3 and 5. */
+export function ranges(indices: readonly number[]): string {
+  const sorted = [...new Set(indices)].sort((a, b) => a - b);
+  const parts: string[] = [];
+  for (let i = 0; i < sorted.length; ) {
+    let j = i;
+    while (j + 1 < sorted.length && sorted[j + 1] === sorted[j]! + 1) {
+      j += 1;
+    }
+    parts.push(i === j ? `${sorted[i]}` : j === i + 1 ? `${sorted[i]}, ${sorted[j]}` : `${sorted[i]}–${sorted[j]}`);
+    i = j + 1;
+  }
+  return parts.join(', ');
+}
+
+/** How long a job has run in this attempt, or did in its last; null where it never started. */
+export function elapsed(job: JobView, now: number): number | null {
+  const attempt = job.attempts[job.attempts.length - 1];
+  const started = attempt?.started ?? job.started;
+  if (started === null || started === undefined) {
+    return null;
+  }
+  return (attempt?.ended ?? job.ended ?? now) - started;
+}
+
+/** The line under a job's name: how it stands and, where the scheduler gave one, the reason. */
+export function sentence(job: JobView, now: number, trans: Trans): string {
+  const ran = elapsed(job, now);
+  const reason = job.reason.trim();
+  switch (job.state) {
+    case 'running':
+      return join(trans.__('running %1', duration(ran ?? 0, trans)), places(job, trans));
+    case 'queued':
+      return join(
+        job.position === null ? '' : inLine(job.position, trans),
+        reason || trans.__('waiting %1', duration(now - job.submitted, trans)),
+        job.estimated_start === null ? '' : trans.__('starts about %1', clock(job.estimated_start, now))
+      );
+    case 'starting':
+      return join(trans.__('starting'), places(job, trans));
+    case 'stopping':
+      return join(trans.__('stopping'), reason);
+    case 'paused':
+      return join(trans.__('paused'), reason);
+    default:
+      return join(ending(job, ran, now, trans), job.state === 'succeeded' ? '' : reason);
+  }
+}
+
+function ending(job: JobView, ran: number | null, now: number, trans: Trans): string {
+  const word = stateWord(job.state, trans);
+  const at = clock(job.ended ?? now, now);
+  return ran === null || !isFinal(job.state)
+    ? trans.__('%1 %2', word, at)
+    : trans.__('%1 %2 after %3', word, at, duration(ran, trans));
+}
+
+function inLine(position: number, trans: Trans): string {
+  return position === 1 ? trans.__('next in line') : trans.__('number %1 in line', position);
+}
+
+function join(...parts: string[]): string {
+  return parts.filter(part => part !== '').join(' · ');
+}

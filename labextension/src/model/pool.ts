@@ -1,0 +1,388 @@
+/**
+ * The pool as one person sees it, kept up to date by the scheduler's event stream.
+ *
+ * The stream is opened first and everything is read after that, so that no change falls between the two. Events then
+ * carry the new view of a job or session; the figures of the pool and its projects are read again, at most twice a
+ * second, when an event says that they may have changed. Nothing is asked on a timer while the stream lives.
+ */
+import type { IDisposable } from '@lumino/disposable';
+import { Signal, type ISignal } from '@lumino/signaling';
+import type { Event as PoolEvent, JobState, JobView, Me, PoolView, ProjectView, SessionView } from './api';
+import { Client, type JobVerb } from './client';
+import { readMessages } from './sse';
+import { PoolError, UNREACHABLE, type ITransport } from './transport';
+
+export const UNFINISHED: readonly JobState[] = ['queued', 'starting', 'running', 'stopping', 'paused'];
+
+export function isFinal(state: JobState): boolean {
+  return !UNFINISHED.includes(state);
+}
+
+/** `connecting` until the first answer, `live` while changes arrive, `lost` with a `problem` while they do not. */
+export type Connection = 'connecting' | 'live' | 'lost';
+
+/** What there is to show: never changed, only replaced. */
+export interface PoolState {
+  readonly connection: Connection;
+  readonly problem: string | null;
+  readonly me: Me | null;
+  readonly pool: PoolView | null;
+  readonly projects: readonly ProjectView[];
+  readonly sessions: readonly SessionView[];
+  readonly jobs: ReadonlyMap<string, JobView>;
+}
+
+export interface IPoolModel extends IDisposable {
+  readonly client: Client;
+  readonly state: PoolState;
+  readonly stateChanged: ISignal<IPoolModel, PoolState>;
+  /** A job of the caller's came to its end while this page was open. */
+  readonly jobEnded: ISignal<IPoolModel, JobView>;
+  /** Connects, once; after that does nothing. */
+  start(): void;
+  /** Connects again now rather than when the next try is due. */
+  retry(): void;
+  /** Does something to a job and shows the outcome; rejects with a `PoolError`. */
+  act(id: string, verb: JobVerb): Promise<JobView>;
+  /** Has the job with this id in the state, from now on, where the caller may see it. */
+  follow(id: string): Promise<JobView>;
+}
+
+/** How patient the model is, in milliseconds. */
+export interface Patience {
+  firstDelay: number;
+  longestDelay: number;
+  refusedDelay: number;
+  silence: number;
+  hidden: number;
+  gather: number;
+  figures: number;
+}
+
+const PATIENCE: Patience = {
+  firstDelay: 500,
+  longestDelay: 15_000,
+  refusedDelay: 30_000,
+  silence: 60_000,
+  hidden: 60_000,
+  gather: 40,
+  figures: 500
+};
+
+const MOST_JOBS = 2000;
+const PAGE = 200;
+
+const NOTHING: PoolState = {
+  connection: 'connecting',
+  problem: null,
+  me: null,
+  pool: null,
+  projects: [],
+  sessions: [],
+  jobs: new Map()
+};
+
+export class PoolModel implements IPoolModel {
+  readonly client: Client;
+
+  constructor(transport: ITransport, patience: Partial<Patience> = {}) {
+    this.client = new Client(transport);
+    this._patience = { ...PATIENCE, ...patience };
+  }
+
+  get state(): PoolState {
+    return this._state;
+  }
+
+  get stateChanged(): ISignal<IPoolModel, PoolState> {
+    return this._stateChanged;
+  }
+
+  get jobEnded(): ISignal<IPoolModel, JobView> {
+    return this._jobEnded;
+  }
+
+  get isDisposed(): boolean {
+    return this._disposed.signal.aborted;
+  }
+
+  dispose(): void {
+    if (this.isDisposed) {
+      return;
+    }
+    this._disposed.abort();
+    this.retry();
+    clearTimeout(this._gathering);
+    clearTimeout(this._figuring);
+    Signal.clearData(this);
+  }
+
+  start(): void {
+    if (!this._started) {
+      this._started = true;
+      void this._run();
+    }
+  }
+
+  retry(): void {
+    this._wake?.();
+  }
+
+  async act(id: string, verb: JobVerb): Promise<JobView> {
+    const job = await this.client.act(id, verb);
+    this._putJobs([job]);
+    return job;
+  }
+
+  async follow(id: string): Promise<JobView> {
+    const known = this._state.jobs.get(id);
+    if (known) {
+      return known;
+    }
+    const job = await this.client.job(id);
+    this._putJobs([job]);
+    return job;
+  }
+
+  // -- the connection ---------------------------------------------------------------------------------------
+
+  private async _run(): Promise<void> {
+    let delay = this._patience.firstDelay;
+    while (!this.isDisposed) {
+      await this._shown();
+      try {
+        await this._connect(() => {
+          delay = this._patience.firstDelay;
+        });
+        // The stream ended in good order, as when the scheduler restarts: only a failed return is worth a word.
+      } catch (reason) {
+        if (this.isDisposed) {
+          return;
+        }
+        const error = reason instanceof PoolError ? reason : new PoolError(UNREACHABLE);
+        this._set({ connection: 'lost', problem: error.message });
+        if (!error.passing) {
+          delay = this._patience.refusedDelay;
+        }
+      }
+      await this._wait(delay * (0.8 + 0.4 * Math.random()));
+      delay = Math.min(delay * 2, this._patience.longestDelay);
+    }
+  }
+
+  /**
+   * Follows one stream from its opening to its end, or until nobody has looked at the page for a while: a browser
+   * allows six connections to a server over HTTP/1, and forgotten tabs must not use them up.
+   */
+  private async _connect(live: () => void): Promise<void> {
+    const abort = new AbortController();
+    const stop = () => abort.abort();
+    let hiding: ReturnType<typeof setTimeout> | undefined;
+    const look = () => {
+      clearTimeout(hiding);
+      if (document.hidden) {
+        hiding = setTimeout(stop, this._patience.hidden);
+      }
+    };
+    document.addEventListener('visibilitychange', look);
+    this._disposed.signal.addEventListener('abort', stop);
+    try {
+      const body = await this.client.events(this._lastEvent, abort.signal);
+      this._held = [];
+      const followed = this._read(body);
+      await this._load();
+      live();
+      this._release();
+      await followed;
+    } finally {
+      this._held = null;
+      abort.abort();
+      clearTimeout(hiding);
+      document.removeEventListener('visibilitychange', look);
+      this._disposed.signal.removeEventListener('abort', stop);
+    }
+  }
+
+  private async _read(body: ReadableStream<Uint8Array>): Promise<void> {
+    try {
+      for await (const message of readMessages(body, this._patience.silence)) {
+        this._lastEvent = message.id ?? this._lastEvent;
+        if (message.data) {
+          this._take(JSON.parse(message.data) as PoolEvent);
+        }
+      }
+    } catch {
+      // A broken stream is like one that ended: the next try says whether the scheduler is there.
+    }
+  }
+
+  private _wait(milliseconds: number): Promise<void> {
+    return new Promise(resolve => {
+      const done = () => {
+        clearTimeout(timer);
+        window.removeEventListener('online', done);
+        resolve();
+      };
+      const timer = setTimeout(done, milliseconds);
+      window.addEventListener('online', done);
+      this._wake = done;
+    });
+  }
+
+  private _shown(): Promise<void> {
+    return new Promise(resolve => {
+      const look = () => {
+        if (!document.hidden || this.isDisposed) {
+          document.removeEventListener('visibilitychange', look);
+          resolve();
+        }
+      };
+      document.addEventListener('visibilitychange', look);
+      look();
+    });
+  }
+
+  private async _load(): Promise<void> {
+    const [me, pool, projects, sessions, waiting, recent] = await Promise.all([
+      this.client.me(),
+      this.client.pool(),
+      this.client.projects(),
+      this.client.sessions(),
+      this.client.jobs({ states: UNFINISHED, limit: PAGE }),
+      this.client.jobs({ limit: PAGE })
+    ]);
+    // Jobs that ended long ago may be shown on a card: they stay, since they no longer change.
+    const past = [...this._state.jobs.values()].filter(job => isFinal(job.state));
+    const jobs = new Map([...past, ...recent.jobs, ...waiting.jobs].map(job => [job.id, job]));
+    for (const job of this._state.jobs.values()) {
+      const now = jobs.get(job.id);
+      if (now && job.mine && !isFinal(job.state) && isFinal(now.state)) {
+        this._ended.push(now);
+      }
+    }
+    this._set({ connection: 'live', problem: null, me, pool, projects, sessions, jobs });
+    this._announce();
+  }
+
+  // -- events -----------------------------------------------------------------------------------------------
+
+  private _take(event: PoolEvent): void {
+    if (this._held) {
+      this._held.push(event);
+      return;
+    }
+    this._gathered.push(event);
+    this._gathering ??= setTimeout(() => this._apply(), this._patience.gather);
+  }
+
+  private _release(): void {
+    const held = this._held ?? [];
+    this._held = null;
+    held.forEach(event => this._take(event));
+  }
+
+  /** Brings the events of the last moment into the state, all at once. */
+  private _apply(): void {
+    const events = this._gathered;
+    this._gathered = [];
+    this._gathering = undefined;
+    const jobs: JobView[] = [];
+    const gone = new Set<string>();
+    let sessions = this._state.sessions;
+    let figures = false;
+    for (const event of events) {
+      figures ||= event.kind !== 'job.reason';
+      if (event.job) {
+        jobs.push(event.job);
+        gone.delete(event.job.id);
+      } else if (event.kind === 'job.deleted') {
+        gone.add(event.subject);
+      }
+      if (event.kind.startsWith('session.')) {
+        const others = sessions.filter(other => other.id !== event.subject);
+        const ended = !event.session || event.session.state === 'ended';
+        sessions = event.session && !ended ? [...others, event.session] : others;
+      }
+    }
+    if (sessions !== this._state.sessions) {
+      this._set({ sessions });
+    }
+    this._putJobs(jobs, gone);
+    if (figures) {
+      this._figuring ??= setTimeout(() => void this._readFigures(), this._patience.figures);
+    }
+  }
+
+  private _putJobs(changed: readonly JobView[], gone: ReadonlySet<string> = new Set()): void {
+    if (changed.length === 0 && gone.size === 0) {
+      return;
+    }
+    const jobs = new Map(this._state.jobs);
+    for (const job of changed) {
+      const before = jobs.get(job.id);
+      if (before && job.mine && !isFinal(before.state) && isFinal(job.state)) {
+        this._ended.push(job);
+      }
+      jobs.set(job.id, job);
+    }
+    gone.forEach(id => jobs.delete(id));
+    trim(jobs);
+    this._set({ jobs });
+    this._announce();
+  }
+
+  private async _readFigures(): Promise<void> {
+    try {
+      const [pool, projects, me] = await Promise.all([
+        this.client.pool(),
+        this.client.projects(),
+        this.client.me()
+      ]);
+      this._set({ pool, projects, me });
+    } catch {
+      // What is shown stays; if the scheduler is gone, the stream's end says so.
+    } finally {
+      this._figuring = undefined;
+    }
+  }
+
+  private _announce(): void {
+    const ended = this._ended;
+    this._ended = [];
+    ended.forEach(job => this._jobEnded.emit(job));
+  }
+
+  private _set(change: Partial<PoolState>): void {
+    if (!this.isDisposed) {
+      this._state = { ...this._state, ...change };
+      this._stateChanged.emit(this._state);
+    }
+  }
+
+  private readonly _patience: Patience;
+  private readonly _disposed = new AbortController();
+  private readonly _stateChanged = new Signal<IPoolModel, PoolState>(this);
+  private readonly _jobEnded = new Signal<IPoolModel, JobView>(this);
+  private _state = NOTHING;
+  private _started = false;
+  private _lastEvent: string | null = null;
+  private _wake: (() => void) | undefined;
+  private _held: PoolEvent[] | null = null;
+  private _gathered: PoolEvent[] = [];
+  private _gathering: ReturnType<typeof setTimeout> | undefined;
+  private _figuring: ReturnType<typeof setTimeout> | undefined;
+  private _ended: JobView[] = [];
+}
+
+/** Keeps a page that stays open for weeks small: the oldest jobs that have ended go first. */
+function trim(jobs: Map<string, JobView>): void {
+  if (jobs.size <= MOST_JOBS) {
+    return;
+  }
+  const ended = [...jobs.values()]
+    .filter(job => isFinal(job.state))
+    .sort((a, b) => (a.ended ?? 0) - (b.ended ?? 0));
+  for (const job of ended.slice(0, jobs.size - MOST_JOBS)) {
+    jobs.delete(job.id);
+  }
+}

@@ -1,0 +1,55 @@
+/**
+ * How requests reach the scheduler. JupyterLab goes through the user's own server, the administrator's page
+ * straight to the service; everything above this line is the same for both.
+ */
+import type { Problem } from './api';
+
+export interface ITransport {
+  /** Sends a request to a path below `/api/v1/` and answers whatever its status is; rejects where nobody answers. */
+  send(path: string, init?: RequestInit): Promise<Response>;
+}
+
+/** What went wrong, as a sentence for people. `status` is 0 where nobody answered. */
+export class PoolError extends Error {
+  constructor(
+    message: string,
+    readonly status = 0,
+    readonly field: string | null = null
+  ) {
+    super(message);
+    this.name = 'PoolError';
+  }
+
+  /** Whether it is worth asking again soon: not where the answer was a considered no. */
+  get passing(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+}
+
+export const UNREACHABLE =
+  'The scheduler of the GPU pool does not answer. Jobs that run go on; this page connects again by itself.';
+
+/** The error that an answer stands for: the detail of its problem, or a sentence for its status. */
+export async function errorOf(response: Response): Promise<PoolError> {
+  let problem: Partial<Problem> & { message?: unknown } = {};
+  try {
+    problem = (await response.json()) as typeof problem;
+  } catch {
+    // Not JSON: a proxy's own error page.
+  }
+  const said = problem.detail || (typeof problem.message === 'string' ? problem.message : '');
+  return new PoolError(said || sentenceFor(response.status), response.status, problem.field ?? null);
+}
+
+function sentenceFor(status: number): string {
+  if (status === 401 || status === 403) {
+    return 'You may not use the GPU pool: sign in again, or ask an administrator for access.';
+  }
+  if (status === 404) {
+    return 'This is not there, or is not yours to see.';
+  }
+  if (status >= 500) {
+    return UNREACHABLE;
+  }
+  return `The scheduler refused the request (${status}).`;
+}
