@@ -239,9 +239,15 @@ def _project(commands: Commands) -> None:
     )  # fmt: skip
     command.add_argument("name", metavar="NAME")
     command.add_argument("--parent", metavar="NAME", help="the project above it; `none`: at the top")
-    command.add_argument("--guaranteed", type=_bound, metavar="N", help="GPUs it always gets back")
-    command.add_argument("--limit", type=_bound, metavar="N", help="GPUs it may hold at the most")
-    command.add_argument("--weight", type=_bound, metavar="N", help="its part of what stands idle")
+    command.add_argument(
+        "--guaranteed", type=_bound, default=argparse.SUPPRESS, metavar="N", help="GPUs it always gets back"
+    )
+    command.add_argument(
+        "--limit", type=_bound, default=argparse.SUPPRESS, metavar="N", help="GPUs it may hold at the most"
+    )
+    command.add_argument(
+        "--weight", type=_bound, default=argparse.SUPPRESS, metavar="N", help="its part of what stands idle"
+    )
     command.add_argument("--priority", type=int, metavar="N", help="among its siblings; higher first")
     command.add_argument("--member", action="append", metavar="USER",
                          help="who may submit, instead of those before; '*' is everybody; may be repeated")  # fmt: skip

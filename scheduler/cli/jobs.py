@@ -1,0 +1,190 @@
+"""Jobs on the command line: `list`, `logs`, `outputs`, `cancel`, `pause`, `resume`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scheduler.cli.connect import connect
+from scheduler.cli.text import STATE_STYLES, Screen, ago, amount, clean, duration
+from scheduler.errors import Invalid, RunaiError
+
+if TYPE_CHECKING:
+    from scheduler.api.schema import JobView
+    from scheduler.client import Client
+
+
+# -- list ---------------------------------------------------------------------------------------------------
+
+
+def show_list(options: argparse.Namespace) -> int:
+    with connect() as client:
+        page = client.jobs(
+            states=options.state or None, project=options.project, mine=options.mine, limit=options.limit
+        )
+    if options.output:
+        from scheduler.cli.formats import emit
+
+        emit(page.jobs, options.output)
+        return 0
+    screen = Screen()
+    if not page.jobs:
+        screen.line("No jobs." if not (options.state or options.project or options.mine) else "No such jobs.")
+        return 0
+    table(screen, page.jobs, time.time())
+    if page.next:
+        screen.line(screen.style(f"The {len(page.jobs)} newest; --limit shows more.", "quiet"))
+    return 0
+
+
+def table(screen: Screen, jobs: list[JobView], now: float) -> None:
+    screen.table(
+        ["JOB", "NAME", "PROJECT", "USER", "STATE", "GPUS", "SUBMITTED", "RAN", "REASON"],
+        [
+            (
+                job.id,
+                job.name,
+                job.project,
+                job.user,
+                job.state.value,
+                amount(job.total_gpus),
+                ago(job.submitted, now),
+                duration(ran(job, now)),
+                "" if job.state.value in ("running", "succeeded") else why(job, now),
+            )
+            for job in jobs
+        ],
+        right=["GPUS"],
+        styles={"STATE": STATE_STYLES},
+    )
+
+
+def ran(job: JobView, now: float) -> float | None:
+    """How long a job has run, its attempts together; `None` before the first."""
+    spans = [(a.ended or now) - a.started for a in job.attempts if a.started is not None]
+    return sum(spans) if spans else None
+
+
+def why(job: JobView, now: float) -> str:
+    """The reason of a state, and for a job that waits its place and when it is thought to start."""
+    words = [job.reason.rstrip(".")] if job.reason else []
+    if job.position:
+        words.append(f"number {job.position} in its queue")
+    if job.estimated_start is not None and job.estimated_start > now:
+        words.append(f"starts in about {duration(job.estimated_start - now)}")
+    return "; ".join(words)
+
+
+# -- logs and outputs ---------------------------------------------------------------------------------------
+
+
+def logs(options: argparse.Namespace) -> int:
+    with connect() as client:
+        if options.follow:
+            for piece in client.follow_log(options.job, rank=options.rank, attempt=options.attempt):
+                _write(piece)
+            return 0
+        offset = 0
+        while piece := client.read_log(
+            options.job, rank=options.rank, attempt=options.attempt, offset=offset
+        ):
+            _write(piece)
+            offset += len(piece)
+    return 0
+
+
+def follow(client: Client, job_id: str) -> JobView:
+    """Show what a job writes until it has ended; the job as it ended."""
+    for piece in client.follow_log(job_id):
+        _write(piece)
+    return client.wait(job_id)
+
+
+def _write(piece: bytes) -> None:
+    """A job's output goes out byte for byte: it is a stream of the owner's own program."""
+    sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+
+
+def outputs(options: argparse.Namespace) -> int:
+    with connect() as client:
+        if options.to:
+            bring(client, options.job, Path(options.to))
+            return 0
+        found = client.outputs(options.job)
+    if options.output:
+        from scheduler.cli.formats import emit
+
+        emit(found.files, options.output)
+        return 0
+    screen = Screen()
+    if not found.files:
+        screen.line("It left no files in $RUNAI_OUTPUT_DIR.")
+        return 0
+    from scheduler.bundle import in_words
+
+    now = time.time()
+    screen.table(
+        ["FILE", "SIZE", "WRITTEN"],
+        [(file.path, in_words(file.size), ago(file.modified, now)) for file in found.files],
+        right=["SIZE"],
+    )
+    return 0
+
+
+def bring(client: Client, job_id: str, folder: Path) -> None:
+    """Write a job's output files below `folder`; each appears whole."""
+    files = client.outputs(job_id).files
+    for file in files:
+        target = Path(os.path.normpath(folder / file.path))
+        if not target.is_relative_to(os.path.normpath(folder)):
+            raise Invalid(f"The job's output {file.path!r} leads out of {folder}; it is not written.")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fresh = target.with_name(f".{target.name}.{os.getpid()}")
+            with fresh.open("wb") as out:
+                for piece in client.read_output(job_id, file.path):
+                    out.write(piece)
+            fresh.replace(target)
+        except OSError as error:
+            raise Invalid(f"{target} cannot be written ({error.strerror}).") from error
+    count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
+    print(
+        f"{count} brought to {folder}." if files else "It left no files in $RUNAI_OUTPUT_DIR.",
+        file=sys.stderr,
+    )
+
+
+# -- cancel, pause, resume ----------------------------------------------------------------------------------
+
+
+def cancel(options: argparse.Namespace) -> int:
+    return _each(options.jobs, "cancel")
+
+
+def pause(options: argparse.Namespace) -> int:
+    return _each(options.jobs, "pause")
+
+
+def resume(options: argparse.Namespace) -> int:
+    return _each(options.jobs, "resume")
+
+
+def _each(jobs: list[str], verb: str) -> int:
+    """Do it to every job, also where one of them refuses; status 1 where one did."""
+    status = 0
+    with connect() as client:
+        act = {"cancel": client.cancel, "pause": client.pause, "resume": client.resume}[verb]
+        for job_id in jobs:
+            try:
+                job = act(job_id)
+            except RunaiError as error:
+                print(error.sentence, file=sys.stderr)
+                status = 1
+            else:
+                print(f"{job.id} {clean(job.name)} is {job.state.value}")
+    return status

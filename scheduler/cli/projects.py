@@ -1,0 +1,146 @@
+"""`jupyter runai project`: projects and their quotas."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from scheduler.cli.connect import connect
+from scheduler.cli.text import Screen, amount, bar, clean
+from scheduler.errors import NotFound
+
+if TYPE_CHECKING:
+    from scheduler.api.schema import ProjectView
+    from scheduler.client import Client
+
+
+def show_list(options: argparse.Namespace) -> int:
+    with connect() as client:
+        found = client.projects().projects
+    if options.output:
+        from scheduler.cli.formats import emit
+
+        emit(found, options.output)
+        return 0
+    table(Screen(), found)
+    return 0
+
+
+def table(screen: Screen, projects: Sequence[ProjectView]) -> None:
+    """Every project below its parent, with a bar of what it holds: `█` inside its guarantee, `▒` over quota."""
+    ordered = _tree(projects)
+    scale = max((max(p.guaranteed or 0, p.allocated, p.fair_share) for p in projects), default=0)
+    screen.table(
+        ["PROJECT", "HOLDS", "", "GUARANTEED", "LIMIT", "FAIR SHARE", "RUNNING", "WAITING"],
+        [
+            (
+                f"{'· ' * depth}{project.name}",
+                amount(project.allocated),
+                bar(project.allocated, project.over_quota, scale),
+                amount(project.guaranteed, "no bound"),
+                amount(project.limit, "none"),
+                amount(project.fair_share),
+                project.running or "",
+                project.waiting or "",
+            )
+            for depth, project in ordered
+        ],
+        right=["HOLDS", "GUARANTEED", "LIMIT", "FAIR SHARE", "RUNNING", "WAITING"],
+    )
+
+
+def _tree(projects: Sequence[ProjectView]) -> list[tuple[int, ProjectView]]:
+    """Parents before those below them, with their depth; one whose parent is not to be seen is at the top."""
+    seen = {project.name for project in projects}
+
+    def below(parent: str | None, depth: int) -> list[tuple[int, ProjectView]]:
+        found = []
+        for project in projects:
+            at_top = project.parent is None or project.parent not in seen
+            if project.parent == parent if parent is not None else at_top:
+                found += [(depth, project), *below(project.name, depth + 1)]
+        return found
+
+    return below(None, 0)
+
+
+def show(options: argparse.Namespace) -> int:
+    with connect() as client:
+        project = client.project(options.name)
+    if options.output:
+        from scheduler.cli.formats import emit
+
+        emit(project, options.output)
+        return 0
+    _describe(project)
+    return 0
+
+
+def _describe(project: ProjectView) -> None:
+    screen = Screen()
+    screen.heading(clean(project.name))
+    facts = [
+        ("below", project.parent or ""),
+        ("guaranteed", amount(project.guaranteed, "without bound")),
+        ("limit", amount(project.limit, "none")),
+        ("weight", amount(project.weight, "as the guarantee")),
+        ("priority", project.priority),
+        ("holds", amount(project.allocated)),
+        ("over quota", amount(project.over_quota) if project.over_quota else ""),
+        ("fair share", amount(project.fair_share)),
+        ("wants", amount(project.demand)),
+        ("more now", amount(project.could_start) if project.takes_jobs else ""),
+        ("jobs", f"{project.running} running, {project.waiting} waiting" if project.takes_jobs else ""),
+        ("members", "everybody" if "*" in project.members else ", ".join(project.members)),
+        ("groups", ", ".join(project.groups)),
+    ]
+    for label, value in facts:
+        if value != "":
+            screen.line(f"  {label:<10}  {clean(value)}")
+
+
+def change(options: argparse.Namespace) -> int:
+    """Add a project, or change what is given of one; what is not given stays as it is."""
+    from scheduler.api.schema import ProjectEntry
+    from scheduler.poolfile import validate
+
+    with connect() as client:
+        entry = _as_it_is(client, options.name)
+        new = "name" not in entry
+        entry |= {"name": options.name, **_given(options)}
+        project = client.put_project(validate(ProjectEntry, entry))
+    print(f"Project {project.name} is {'added' if new else 'changed'}.")
+    return 0
+
+
+def _as_it_is(client: Client, name: str) -> dict[str, Any]:
+    from scheduler.api.schema import ProjectEntry
+
+    try:
+        found = client.project(name).model_dump(mode="json")
+    except NotFound:
+        return {}
+    return {key: found[key] for key in ProjectEntry.model_fields}
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        key: getattr(options, key) for key in ("guaranteed", "limit", "weight") if hasattr(options, key)
+    }
+    if options.parent is not None:
+        given["parent"] = None if options.parent == "none" else options.parent
+    if options.priority is not None:
+        given["priority"] = options.priority
+    if options.member is not None:
+        given["members"] = options.member
+    if options.group is not None:
+        given["groups"] = options.group
+    return given
+
+
+def remove(options: argparse.Namespace) -> int:
+    with connect() as client:
+        client.delete_project(options.name)
+    print(f"Project {options.name} is removed.")
+    return 0
