@@ -82,13 +82,13 @@ def configure(
         sys.executable,
         "-m",
         "scheduler.app",
-        "--RunaiService.auth=hub",
-        f"--RunaiService.state_dir={folder}",
+        "--auth=hub",
+        f"--state-dir={folder}",
     ]
     if pool_file is not None:
-        command.append(f"--RunaiService.pool_file={Path(pool_file).expanduser().absolute()}")
+        command.append(f"--pool-file={Path(pool_file).expanduser().absolute()}")
     if declared_gpus is not None:
-        command.append(f"--RunaiService.declared_gpus={declared_gpus}")
+        command.append(f"--declared-gpus={declared_gpus}")
     _add_service(
         c,
         {

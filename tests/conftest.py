@@ -1,0 +1,40 @@
+"""For all tests: what a machine lacks is skipped with a sentence, and the summary counts those.
+
+A skip whose reason begins with "needs " counts as that; `@pytest.mark.needs("chromium")` skips where there is no such command.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+
+import pytest
+
+COMMANDS = {
+    "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+    "node": ("node",),
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"needs(tool): skipped where the machine has none of {COMMANDS}")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        (tool,) = mark.args
+        if not any(shutil.which(command) for command in COMMANDS[tool]):
+            pytest.skip(f"needs {tool}, which this machine does not have")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", ())
+        if isinstance(report.longrepr, tuple)
+    )
+    lacking = {reason: count for reason, count in reasons.items() if reason.startswith("needs ")}
+    if lacking:
+        terminalreporter.section("system tools")
+        for reason, count in lacking.items():
+            terminalreporter.write_line(f"{count} skipped: {reason}")

@@ -1,0 +1,64 @@
+"""What a user may choose at the start of a server, and what is said about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hub_spawner.choices import Choice, Room, form, plain
+
+
+@pytest.mark.parametrize(
+    ("room", "choices"),
+    [
+        pytest.param(
+            Room(quota=2, held=0, gpus=4, free=4),
+            [(1, True), (0.5, True), (2, True), (0, True)],
+            id="all fit, the usual one first",
+        ),
+        pytest.param(
+            Room(quota=2, held=1, gpus=4, free=3),
+            [(1, True), (0.5, True), (2, False), (0, True)],
+            id="another server holds some",
+        ),
+        pytest.param(
+            Room(quota=1, held=0, gpus=4, free=0.5),
+            [(1, False), (0.5, True), (0, True)],
+            id="others hold nearly all",
+        ),
+        pytest.param(Room(quota=0.5, held=0, gpus=4, free=4), [(0.5, True), (0, True)], id="a small quota"),
+        pytest.param(Room(quota=1, held=0, gpus=0, free=0), [(0, True)], id="no build GPUs at all"),
+        pytest.param(Room(quota=0, held=0, gpus=4, free=4), [(0, True)], id="no quota"),
+    ],
+)
+def test_choices(room: Room, choices: list[tuple[float, bool]]) -> None:
+    assert [(choice.gpus, choice.fits) for choice in room.choices()] == choices
+
+
+@pytest.mark.parametrize(
+    ("room", "usual"),
+    [
+        (Room(quota=4, held=0, gpus=8, free=8), 1),
+        (Room(quota=0.5, held=0, gpus=8, free=8), 0.5),
+        (Room(quota=0, held=0, gpus=8, free=8), 0),
+        (Room(quota=1, held=0, gpus=0, free=0), 0),
+    ],
+)
+def test_usual(room: Room, usual: float) -> None:
+    assert room.usual == usual
+
+
+def test_the_form_says_why_not_and_takes_the_first_that_fits() -> None:
+    html = form(
+        [Choice(1, "your other <servers> hold it", False), Choice(0.5, "fits", True), Choice(0, "", True)]
+    )
+    assert 'value="1" disabled' in html
+    assert 'value="0.5" checked' in html
+    assert html.count("checked") == 1
+    assert "your other &lt;servers&gt; hold it" in html
+
+
+@pytest.mark.parametrize(
+    ("gpus", "said"), [(0.5, "Half a GPU"), (1, "1 GPU"), (0.25, "0.25 GPU"), (2, "2 GPUs")]
+)
+def test_plain(gpus: float, said: str) -> None:
+    assert plain(gpus) == said
