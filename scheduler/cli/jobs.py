@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from scheduler.cli.connect import connect
 from scheduler.cli.text import STATE_STYLES, Screen, ago, amount, clean, duration
 from scheduler.errors import Invalid, RunaiError
+from scheduler.model import JobState
 
 if TYPE_CHECKING:
     from scheduler.api.schema import JobView
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 def show_list(options: argparse.Namespace) -> int:
     with connect() as client:
         page = client.jobs(
-            states=options.state or None, project=options.project, mine=options.mine, limit=options.limit
+            state=[JobState(state) for state in options.state] if options.state else None,
+            project=options.project,
+            mine=options.mine,
+            limit=options.limit,
         )
     if options.output:
         from scheduler.cli.formats import emit
@@ -85,13 +89,11 @@ def why(job: JobView, now: float) -> str:
 def logs(options: argparse.Namespace) -> int:
     with connect() as client:
         if options.follow:
-            for piece in client.follow_log(options.job, rank=options.rank, attempt=options.attempt):
+            for piece in client.logs(options.job, rank=options.rank, attempt=options.attempt):
                 _write(piece)
             return 0
         offset = 0
-        while piece := client.read_log(
-            options.job, rank=options.rank, attempt=options.attempt, offset=offset
-        ):
+        while piece := client.log(options.job, rank=options.rank, attempt=options.attempt, offset=offset):
             _write(piece)
             offset += len(piece)
     return 0
@@ -99,7 +101,7 @@ def logs(options: argparse.Namespace) -> int:
 
 def follow(client: Client, job_id: str) -> JobView:
     """Show what a job writes until it has ended; the job as it ended."""
-    for piece in client.follow_log(job_id):
+    for piece in client.logs(job_id):
         _write(piece)
     return client.wait(job_id)
 
@@ -119,10 +121,10 @@ def outputs(options: argparse.Namespace) -> int:
     if options.output:
         from scheduler.cli.formats import emit
 
-        emit(found.files, options.output)
+        emit(found, options.output)
         return 0
     screen = Screen()
-    if not found.files:
+    if not found:
         screen.line("It left no files in $RUNAI_OUTPUT_DIR.")
         return 0
     from scheduler.bundle import in_words
@@ -130,7 +132,7 @@ def outputs(options: argparse.Namespace) -> int:
     now = time.time()
     screen.table(
         ["FILE", "SIZE", "WRITTEN"],
-        [(file.path, in_words(file.size), ago(file.modified, now)) for file in found.files],
+        [(file.path, in_words(file.size), ago(file.modified, now)) for file in found],
         right=["SIZE"],
     )
     return 0
@@ -138,18 +140,14 @@ def outputs(options: argparse.Namespace) -> int:
 
 def bring(client: Client, job_id: str, folder: Path) -> None:
     """Write a job's output files below `folder`; each appears whole."""
-    files = client.outputs(job_id).files
+    files = client.outputs(job_id)
     for file in files:
         target = Path(os.path.normpath(folder / file.path))
         if not target.is_relative_to(os.path.normpath(folder)):
             raise Invalid(f"The job's output {file.path!r} leads out of {folder}; it is not written.")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            fresh = target.with_name(f".{target.name}.{os.getpid()}")
-            with fresh.open("wb") as out:
-                for piece in client.read_output(job_id, file.path):
-                    out.write(piece)
-            fresh.replace(target)
+            client.download(job_id, file.path, target)
         except OSError as error:
             raise Invalid(f"{target} cannot be written ({error.strerror}).") from error
     count = f"{len(files)} file{'' if len(files) == 1 else 's'}"

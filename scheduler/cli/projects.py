@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def show_list(options: argparse.Namespace) -> int:
     with connect() as client:
-        found = client.projects().projects
+        found = client.projects()
     if options.output:
         from scheduler.cli.formats import emit
 
@@ -109,7 +109,7 @@ def change(options: argparse.Namespace) -> int:
         entry = _as_it_is(client, options.name)
         new = "name" not in entry
         entry |= {"name": options.name, **_given(options)}
-        project = client.put_project(validate(ProjectEntry, entry))
+        project = client.project_put(validate(ProjectEntry, entry))
     print(f"Project {project.name} is {'added' if new else 'changed'}.")
     return 0
 
@@ -141,6 +141,6 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
 
 def remove(options: argparse.Namespace) -> int:
     with connect() as client:
-        client.delete_project(options.name)
+        client.project_delete(options.name)
     print(f"Project {options.name} is removed.")
     return 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scheduler.cli import jobs, projects
 from scheduler.cli.connect import connect
 from scheduler.cli.text import STATE_STYLES, Screen, ago, amount, clean, duration, gpus
+from scheduler.model import JobState
 
 if TYPE_CHECKING:
     from scheduler.api.schema import AttemptView, GpuView, JobView, Occupant, PoolView
@@ -34,8 +35,8 @@ def _pool(options: argparse.Namespace) -> int:
 
             emit(pool, options.output)
             return 0
-        shares = client.projects().projects
-        waiting = client.jobs(states=["queued"], limit=QUEUE).jobs
+        shares = client.projects()
+        waiting = client.jobs(state=[JobState.QUEUED], limit=QUEUE).jobs
     screen = Screen()
     screen.line(summary(pool))
     screen.line()
