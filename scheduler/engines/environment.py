@@ -1,0 +1,64 @@
+"""What a worker finds in its environment: the contract of a worker, over a small part of the scheduler's own.
+
+Only what is named here is handed on from the scheduler, so that none of its tokens ever is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from scheduler.engines.base import Launch
+from scheduler.engines.folders import JobFolder
+from scheduler.model import Node, WorkerPlacement
+
+_KEPT = frozenset(
+    {
+        *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP"),
+        *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"),
+        *("CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_ROOT", "XDG_CACHE_HOME", "HF_HOME", "TORCH_HOME"),
+        *("CUDA_HOME", "CUDA_PATH", "NVIDIA_DRIVER_CAPABILITIES"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+    }
+)
+
+
+def environment(launch: Launch, rank: int, folder: JobFolder, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of one worker. What the contract names, the user's own variables cannot change."""
+    placement = launch.workers[rank]
+    gpus = ",".join(devices(placement, launch.nodes[placement.node]))
+    return {
+        **{name: value for name, value in inherited.items() if name in _KEPT or name.startswith("LC_")},
+        "PATH": _path(inherited.get("PATH", os.defpath)),
+        "PYTHONUNBUFFERED": "1",
+        **launch.program.env,
+        **launch.env,
+        "CUDA_VISIBLE_DEVICES": gpus,
+        "RUNAI_GPUS": gpus,
+        **identifying(launch.job, launch.attempt, rank, folder),
+        "RUNAI_WORLD_SIZE": str(len(launch.workers)),
+        "RUNAI_CHECKPOINT_DIR": str(folder.checkpoint),
+    }
+
+
+def identifying(job: str, attempt: int, rank: int, folder: JobFolder) -> dict[str, str]:
+    """Those variables that no other worker has, of whatever scheduler: its processes are known by them."""
+    return {
+        "RUNAI_JOB_ID": job,
+        "RUNAI_ATTEMPT": str(attempt),
+        "RUNAI_RANK": str(rank),
+        "RUNAI_OUTPUT_DIR": str(folder.output),
+    }
+
+
+def devices(placement: WorkerPlacement, node: Node) -> list[str]:
+    """A worker's GPUs, as the driver calls them, or by number."""
+    return [node.devices[gpu] if gpu < len(node.devices) else str(gpu) for gpu in placement.gpus]
+
+
+def _path(path: str) -> str:
+    """The scheduler's own environment first, so that `python` is the one that the pool was installed into."""
+    ours = os.path.dirname(sys.executable)
+    return path if ours in path.split(os.pathsep) else f"{ours}{os.pathsep}{path}"

@@ -1,0 +1,124 @@
+"""The engine's line to the launcher: the small process that forks a supervisor for each worker.
+
+The launcher is started with the engine and ends with it. When it dies alone, the next request starts another one;
+the claim of each worker sees to it that asking twice starts nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from scheduler.errors import Unavailable
+from scheduler.worker import supervisor
+
+READY = 30.0
+"""Seconds until a launcher must be ready: it waits for what a former one still has on its way."""
+_AT_ONCE = 64
+_ENV = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+
+class Launcher:
+    """Starts supervisors."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line: socket.socket | None = None
+        self._starting = asyncio.Lock()
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    async def open(self) -> None:
+        """Start the launcher, unless it runs. Nothing that another one started is on its way any more after that."""
+        async with self._starting:
+            if self._alive():
+                return
+            await self._drop()
+            ours, its = socket.socketpair()
+            ours.setblocking(False)
+            try:
+                self._process = await asyncio.to_thread(_start, self._state_dir, its)
+            finally:
+                its.close()
+            self._line = ours
+            try:
+                async with asyncio.timeout(READY):
+                    ready = await asyncio.get_running_loop().sock_recv(ours, 1)
+            except (TimeoutError, ConnectionResetError):
+                ready = b""
+            if not ready:
+                await self._drop()
+                raise Unavailable(
+                    f"Workers cannot be started: another scheduler seems to use {self._state_dir}; stop it first."
+                )
+
+    async def close(self) -> None:
+        async with self._starting:
+            await self._drop()
+
+    async def start(self, folder: Path) -> None:
+        """Have the worker of `folder` started; returns when its supervisor has answered or is gone: see there which."""
+        async with self._room:
+            while True:
+                await self.open()
+                if await self._request(folder) or self._alive():
+                    return
+
+    async def _request(self, folder: Path) -> bytes:
+        assert self._line is not None
+        ours, its = socket.socketpair()
+        try:
+            with its:
+                ours.setblocking(False)
+                ours.send(os.fsencode(folder))
+                socket.send_fds(self._line, [b"1"], [its.fileno()])
+            return await asyncio.get_running_loop().sock_recv(ours, 1)
+        except (BrokenPipeError, ConnectionResetError):
+            return b""
+        finally:
+            ours.close()
+
+    def _alive(self) -> bool:
+        """Whether the launcher holds its end of the line."""
+        if self._line is None:
+            return False
+        try:
+            self._line.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
+
+    async def _drop(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+        if self._process is not None:
+            await asyncio.to_thread(_end, self._process)
+            self._process = None
+
+
+def _start(state_dir: Path, line: socket.socket) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", supervisor.__file__, str(state_dir)],
+        stdin=line.fileno(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={name: os.environ[name] for name in _ENV if name in os.environ},
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """A launcher ends with its line; one that stands still is killed."""
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,314 @@
+"""Jobs as processes of this machine, each worker under a supervisor that outlives the scheduler.
+
+What must hold, beyond what every engine promises:
+- The files of a worker (`folders.py`) say all there is to know of it; what is in memory here only saves looking.
+- Nothing here waits for the disk in the event loop's thread, and nothing asks again and again whether a worker has ended.
+- The process that leads a worker's group is never signalled after its number may be another's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import BinaryIO
+from weakref import WeakValueDictionary
+
+from scheduler.blobs import Blobs
+from scheduler.engines import outputs
+from scheduler.engines.base import Engine, Launch, Output, Report, WorkerState, WorkerStatus
+from scheduler.engines.environment import environment, identifying
+from scheduler.engines.folders import AttemptFolder, Folders, Stand, Standing, WorkerFolder
+from scheduler.engines.follow import Growth
+from scheduler.engines.launcher import Launcher
+from scheduler.engines.processes import clear, ended, terminate
+from scheduler.errors import Conflict, Invalid, RunaiError, Unavailable
+
+LOG_LIMIT = 2**30
+"""Bytes of output that are kept of a worker."""
+
+Key = tuple[str, int, int]
+"""Job, attempt, rank."""
+
+
+class LocalEngine(Engine):
+    """Runs workers on this machine. `state_dir` belongs to this engine alone while it is open."""
+
+    def __init__(self, state_dir: Path, *, log_limit: int = LOG_LIMIT) -> None:
+        self._folders = Folders(state_dir)
+        self._blobs = Blobs(self._folders.state_dir)
+        self._log_limit = log_limit
+        self._launcher = Launcher(self._folders.state_dir)
+        self._growth = Growth()
+        self._report: Report | None = None
+        self._watched: dict[Key, asyncio.Task[None]] = {}
+        self._launching: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
+
+    # -- opening and closing --------------------------------------------------------------------------------
+
+    async def open(self, report: Report) -> None:
+        await asyncio.to_thread(self._folders.make)
+        await self._launcher.open()
+        self._growth.open()
+        self._report = report
+
+    async def close(self) -> None:
+        self._report = None
+        self._growth.close()
+        watched = list(self._watched.values())
+        for task in watched:
+            task.cancel()
+        await asyncio.gather(*watched, return_exceptions=True)
+        await self._launcher.close()
+
+    # -- launching ------------------------------------------------------------------------------------------
+
+    async def launch(self, launch: Launch) -> None:
+        lock = self._launching.setdefault((launch.job, launch.attempt), asyncio.Lock())
+        async with lock:
+            folder = self._folders.attempt(launch.job, launch.attempt)
+            try:
+                await self._prepare(launch)
+                ranks = range(len(launch.workers))
+                await asyncio.gather(*(self._launcher.start(folder.worker(rank).path) for rank in ranks))
+            except OSError as error:
+                raise Unavailable(f"The job could not be started: {error}.") from error
+            standings = [await self._take_up(launch.job, launch.attempt, rank) for rank in ranks]
+        refusal = next(filter(None, map(_refusal, standings)), None)
+        if refusal is not None:
+            await self.stop(launch.job, launch.attempt, 0)
+            await self._gone(launch.job, launch.attempt)
+            raise refusal
+
+    async def _prepare(self, launch: Launch) -> None:
+        """Make the folders of an attempt and write down what each worker is to run."""
+        job = self._folders.job(launch.job)
+        if launch.program.bundle is not None:
+            await self._blobs.unpack(launch.program.bundle, job.work)
+        await asyncio.to_thread(self._write_down, launch)
+
+    def _write_down(self, launch: Launch) -> None:
+        job = self._folders.job(launch.job)
+        attempt = job.attempt(launch.attempt)
+        for folder in (job.work, job.checkpoint, job.output):
+            folder.mkdir(parents=True, exist_ok=True)
+        attempt.mark()
+        for rank in range(len(launch.workers)):
+            attempt.worker(rank).write_spec(
+                {
+                    "command": list(launch.program.command),
+                    "cwd": str(job.work),
+                    "env": environment(launch, rank, job, os.environ),
+                    "grace": launch.program.grace,
+                    "log_limit": self._log_limit,
+                }
+            )
+
+    # -- what becomes of a worker ---------------------------------------------------------------------------
+
+    async def _take_up(self, job: str, attempt: int, rank: int) -> Standing:
+        """See how a worker stands, tell of it, and watch it while it lives."""
+        key = (job, attempt, rank)
+        standing = await asyncio.to_thread(self._folders.attempt(job, attempt).worker(rank).stand)
+        if standing.started is not None:
+            self._tell(key, WorkerState.RUNNING, standing.started)
+        if standing.stand is Stand.ALIVE:
+            if key not in self._watched:
+                self._watched[key] = asyncio.create_task(self._watch(key, standing))
+        elif standing.stand is not Stand.UNCLAIMED:
+            await self._conclude(key, standing)
+        return standing
+
+    async def _watch(self, key: Key, standing: Standing) -> None:
+        worker = self._worker(key)
+        try:
+            if standing.started is None:
+                await self._tell_when_started(key)
+            await ended(standing.supervisor, worker.alive)
+            await self._conclude(key, await asyncio.to_thread(worker.stand))
+        finally:
+            del self._watched[key]
+
+    async def _tell_when_started(self, key: Key) -> None:
+        """For a worker that was just being started when the scheduler before this one died."""
+        pause = 0.005
+        while (standing := await asyncio.to_thread(self._worker(key).stand)).stand is Stand.ALIVE:
+            if standing.started is not None:
+                self._tell(key, WorkerState.RUNNING, standing.started)
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 0.1)
+
+    async def _conclude(self, key: Key, standing: Standing) -> None:
+        """A worker's supervisor is gone (or never was): see that its processes are, too, and tell how it ended."""
+        await asyncio.to_thread(self._clean_up, key, standing)
+        if standing.stand is Stand.LOST:
+            self._tell(key, WorkerState.LOST, time.time(), None, "its supervisor was killed, and it with it")
+        else:
+            at = time.time() if standing.ended is None else standing.ended
+            self._tell(key, WorkerState.EXITED, at, standing.exit_code, standing.reason)
+
+    def _clean_up(self, key: Key, standing: Standing) -> None:
+        job, attempt, rank = key
+        if standing.unclean:
+            clear(self._worker(key).status, identifying(job, attempt, rank, self._folders.job(job)))
+        folder = self._folders.attempt(job, attempt)
+        if not any(worker.stand().stand in _TO_COME for _, worker in folder.workers()):
+            folder.unmark()
+
+    async def _gone(self, job: str, attempt: int) -> None:
+        """Wait until none of an attempt's workers lives."""
+        tasks = [task for key, task in self._watched.items() if key[:2] == (job, attempt)]
+        await asyncio.gather(*tasks)
+
+    def _tell(
+        self, key: Key, state: WorkerState, at: float, exit_code: int | None = None, reason: str = ""
+    ) -> None:
+        if self._report is not None:
+            self._report(WorkerStatus(*key, state, at, exit_code, reason))
+
+    def _worker(self, key: Key) -> WorkerFolder:
+        return self._folders.attempt(key[0], key[1]).worker(key[2])
+
+    # -- stopping -------------------------------------------------------------------------------------------
+
+    async def stop(self, job: str, attempt: int, grace: float) -> None:
+        for rank in await asyncio.to_thread(_stop, self._folders.attempt(job, attempt), grace):
+            await self._take_up(job, attempt, rank)
+
+    # -- after a restart ------------------------------------------------------------------------------------
+
+    async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
+        named = {(job, attempt): size for job, attempt, size in attempts}
+        marked = await asyncio.to_thread(lambda: list(self._folders.marked()))
+        await asyncio.gather(*(self._end_unnamed(*key) for key in marked if key not in named))
+        never = set[tuple[str, int]]()
+        for (job, attempt), size in named.items():
+            await asyncio.to_thread(_stop_again, self._folders.attempt(job, attempt), size)
+            standings = [await self._take_up(job, attempt, rank) for rank in range(size)]
+            if any(standing.stand is Stand.UNCLAIMED for standing in standings):
+                never.add((job, attempt))
+        return frozenset(never)
+
+    async def _end_unnamed(self, job: str, attempt: int) -> None:
+        """Kill what runs of an attempt that nobody knows of, and wait until it is gone: its GPUs count as free."""
+        folder = self._folders.attempt(job, attempt)
+        await asyncio.to_thread(_stop, folder, 0.0)
+        for rank, worker in await asyncio.to_thread(lambda: list(folder.workers())):
+            await ended((await asyncio.to_thread(worker.stand)).supervisor, worker.alive)
+            await asyncio.to_thread(
+                self._clean_up, (job, attempt, rank), await asyncio.to_thread(worker.stand)
+            )
+        await asyncio.to_thread(folder.unmark)
+
+    # -- what a job leaves ----------------------------------------------------------------------------------
+
+    async def read_log(self, job: str, attempt: int, rank: int, offset: int, limit: int) -> bytes:
+        return await asyncio.to_thread(_read, self._worker((job, attempt, rank)).log, offset, limit)
+
+    async def wait_log(self, job: str, attempt: int, rank: int, offset: int) -> bool:
+        log = self._worker((job, attempt, rank)).log
+        while True:
+            watched = self._watched.get((job, attempt, rank))
+            with self._growth.of(log) as grown:
+                if await asyncio.to_thread(_size, log) > offset:
+                    return True
+                if watched is None or watched.done():
+                    return False
+                wait = asyncio.ensure_future(grown.wait())
+                try:
+                    await asyncio.wait({watched, wait}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    wait.cancel()
+
+    async def outputs(self, job: str) -> tuple[Output, ...]:
+        return await asyncio.to_thread(outputs.listing, self._folders.job(job).output)
+
+    async def open_output(self, job: str, path: str) -> BinaryIO:
+        return await asyncio.to_thread(outputs.open_file, self._folders.job(job).output, path)
+
+    async def forget(self, job: str) -> None:
+        folder = self._folders.job(job)
+        marked = await asyncio.to_thread(lambda: {name for name, _ in self._folders.marked()})
+        if job in marked:
+            raise Conflict(f"Job {job} still has processes; cancel it first.")
+        await asyncio.to_thread(_delete, folder.path)
+
+
+_TO_COME = frozenset({Stand.UNCLAIMED, Stand.ALIVE})
+
+
+def _refusal(standing: Standing) -> RunaiError | None:
+    """Why a worker did not start, where that is so."""
+    if standing.stand is Stand.UNCLAIMED:
+        return Unavailable(f"A worker could not be started: {standing.reason}.")
+    if standing.stand is Stand.EXITED and standing.started is None and standing.exit_code is not None:
+        return Invalid(standing.reason, field="command")
+    return None
+
+
+def _stop(folder: AttemptFolder, grace: float) -> list[int]:
+    """Stop what has started of an attempt, and see that the rest never does; returns the ranks that now never will."""
+    with contextlib.suppress(OSError):  # no room on the disk: the grace period is the job's own, then
+        folder.write_stop(grace, time.time())
+    return [rank for rank, worker in folder.workers() if _stop_worker(worker)]
+
+
+def _stop_again(folder: AttemptFolder, size: int) -> None:
+    """Carry on with a stop that the scheduler before this one began."""
+    if folder.stopping:
+        for rank in range(size):
+            folder.worker(rank).path.mkdir(mode=0o700, exist_ok=True)
+            _stop_worker(folder.worker(rank))
+
+
+def _stop_worker(worker: WorkerFolder) -> bool:
+    """SIGTERM to a worker's supervisor; True where it had not started and now never will."""
+    if worker.never():
+        return True
+    standing = worker.stand()
+    if standing.stand is Stand.ALIVE:
+        terminate(standing.supervisor, worker.alive)
+    return False
+
+
+def _size(log: Path) -> int:
+    try:
+        return log.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _read(log: Path, offset: int, limit: int) -> bytes:
+    try:
+        descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        return os.pread(descriptor, limit, offset)
+    finally:
+        os.close(descriptor)
+
+
+def _delete(folder: Path) -> None:
+    """Take a job's folder out of sight at once, and then away; folders that the job made unwritable, too."""
+    doomed = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+    try:
+        os.rename(folder, doomed)
+    except FileNotFoundError:
+        return
+
+    def make_writable(remove: Callable[[str], object], path: str, _error: object) -> None:
+        os.chmod(os.path.dirname(path), 0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            os.chmod(path, 0o700)
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+    shutil.rmtree(doomed, onerror=make_writable)

@@ -1,0 +1,376 @@
+"""What stands between the scheduler and a worker: starts it, waits for it, and writes down how it ended.
+
+Standard library only, run by path (`python -I -S supervisor.py STATE_DIR`): it needs nothing of the environment that the
+scheduler lives in. One process, the *launcher*, is started with the engine and forks a *supervisor* for each worker, which
+takes a millisecond where starting a Python takes ten. The launcher ends with the scheduler; supervisors do not.
+
+What must hold:
+- A worker is started once at the most: who makes `claim`, by a link that fails where there is one, starts it. The claim
+  stays locked as long as its supervisor lives, so that anybody can tell.
+- The launcher's own lock is held by it and by each supervisor until that has its claim. Who gets this lock knows that
+  nothing is on its way any more.
+- `exit.json` is written, durably, before the supervisor ends; its room on the disk is taken before the worker starts.
+- The supervisor ends only when every process that came of the worker is gone; their GPUs are free then.
+- The worker is killed when its supervisor is (Linux).
+- The grace period is counted here, from the SIGTERM that the engine sends; `stop` beside the ranks says how long it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+LINUX = sys.platform == "linux"
+COULD_NOT_START = 127
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_prctl = ctypes.CDLL(None).prctl if LINUX else None
+_LOG_RATE = 256 * 2**20  # bytes a second that a log is expected to grow by at most
+
+
+def identity(pid: int) -> str | None:
+    """What tells a process from a later one of the same number: its start time and the boot; None where there is none."""
+    if not LINUX:
+        return os.popen(f"ps -o lstart= -p {pid}").read().strip() or None
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat, open("/proc/sys/kernel/random/boot_id") as boot:
+            return f"{boot.read().strip()}:{stat.read().rpartition(b') ')[2].split()[19].decode()}"
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+# -- the launcher -------------------------------------------------------------------------------------------
+
+
+def launch(state_dir: str) -> None:
+    """Fork a supervisor for each line (a socket) that comes over standard input, until the scheduler closes that."""
+    lock = os.open(os.path.join(state_dir, "launcher.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # it ends when the scheduler does
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are reaped by the kernel
+    requests = socket.socket(fileno=0)
+    requests.send(b"1")
+    while True:
+        _, lines, _, _ = socket.recv_fds(requests, 1, 1)
+        if not lines:
+            return
+        with contextlib.suppress(OSError):  # no process to be had: the engine sees its line close
+            if os.fork() == 0:
+                os.setsid()
+                os.dup2(1, 0)  # the scheduler's line to the launcher is not to be held open
+                supervise(socket.socket(fileno=lines[0]), lock)
+                os._exit(0)
+        os.close(lines[0])
+
+
+# -- a supervisor -------------------------------------------------------------------------------------------
+
+
+def supervise(engine: socket.socket, lock: int) -> None:
+    """Read a worker's folder from the engine, claim and start the worker, say so, and see it to its end."""
+    folder = engine.recv(65536).decode()
+    wake = _listen(folder)
+    with open(os.path.join(folder, "spec.json")) as file:
+        spec = json.load(file)
+    claimed = claim(folder, os.getpid())
+    os.close(lock)
+    worker = _start(folder, spec) if claimed is not None else None
+    with contextlib.suppress(OSError):  # the scheduler may be gone; its successor reads the files
+        engine.send(b"1")
+    engine.close()
+    if worker is not None:
+        _see_through(folder, spec, worker, wake)
+
+
+def _listen(folder: str) -> int:
+    """Make signals readable, and errors too (`supervisor.log`); returns the descriptor to wait on."""
+    complaints = os.open(
+        os.path.join(folder, "supervisor.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+    )
+    os.dup2(complaints, 2)
+    os.close(complaints)
+    readable, writable = os.pipe()
+    os.set_blocking(readable, False)
+    os.set_blocking(writable, False)
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, lambda *_: None)
+    return readable
+
+
+def claim(folder: str, pid: int) -> int | None:
+    """Take a worker, for good and once; returns the lock that says the taker lives, None where it was taken before.
+
+    With 0 for `pid` it is taken so that nobody starts it.
+    """
+    path = os.path.join(folder, "claim")
+    mine = f"{path}.{os.getpid()}.{threading.get_ident()}"
+    descriptor = os.open(mine, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        if pid:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.write(descriptor, b"%d" % pid)
+        os.link(mine, path)
+    except FileExistsError:
+        os.close(descriptor)
+        return None
+    finally:
+        os.unlink(mine)
+    return descriptor
+
+
+def _start(folder: str, spec: dict[str, Any]) -> int | None:
+    """Start the worker; returns its process, or None where it could not be started (and the reason is written down)."""
+    supervisor = os.getpid()
+    _reserve(folder)
+
+    def in_the_worker() -> None:
+        if _prctl is not None:
+            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != supervisor:
+            os._exit(COULD_NOT_START)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+
+    if _prctl is not None:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    if os.path.exists(os.path.join(folder, os.pardir, "stop")):
+        write_exit(folder, {"exit_code": None, "reason": "it was stopped before it started"})
+        return None
+    log = os.open(os.path.join(folder, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        worker = subprocess.Popen(
+            spec["command"],
+            cwd=spec["cwd"],
+            env=spec["env"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            process_group=0,
+            preexec_fn=in_the_worker,
+        )
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        sentence = why_not(error, spec["command"][0], spec["cwd"], spec["env"])
+        os.write(log, f"{sentence}\n".encode())
+        write_exit(folder, {"exit_code": COULD_NOT_START, "reason": sentence})
+        return None
+    finally:
+        os.close(log)
+    status = {"pid": worker.pid, "identity": identity(worker.pid), "started": time.time()}
+    _write(folder, "status.json", status, durably=False)  # of no use after the machine has failed
+    worker.returncode = 0  # it is waited for below, not by subprocess
+    return worker.pid
+
+
+def why_not(error: Exception, name: str, cwd: str, env: dict[str, str]) -> str:
+    """One sentence that says why a command could not be started."""
+    if isinstance(error, OSError) and error.filename == cwd and error.filename != name:
+        return f"The working directory of the job cannot be entered ({error.strerror})."
+    found = os.path.join(cwd, name) if "/" in name else None
+    if isinstance(error, FileNotFoundError):
+        if found is not None and os.path.exists(found):
+            return f"The first line of `{name}` names an interpreter that is not there."
+        where = "" if found is not None else f" in {env.get('PATH', os.defpath)}"
+        return f"Command not found: `{name}`{where}."
+    if isinstance(error, PermissionError):
+        if found is not None and os.path.isdir(found):
+            return f"`{name}` is a folder, not a command."
+        return f"`{name}` is not executable; make it so, or name the interpreter in front of it."
+    if isinstance(error, OSError) and error.strerror:
+        return f"`{name}` could not be started ({error.strerror})."
+    return f"`{name}` could not be started ({error})."
+
+
+# -- until the end ------------------------------------------------------------------------------------------
+
+
+def _see_through(folder: str, spec: dict[str, Any], worker: int, wake: int) -> None:
+    """Wait for the worker, pass a stop on to its processes, write down its end, and end with the last of them.
+
+    The worker stays a zombie until all others are gone, so that its number, and its group's, is nobody else's.
+    """
+    deadline: float | None = None
+    killed = False
+    how: dict[str, Any] | None = None
+    written = False
+    while True:
+        others = _reap_orphans(worker)
+        if how is None and (status := _ended(worker)) is not None:
+            how = {"exit_code": status, "reason": how_it_ended(status, deadline, killed)}
+        if how is not None and not written:
+            written = write_exit(folder, how)
+        if written and not others:
+            with contextlib.suppress(OSError):
+                os.close(os.open(os.path.join(folder, "done"), os.O_WRONLY | os.O_CREAT, 0o600))
+            return
+        now = time.monotonic()
+        if (how is not None and deadline is None) or (deadline is not None and now >= deadline):
+            killed = True
+            _kill(worker, others)
+        pause = _bound(os.path.join(folder, "log"), spec["log_limit"])
+        if killed or how is not None:
+            pause = min(pause, 0.05)
+        elif deadline is not None:
+            pause = min(pause, deadline - now)
+        if _terminated(wake, pause):
+            end = time.monotonic() + _grace(folder, spec)
+            deadline = end if deadline is None else min(deadline, end)
+            if how is None:
+                _signal_group(worker, signal.SIGTERM)
+                _signal_group(worker, signal.SIGCONT)  # a process that stands still hears it, too
+
+
+def _terminated(wake: int, pause: float) -> bool:
+    """Wait for a signal or until `pause` is over; says whether SIGTERM has come."""
+    select.select([wake], [], [], max(0.0, pause))
+    try:
+        return signal.SIGTERM in os.read(wake, 4096)
+    except BlockingIOError:
+        return False
+
+
+def _ended(worker: int) -> int | None:
+    """The worker's exit status once it has one; negative for a signal."""
+    result = os.waitid(os.P_PID, worker, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if result is None:
+        return None
+    return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+
+
+def _reap_orphans(worker: int) -> list[int]:
+    """Take in those of the worker's descendants that have come to this process and ended; returns the others."""
+    living = []
+    for pid in _children():
+        with contextlib.suppress(ChildProcessError):
+            if pid != worker and os.waitpid(pid, os.WNOHANG)[0] == 0:
+                living.append(pid)
+    return living
+
+
+def _children() -> list[int]:
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []  # orphans come to this process on Linux only
+
+
+def _kill(worker: int, others: list[int]) -> None:
+    """Kill the worker's group and the orphans; their children come to this process in turn, until none is left."""
+    _signal_group(worker, signal.SIGKILL)
+    for pid in others:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _signal_group(worker: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # EPERM: all of them zombies, on macOS
+        os.killpg(worker, number)
+
+
+def how_it_ended(status: int, deadline: float | None, killed: bool) -> str:
+    """A sentence on an exit status; empty for a success."""
+    if killed:
+        return "it was killed at the end of its grace period"
+    if deadline is not None:
+        return "it was stopped"
+    if status == 0:
+        return ""
+    if status > 0:
+        return f"it ended with exit code {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    hint = "; perhaps the machine ran out of memory" if -status == signal.SIGKILL else ""
+    return f"it was ended by {name}{hint}"
+
+
+def _grace(folder: str, spec: dict[str, Any]) -> float:
+    """How long a stop may take: as the engine wrote it, or as the job has it where somebody else sent SIGTERM."""
+    try:
+        with open(os.path.join(folder, os.pardir, "stop")) as file:
+            return float(json.load(file)["grace"])
+    except (OSError, ValueError, KeyError):
+        return float(spec["grace"])
+
+
+def _bound(log: str, limit: int) -> float:
+    """Cut a log that is over its limit; returns for how long it cannot be over it again.
+
+    The worker writes to the file itself, so that its output costs nothing and is there whatever dies; the supervisor
+    looks now and then, and takes away what is too much. What follows the limit is not kept.
+    """
+    notice = f"\n[The log has reached its limit of {limit} bytes; what follows is not kept.]\n".encode()
+    try:
+        size = os.stat(log).st_size
+        if size > limit + len(notice):
+            os.truncate(log, limit)
+            with open(log, "ab") as file:
+                file.write(notice)
+    except OSError:
+        return 5.0
+    return min(5.0, max(0.25, (limit - size) / _LOG_RATE))
+
+
+# -- what is written ----------------------------------------------------------------------------------------
+
+
+def _reserve(folder: str) -> None:
+    """Take the room for the exit status now: a full disk is a common end of a job, and must not hide it."""
+    descriptor = os.open(
+        os.path.join(folder, "exit.json.tmp"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
+    )
+    try:
+        os.write(descriptor, b" " * 4096)
+    finally:
+        os.close(descriptor)
+
+
+def write_exit(folder: str, how: dict[str, Any]) -> bool:
+    """Write down how the worker ended; False where that must be tried again (there is no room on the disk)."""
+    try:
+        _write(folder, "exit.json", {**how, "ended": time.time()})
+    except FileNotFoundError:
+        return True  # the job has been deleted; nobody will ask
+    except OSError:
+        return False
+    return True
+
+
+def _write(folder: str, name: str, content: dict[str, Any], *, durably: bool = True) -> None:
+    """Write a file so that it is there whole or not at all."""
+    path = os.path.join(folder, name)
+    data = json.dumps(content).encode()
+    descriptor = os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, data)
+        os.ftruncate(descriptor, len(data))
+        if durably:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(f"{path}.tmp", path)
+    if durably:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+if __name__ == "__main__":
+    launch(sys.argv[1])
