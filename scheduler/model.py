@@ -188,6 +188,7 @@ class Workload:
     """What the policy sees of a job or a session.
 
     `running` holds the GPUs of its placement; `stopping` (running, too) is on its way out and gives them back by itself.
+    `submitted` is its age, which a preemption does not change; `preempted` is when it was stopped last.
     """
 
     id: str
@@ -198,6 +199,7 @@ class Workload:
     started: float | None = None
     checkpointed: float | None = None
     placement: tuple[WorkerPlacement, ...] = ()
+    preempted: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
