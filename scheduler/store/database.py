@@ -1,0 +1,266 @@
+"""The store: opened and locked by one scheduler, written through one writer, read by anybody in that process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    func,
+    make_url,
+    select,
+    tuple_,
+)
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+
+from scheduler.errors import Conflict, Invalid, Unavailable
+from scheduler.model import Attempt, Job, JobState, Pool, Session
+from scheduler.store import rows, schema, tables
+from scheduler.store.lock import StateLock
+from scheduler.store.records import Change, EventRecord
+from scheduler.store.writer import Writer, Written
+
+T = TypeVar("T")
+
+_LOCK_KEY = 0x72756E61
+_MANY = 500
+"""How many ids one statement names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a scheduler begins with: everything that is not over. `pool` is absent until one was applied."""
+
+    pool: Pool | None
+    jobs: tuple[Job, ...]
+    sessions: tuple[Session, ...]
+    last_event: int
+
+
+class Store:
+    """`url` is SQLAlchemy's: `sqlite:////folder/runai.sqlite` or `postgresql://user@host/database`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = _understood(url)
+        self._engine: Engine = _sqlite(self._url) if self._is_sqlite else _postgresql(self._url)
+        self._writer = Writer(self._own_connection)
+        self._lock = StateLock(Path(f"{self._url.database}.lock")) if self._is_sqlite else None
+
+    @property
+    def _is_sqlite(self) -> bool:
+        return self._url.get_backend_name() == "sqlite"
+
+    def open(self) -> None:
+        """Take the state for this process and bring its schema up to date.
+
+        Raises `Conflict` where another scheduler uses it or a newer one wrote it, `Unavailable` where it can't be reached.
+        """
+        try:
+            if self._lock is not None:
+                self._lock.take()
+            self._writer.open()
+        except (OperationalError, OSError) as error:
+            self.close()
+            cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]
+            raise Unavailable(
+                f"The state at {self._url.render_as_string()} cannot be opened: {cause}."
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Write what still waits, and let go."""
+        self._writer.close()
+        self._engine.dispose()
+        if self._lock is not None:
+            self._lock.release()
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    def write(self, change: Change) -> Written:
+        """Durable when it is awaited; changes become so in the order in which they were given.
+
+        Raises `Unavailable` where that is impossible; every change given after that one is refused, too, until `mend`.
+        """
+        return self._writer.write(change)
+
+    def mend(self) -> None:
+        """Go on after a refused change: what is given from now on builds on what is durable alone."""
+        self._writer.mend()
+
+    @property
+    def lost(self) -> bool:
+        """True once the state belongs to somebody else: this process must begin anew."""
+        return self._writer.lost is not None
+
+    def _own_connection(self) -> Connection:
+        connection = self._engine.connect()
+        try:
+            if not self._is_sqlite:
+                key = (_LOCK_KEY, func.hashtext(func.current_schema()))
+                if not connection.scalar(select(func.pg_try_advisory_lock(*key))):
+                    raise Conflict(
+                        f"Another scheduler uses the database {self._url.database}; stop it first, or name another one."
+                    )
+                connection.rollback()
+            schema.upgrade(connection)
+            connection.commit()
+        except BaseException:
+            connection.invalidate()
+            connection.close()
+            raise
+        return connection
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def load(self) -> Loaded:
+        with self._engine.connect() as connection:
+            document = connection.scalar(select(tables.pool.c.pool))
+            unfinished = _jobs(connection, tables.jobs.c.ended.is_(None))
+            sessions = connection.execute(
+                select(tables.sessions)
+                .where(tables.sessions.c.ended.is_(None))
+                .order_by(tables.sessions.c.id)
+            )
+            return Loaded(
+                pool=document,
+                jobs=tuple(sorted(unfinished, key=lambda job: (job.submitted, job.id))),
+                sessions=tuple(rows.to_session(row) for row in sessions.mappings()),
+                last_event=self._writer.last_event,
+            )
+
+    async def job(self, job_id: str) -> Job | None:
+        return await self._read(lambda connection: _only(_jobs(connection, tables.jobs.c.id == job_id)))
+
+    async def job_with_key(self, user: str, key: str) -> Job | None:
+        """The job that a user submitted with an idempotency key."""
+        same = (tables.jobs.c.user == user) & (tables.jobs.c.idempotency_key == key)
+        return await self._read(lambda connection: _only(_jobs(connection, same)))
+
+    async def jobs(
+        self,
+        *,
+        states: Collection[JobState] | None = None,
+        project: str | None = None,
+        user: str | None = None,
+        projects: Collection[str] | None = None,
+        limit: int = 100,
+        after: tuple[float, str] | None = None,
+    ) -> list[Job]:
+        """Newest first; `after` is `(submitted, id)` of the last one seen."""
+        job = tables.jobs.c
+        wanted: list[ColumnElement[bool]] = []
+        if states is not None:
+            wanted.append(job.state.in_(sorted(state.value for state in states)))
+        if project is not None:
+            wanted.append(job.project == project)
+        if user is not None:
+            wanted.append(job.user == user)
+        if projects is not None:
+            wanted.append(job.project.in_(sorted(projects)))
+        if after is not None:
+            wanted.append(tuple_(job.submitted, job.id) < tuple_(*after))
+        return await self._read(lambda connection: _jobs(connection, *wanted, limit=limit))
+
+    async def session(self, session_id: str) -> Session | None:
+        query = select(tables.sessions).where(tables.sessions.c.id == session_id)
+
+        def read(connection: Connection) -> Session | None:
+            row = connection.execute(query).mappings().one_or_none()
+            return rows.to_session(row) if row else None
+
+        return await self._read(read)
+
+    async def events(self, after: int, limit: int = 1000) -> list[EventRecord]:
+        """Events with an id above `after`, in their order."""
+        query = (
+            select(tables.events).where(tables.events.c.id > after).order_by(tables.events.c.id).limit(limit)
+        )
+
+        def read(connection: Connection) -> list[EventRecord]:
+            return [rows.to_event(row) for row in connection.execute(query).mappings()]
+
+        return await self._read(read)
+
+    async def _read(self, read: Callable[[Connection], T]) -> T:
+        def in_thread() -> T:
+            with self._engine.connect() as connection:
+                return read(connection)
+
+        return await asyncio.to_thread(in_thread)
+
+
+def _only(jobs: Sequence[Job]) -> Job | None:
+    return jobs[0] if jobs else None
+
+
+def _jobs(connection: Connection, *wanted: ColumnElement[bool], limit: int | None = None) -> list[Job]:
+    """Jobs with their attempts, newest first."""
+    job = tables.jobs.c
+    query = select(tables.jobs).where(*wanted).order_by(job.submitted.desc(), job.id.desc()).limit(limit)
+    found = connection.execute(query).mappings().all()
+    attempts: dict[str, list[Attempt]] = {row["id"]: [] for row in found}
+    ids = list(attempts)
+    for start in range(0, len(ids), _MANY):
+        some = tables.attempts.c.job.in_(ids[start : start + _MANY])
+        query = select(tables.attempts).where(some).order_by(tables.attempts.c.job, tables.attempts.c.number)
+        for row in connection.execute(query).mappings():
+            attempts[row["job"]].append(rows.to_attempt(row))
+    return [rows.to_job(row, tuple(attempts[row["id"]])) for row in found]
+
+
+# -- engines ----------------------------------------------------------------------------------------------------
+
+
+def _understood(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise Invalid(f"{url!r} is not the address of a database.", field="db_url") from None
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise Invalid(
+            f"The store is SQLite or PostgreSQL, not {parsed.get_backend_name()}; use sqlite:///… or postgresql://….",
+            field="db_url",
+        )
+    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise Invalid("The store needs a file to be durable: sqlite:////folder/runai.sqlite.", field="db_url")
+    return parsed
+
+
+def _sqlite(url: URL) -> Engine:
+    engine = create_engine(url)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _: object) -> None:
+        connection.isolation_level = (
+            None  # we say BEGIN ourselves: the driver leaves it out before DDL and reads
+        )
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    return engine
+
+
+def _postgresql(url: URL) -> Engine:
+    try:
+        return create_engine(url, isolation_level="REPEATABLE READ")
+    except (ModuleNotFoundError, NoSuchModuleError):
+        raise Invalid(
+            "PostgreSQL needs its driver: pip install 'jupyter-runai[postgres]'.", field="db_url"
+        ) from None

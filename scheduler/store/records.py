@@ -1,0 +1,41 @@
+"""What is given to the store to be written, and what it tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.model import Job, Pool, Session
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """One line of the append-only record of what changed. `subject` is the id (or name) of what did.
+
+    `id` counts from 1; it is 0 until the store has written the event. A passing event (`durable` is false) is told to those
+    who listen and not kept: its id is that of the last durable one before it, so that whoever resumes after it misses nothing.
+    """
+
+    at: float
+    kind: str
+    subject: str
+    user: str | None = None
+    project: str | None = None
+    data: Mapping[str, Any] | None = None
+    id: int = 0
+    durable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes durable together.
+
+    `submitted` are new jobs, `jobs` are known ones as they are now (of whose attempts only the latest may have changed).
+    """
+
+    submitted: tuple[Job, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    pool: Pool | None = None
+    events: tuple[EventRecord, ...] = ()

@@ -1,0 +1,125 @@
+"""From the nouns to rows and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from scheduler.model import Attempt, Ending, Job, JobState, Session, SessionState
+from scheduler.store.records import EventRecord
+
+Row = Mapping[Any, Any]
+
+
+def of_job(job: Job) -> dict[str, Any]:
+    """A new job's row."""
+    return {
+        "id": job.id,
+        "name": job.name,
+        "project": job.request.project,
+        "user": job.user,
+        "submitted": job.submitted,
+        "idempotency_key": job.idempotency_key,
+        "request": job.request,
+        "program": job.program,
+        **of_standing(job),
+    }
+
+
+def of_standing(job: Job) -> dict[str, Any]:
+    """What changes of a job after it was submitted."""
+    return {
+        "state": job.state.value,
+        "reason": job.reason,
+        "wanted": job.wanted and job.wanted.value,
+        "queued": job.queued,
+        "checkpointed": job.checkpointed,
+        "ended": job.ended,
+    }
+
+
+def to_job(row: Row, attempts: tuple[Attempt, ...]) -> Job:
+    return Job(
+        id=row["id"],
+        name=row["name"],
+        request=row["request"],
+        program=row["program"],
+        submitted=row["submitted"],
+        state=JobState(row["state"]),
+        reason=row["reason"],
+        wanted=JobState(row["wanted"]) if row["wanted"] else None,
+        queued=row["queued"],
+        attempts=attempts,
+        checkpointed=row["checkpointed"],
+        ended=row["ended"],
+        idempotency_key=row["idempotency_key"],
+    )
+
+
+def of_attempt(job: str, attempt: Attempt) -> dict[str, Any]:
+    return {
+        "job": job,
+        "number": attempt.number,
+        "created": attempt.created,
+        "started": attempt.started,
+        "stopping": attempt.stopping,
+        "ended": attempt.ended,
+        "ending": attempt.ending and attempt.ending.value,
+        "reason": attempt.reason,
+        "exit_codes": attempt.exit_codes,
+        "placement": attempt.placement,
+    }
+
+
+def to_attempt(row: Row) -> Attempt:
+    return Attempt(
+        number=row["number"],
+        placement=row["placement"],
+        created=row["created"],
+        started=row["started"],
+        ended=row["ended"],
+        exit_codes=row["exit_codes"],
+        reason=row["reason"],
+        stopping=row["stopping"],
+        ending=Ending(row["ending"]) if row["ending"] else None,
+    )
+
+
+def of_session(session: Session) -> dict[str, Any]:
+    return {
+        "id": session.id,
+        "user": session.user,
+        "server": session.server,
+        "state": session.state.value,
+        "reason": session.reason,
+        "requested": session.requested,
+        "started": session.started,
+        "ended": session.ended,
+        "request": session.request,
+        "placement": session.placement,
+    }
+
+
+def to_session(row: Row) -> Session:
+    return Session(
+        id=row["id"],
+        server=row["server"],
+        request=row["request"],
+        requested=row["requested"],
+        state=SessionState(row["state"]),
+        reason=row["reason"],
+        placement=row["placement"],
+        started=row["started"],
+        ended=row["ended"],
+    )
+
+
+def of_event(event: EventRecord) -> dict[str, Any]:
+    row = asdict(event)
+    del row["durable"]
+    return row
+
+
+def to_event(row: Row) -> EventRecord:
+    return EventRecord(**row)

@@ -1,0 +1,211 @@
+"""The one writer: a thread that gathers the changes that wait into one transaction (group commit).
+
+While one transaction waits for the disk the next one fills, so each change has its own promise at a fraction of the cost.
+Changes become durable in the order in which they were given. A later change may build on an earlier one, so when one
+cannot be written those behind it are refused as well, until whoever gives them says with `mend` that it has begun anew
+from what is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
+
+from sqlalchemy import Connection, Table, bindparam, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
+
+from scheduler.errors import RunaiError, Unavailable
+from scheduler.store import rows, tables
+from scheduler.store.records import Change, EventRecord
+
+log = logging.getLogger(__name__)
+
+TOGETHER = 2000
+"""The most changes that share one transaction."""
+
+Written = asyncio.Future[tuple[EventRecord, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    change: Change
+    written: Written
+
+
+_MEND = object()
+_END = object()
+
+
+class Writer:
+    """`connect` gives a connection that nobody else may write through; it raises `Conflict` where another scheduler does."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._connection: Connection | None = None
+        self._queue: SimpleQueue[object] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="store writer", daemon=True)
+        self._refused: RunaiError | None = None
+        self.last_event = 0
+        self.lost: RunaiError | None = None
+
+    def open(self) -> None:
+        self._connection = self._connect()
+        self.last_event = _last_event(self._connection)
+        self._connection.rollback()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write what waits, then end."""
+        if self._thread.is_alive():
+            self._queue.put(_END)
+            self._thread.join()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def write(self, change: Change) -> Written:
+        """Call it in an event loop; the future has the change's events with their ids, or a `RunaiError`."""
+        written: Written = asyncio.get_running_loop().create_future()
+        self._queue.put(_Waiting(change, written))
+        return written
+
+    def mend(self) -> None:
+        """Accept changes again: those given from now on build on nothing that was refused."""
+        self._queue.put(_MEND)
+
+    # -- in the thread ------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        mark: object = None
+        while mark is not _END:
+            batch, mark = self._gather()
+            if batch:
+                self._settle(batch)
+            if mark is _MEND:
+                self._refused = self.lost
+
+    def _gather(self) -> tuple[list[_Waiting], object]:
+        """Wait for something; then take whatever else waits, up to a mark."""
+        batch: list[_Waiting] = []
+        item = self._queue.get()
+        while isinstance(item, _Waiting):
+            batch.append(item)
+            if len(batch) == TOGETHER or self._queue.empty():
+                return batch, None
+            item = self._queue.get()
+        return batch, item
+
+    def _settle(self, batch: Sequence[_Waiting]) -> None:
+        """Write a batch and tell those who wait for it."""
+        outcome: list[tuple[EventRecord, ...]] | RunaiError
+        if self._refused is None:
+            try:
+                outcome = self._write([waiting.change for waiting in batch])
+            except Exception as error:
+                outcome = self._refused = self._give_up(error)
+        else:
+            outcome = self._refused
+        try:
+            batch[0].written.get_loop().call_soon_threadsafe(_tell, batch, outcome)
+        except RuntimeError:
+            log.debug("The loop has ended; nobody waits for %d changes any more.", len(batch))
+
+    def _write(self, changes: Sequence[Change]) -> list[tuple[EventRecord, ...]]:
+        connection = self._connection or self._reconnect()
+        last = self.last_event
+        recorded: list[tuple[EventRecord, ...]] = []
+        for change in changes:
+            recorded.append(tuple(replace(e, id=last + n) for n, e in enumerate(change.events, 1)))
+            last += len(change.events)
+        with connection.begin():
+            _put(connection, changes, [event for events in recorded for event in events])
+        self.last_event = last
+        return recorded
+
+    def _reconnect(self) -> Connection:
+        """A new connection, if the state is still as we left it: a commit whose answer was lost, or another's, shows."""
+        connection = self._connect()
+        found = _last_event(connection)
+        connection.rollback()
+        if found != self.last_event:
+            connection.close()
+            self.lost = Unavailable(
+                "The state has changed behind the scheduler's back; start the scheduler again."
+            )
+            raise self.lost
+        self._connection = connection
+        return connection
+
+    def _give_up(self, error: Exception) -> RunaiError:
+        log.error("A change could not be written.", exc_info=error)
+        if self._connection is not None:
+            self._connection.invalidate()
+            self._connection.close()
+            self._connection = None
+        if isinstance(error, RunaiError):
+            return error
+        cause = str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0]
+        return Unavailable(f"The change could not be written ({cause}); nothing was changed, try again.")
+
+
+def _tell(batch: Sequence[_Waiting], outcome: Sequence[tuple[EventRecord, ...]] | RunaiError) -> None:
+    for n, waiting in enumerate(batch):
+        if waiting.written.done():
+            continue
+        if isinstance(outcome, RunaiError):
+            waiting.written.set_exception(outcome)
+        else:
+            waiting.written.set_result(outcome[n])
+
+
+# -- statements -------------------------------------------------------------------------------------------------
+
+
+def _last_event(connection: Connection) -> int:
+    return connection.scalar(select(func.coalesce(func.max(tables.events.c.id), 0))) or 0
+
+
+def _put(connection: Connection, changes: Sequence[Change], events: Sequence[EventRecord]) -> None:
+    """All changes, in their order, in few statements: of what changes twice only the last is written."""
+    submitted = [rows.of_job(job) for change in changes for job in change.submitted]
+    standing = {job.id: job for change in changes for job in change.jobs}
+    attempts = {
+        (job.id, attempt.number): rows.of_attempt(job.id, attempt)
+        for change in changes
+        for job in change.jobs
+        if (attempt := job.attempt)
+    }
+    sessions = {session.id: rows.of_session(session) for change in changes for session in change.sessions}
+    pools = [change.pool for change in changes if change.pool is not None]
+    if submitted:
+        connection.execute(insert(tables.jobs), submitted)
+    if standing:
+        connection.execute(_STANDING, [{"_id": job.id, **rows.of_standing(job)} for job in standing.values()])
+    _upsert(connection, tables.attempts, list(attempts.values()))
+    _upsert(connection, tables.sessions, list(sessions.values()))
+    _upsert(connection, tables.pool, [{"only": 1, "pool": pool} for pool in pools[-1:]])
+    if events:
+        connection.execute(insert(tables.events), [rows.of_event(event) for event in events])
+
+
+_STANDING = (
+    update(tables.jobs)
+    .where(tables.jobs.c.id == bindparam("_id"))
+    .values(
+        {name: bindparam(name) for name in ("state", "reason", "wanted", "queued", "checkpointed", "ended")}
+    )
+)
+
+
+def _upsert(connection: Connection, table: Table, values: Sequence[dict[str, object]]) -> None:
+    if not values:
+        return
+    statement = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+    keys = [column.name for column in table.primary_key]
+    changed = {name: statement.excluded[name] for name in values[0] if name not in keys}
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), values)
