@@ -16,6 +16,10 @@ from collections.abc import Sequence
 from scheduler.errors import RunaiError
 
 
+class Misused(RunaiError):
+    """The command was not used correctly: status 2, where a refusal is 1."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -24,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except RunaiError as error:
         print(error.sentence, file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, Misused) else 1
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130

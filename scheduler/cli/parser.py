@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
+import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -27,8 +30,15 @@ class _Parser(argparse.ArgumentParser):
     """argparse whose errors are one sentence and where to look."""
 
     def error(self, message: str) -> NoReturn:
+        wrong = re.fullmatch(
+            r"argument (?:COMMAND|VERB): invalid choice: '(.*)' \(choose from (.*)\)", message
+        )
+        if wrong:
+            near = get_close_matches(wrong[1], re.findall(r"[a-z]+", wrong[2]), n=1)
+            message = f"there is no command {wrong[1]!r}{f'; did you mean {near[0]!r}?' if near else ''}"
         sentence = message[:1].upper() + message[1:]
-        self.exit(2, f"{sentence.rstrip('.')}. See `{self.prog} --help`.\n")
+        end = "" if sentence.endswith("?") else "."
+        self.exit(2, f"{sentence.rstrip('.')}{end} See `{self.prog} --help`.\n")
 
 
 def read(words: list[str]) -> argparse.Namespace:
@@ -36,10 +46,17 @@ def read(words: list[str]) -> argparse.Namespace:
 
     What follows the first `--` is the job's, and no option of ours: it comes as `tail`.
     """
+    whole = parser()
+    if not words:
+        whole.print_help(sys.stderr)
+        whole.exit(2)
     head, tail = (words, None) if "--" not in words else _split(words)
-    options = parser().parse_args(head)
+    options, unknown = whole.parse_known_args(head)
+    if unknown:
+        of_the_job = "; what is the job's own comes after `--`" if options.command == "submit" else ""
+        whole.error(f"`{options.command}` does not take {unknown[0]!r}{of_the_job}")
     if tail is not None and options.command != "submit":
-        parser().error("only `submit` takes words after `--`")
+        whole.error("only `submit` takes words after `--`")
     options.tail = tail
     return options
 

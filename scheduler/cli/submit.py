@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scheduler.cli import Misused
 from scheduler.cli.connect import connect
 from scheduler.cli.jobs import bring, follow
 from scheduler.cli.text import clean
@@ -25,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
 
     kind, command = what_runs(options)
     if options.no_files and options.patterns:
-        raise Invalid(
+        raise Misused(
             "--in chooses the files to take along, and --no-files takes none; leave one of them out."
         )
     bundle = None if options.no_files else _pack(options)
@@ -41,16 +42,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def what_runs(options: argparse.Namespace) -> tuple[str, list[str]]:
-    """The kind of job and its argv. Raises `Invalid` or `NotFound` where it is not clear what to run."""
+    """The kind of job and its argv. Raises `Misused` or `NotFound` where it is not clear what to run."""
     words, tail = options.script, options.tail
     if len(words) > 1:
-        raise Invalid(
+        raise Misused(
             f"Put the command after `--`: jupyter runai submit -- {' '.join([*words, *(tail or [])])}"
         )
     if words:
         return "script", [sys.executable, _script(words[0], options.no_files), *(tail or [])]
     if not tail:
-        raise Invalid("Say what to run: `jupyter runai submit train.py`, or a command after `--`.")
+        raise Misused("Say what to run: `jupyter runai submit train.py`, or a command after `--`.")
     return "command", tail
 
 
