@@ -1,0 +1,250 @@
+"""Plays a trace by the production policy under a virtual clock.
+
+The policy sees what it sees in production: what runs, what waits, and no duration that nobody declared. Decisions are
+carried out as the controller does: a start with nothing in its way happens at once, a stop gives the job `saving`
+seconds (it holds its GPUs and makes no progress), then it is queued again with the age it had; its next start spends
+`restarting` seconds before it makes progress. Work since the last checkpoint is lost only where `graceful` is false.
+
+Work is conserved: every job does exactly its GPUs × duration of work, however often it is stopped.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from scheduler.errors import Invalid
+from scheduler.model import ONE, Milli, Node, Pool, Request, Shape, WorkerPlacement, Workload
+from scheduler.policy import Action, Decision, Snapshot, decide
+from scheduler.simulation.baselines import Run, Span
+from scheduler.simulation.trace import Trace, TraceJob
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a stop costs, in seconds; `checkpoint_every` is how often a job saves by itself (None: only when asked)."""
+
+    saving: float = 15.0
+    restarting: float = 45.0
+    graceful: bool = True
+    checkpoint_every: float | None = None
+
+
+@dataclass(slots=True)
+class _Progress:
+    """A job on its way. `remaining` is seconds of work at full size, `since` when that was last brought up to date."""
+
+    job: TraceJob
+    request: Request
+    remaining: float
+    workload: Workload
+    placement: tuple[WorkerPlacement, ...] = ()
+    since: float = 0.0
+    overhead: float = 0.0
+    saved: float = 0.0
+    version: int = 0
+    stopping: bool = False
+    spans: list[Span] = field(default_factory=list)
+    stops: int = 0
+    lost: float = 0.0
+    held_from: float = 0.0
+
+
+class _Clock:
+    """Events in order of time; those that no longer hold (an end that a stop put off) are passed over."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[float, int, str, str, int]] = []
+        self._count = itertools.count()
+
+    def at(self, time: float, what: str, job: str, version: int = 0) -> None:
+        heapq.heappush(self._events, (time, next(self._count), what, job, version))
+
+    def next(self) -> tuple[float, list[tuple[str, str, int]]] | None:
+        """Everything that happens next, together."""
+        if not self._events:
+            return None
+        time = self._events[0][0]
+        together = []
+        while self._events and self._events[0][0] == time:
+            _, _, what, job, version = heapq.heappop(self._events)
+            together.append((what, job, version))
+        return time, together
+
+
+class Player:
+    """One run of the policy over a trace. `every` (seconds) gathers what happens within it into one cycle; 0: none."""
+
+    def __init__(
+        self, trace: Trace, pool: Pool, nodes: Iterable[Node], costs: Costs, *, every: float = 0.0
+    ) -> None:
+        self.trace = trace
+        self.pool = pool
+        self.nodes = tuple(nodes)
+        self.costs = costs
+        self.every = every
+        self.clock = _Clock()
+        self.waiting_or_running: dict[str, _Progress] = {}
+        self.arriving = {job.id: job for job in trace.jobs}
+        self.done: list[Run] = []
+        self.cycles = 0
+        self._cycle_at: float | None = None
+
+    def play(self) -> tuple[Run, ...]:
+        for job in self.trace.jobs:
+            self.clock.at(job.submitted, "arrive", job.id)
+        while (happening := self.clock.next()) is not None:
+            now, events = happening
+            changed = [self._happen(what, job, version, now) for what, job, version in events]
+            if any(changed) and self._cycle_at is None:
+                self._cycle_at = now + self.every
+                if self.every:
+                    self.clock.at(self._cycle_at, "cycle", "")
+            if self._cycle_at is not None and self._cycle_at <= now:
+                self._cycle_at = None
+                self._cycle(now)
+        if self.waiting_or_running:
+            stuck = next(iter(self.waiting_or_running.values()))
+            raise Invalid(
+                f"Job {stuck.job.id} of {stuck.job.project} wants {stuck.job.gpus / ONE:g} GPUs and never starts on this "
+                "pool; take a larger pool or raise its project's limit.",
+                field="gpus",
+            )
+        return tuple(self.done)
+
+    # -- what happens -------------------------------------------------------------------------------------
+
+    def _happen(self, what: str, name: str, version: int, now: float) -> bool:
+        if what == "arrive":
+            self._arrive(self.arriving.pop(name), now)
+            return True
+        if what == "cycle":
+            return self._cycle_at is None  # asked for by the policy itself
+        progress = self.waiting_or_running.get(name)
+        if progress is None or progress.version != version:
+            return False
+        if what == "end":
+            self._end(progress, now)
+        else:
+            self._stopped(progress, now)
+        return True
+
+    def _arrive(self, job: TraceJob, now: float) -> None:
+        request = request_of(job)
+        workload = Workload(job.id, request, now)
+        self.waiting_or_running[job.id] = _Progress(job, request, job.duration, workload, overhead=0.0)
+
+    def _end(self, progress: _Progress, now: float) -> None:
+        self._close_span(progress, now)
+        del self.waiting_or_running[progress.job.id]
+        self.done.append(Run(progress.job, tuple(progress.spans), progress.stops, progress.lost))
+
+    def _stopped(self, progress: _Progress, now: float) -> None:
+        """It has saved itself and is gone: queued again, with the age it had."""
+        self._close_span(progress, now)
+        progress.placement = ()
+        progress.stopping = False
+        progress.workload = Workload(progress.job.id, progress.request, progress.job.submitted)
+
+    # -- what the policy decides --------------------------------------------------------------------------
+
+    def _cycle(self, now: float) -> None:
+        self.cycles += 1
+        workloads = tuple(progress.workload for progress in self.waiting_or_running.values())
+        plan = decide(Snapshot(now, self.pool, self.nodes, workloads))
+        for name, decision in plan.decisions.items():
+            self._carry_out(self.waiting_or_running[name], decision, now)
+        if plan.again_at is not None:
+            self.clock.at(max(plan.again_at, now + 1.0), "cycle", "")
+
+    def _carry_out(self, progress: _Progress, decision: Decision, now: float) -> None:
+        if decision.action is Action.START and not decision.after:
+            self._run_on(progress, decision.placement, now, restart=progress.stops > 0)
+        elif decision.action in (Action.STOP, Action.MOVE) and not progress.stopping:
+            self._begin_stop(progress, now)
+        elif decision.action in (Action.GROW, Action.SHRINK) and not decision.after:
+            self._bring_up_to_date(progress, now)
+            self._close_span(progress, now)
+            self._run_on(progress, decision.placement, now, restart=True)
+
+    def _run_on(
+        self, progress: _Progress, placement: tuple[WorkerPlacement, ...], now: float, *, restart: bool
+    ) -> None:
+        progress.placement = placement
+        progress.since = progress.held_from = now
+        if restart:
+            progress.overhead = self.costs.restarting
+            progress.lost += self.costs.restarting * _held(progress) / ONE
+        progress.version += 1
+        progress.workload = Workload(
+            progress.job.id,
+            progress.request,
+            progress.job.submitted,
+            running=True,
+            started=now,
+            placement=placement,
+        )
+        end = now + progress.overhead + progress.remaining / _speed(progress)
+        self.clock.at(end, "end", progress.job.id, progress.version)
+
+    def _begin_stop(self, progress: _Progress, now: float) -> None:
+        self._bring_up_to_date(progress, now)
+        if not self.costs.graceful:
+            lost = progress.saved - progress.remaining
+            progress.remaining = progress.saved
+            progress.lost += lost * progress.job.gpus / ONE
+        progress.stops += 1
+        progress.stopping = True
+        progress.version += 1
+        progress.lost += self.costs.saving * _held(progress) / ONE
+        was = progress.workload
+        progress.workload = Workload(
+            was.id, was.request, was.submitted, True, True, was.started, was.checkpointed, was.placement
+        )
+        self.clock.at(now + self.costs.saving, "stopped", progress.job.id, progress.version)
+
+    def _bring_up_to_date(self, progress: _Progress, now: float) -> None:
+        """Take the work done since the last look off what remains, and what it saved on the way."""
+        productive = now - progress.since - progress.overhead
+        progress.overhead = max(0.0, -productive)
+        before = progress.remaining
+        progress.remaining = max(0.0, before - max(0.0, productive) * _speed(progress))
+        progress.since = now
+        every = self.costs.checkpoint_every
+        if every is None:
+            progress.saved = progress.job.duration if not progress.saved else progress.saved
+        else:
+            done = progress.job.duration - progress.remaining
+            progress.saved = progress.job.duration - done // every * every
+
+    def _close_span(self, progress: _Progress, now: float) -> None:
+        progress.spans.append(Span(progress.held_from, now, _held(progress)))
+
+
+def _held(progress: _Progress) -> Milli:
+    return sum(worker.share * len(worker.gpus) for worker in progress.placement)
+
+
+def _speed(progress: _Progress) -> float:
+    """Work done in a second: 1 at full size, in proportion to its workers below it."""
+    return len(progress.placement) / progress.request.workers
+
+
+def request_of(job: TraceJob) -> Request:
+    """A trace's job as a request: whole nodes of eight GPUs a worker where it is larger than one node."""
+    workers = job.workers or max(1, -(-job.gpus // (8 * ONE)))
+    each = job.gpus // workers if job.gpus % workers == 0 else 8 * ONE
+    return Request(
+        project=job.project,
+        user=job.user,
+        shape=Shape(gpus=each),
+        workers=workers,
+        min_workers=job.min_workers or workers,
+        priority=job.priority,
+        preemptible=job.preemptible,
+        gpu_types=(job.gpu_type,) if job.gpu_type else None,
+        require="node" if each < ONE * 8 and workers == 1 else None,
+        expected_runtime=job.expected,
+    )

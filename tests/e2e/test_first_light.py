@@ -1,0 +1,147 @@
+"""A first user's minutes in a real browser against a real hub: the sample notebook, the panel, the administrator's page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from .conftest import SCREENSHOTS, Hub, LogIn, eventually
+
+pytestmark = pytest.mark.needs("chromium")
+
+
+def open_notebook(page: Page, hub: Hub, user: str, name: str) -> None:
+    """Open a notebook and wait until its kernel is connected (before that, JupyterLab drops what is run without a word)."""
+    page.goto(f"{hub.url}user/{user}/lab/tree/{name.replace(' ', '%20')}?reset")
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell")
+    page.wait_for_selector(
+        ".jp-NotebookPanel-toolbar [data-status=idle], .jp-Notebook-ExecutionIndicator[data-status=idle]"
+    )
+
+
+def run_all_cells(page: Page) -> None:
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+
+
+def api(page: Page, path: str, method: str = "GET", body: Any = None) -> Any:
+    """Ask the scheduler through the user's own server, as the panel does."""
+    return page.evaluate(
+        """async ([path, method, body]) => {
+            const base = JSON.parse(document.getElementById('jupyter-config-data').textContent).baseUrl;
+            const xsrf = (document.cookie.match(/_xsrf=([^;]+)/g) || []).pop()?.split('=')[1] ?? '';
+            const answer = await fetch(base + 'runai/api/v1/' + path, {
+                method, headers: {'X-XSRFToken': xsrf, 'Content-Type': 'application/json'},
+                body: body === null ? undefined : JSON.stringify(body),
+            });
+            const text = await answer.text();
+            return text ? JSON.parse(text) : null;
+        }""",
+        [path, method, body],
+    )
+
+
+def shot(page: Page, name: str) -> None:
+    SCREENSHOTS.mkdir(exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+
+def cell_output(page: Page, source: str) -> Any:
+    """The output area of the cell that contains `source`."""
+    return page.locator(".jp-CodeCell", has_text=source).locator(".jp-OutputArea").first
+
+
+@pytest.fixture
+def in_the_lab(hub: Hub, log_in: LogIn) -> Callable[..., Page]:
+    def enter(user: str, notebook: str = "First steps.ipynb") -> Page:
+        page = log_in(user)
+        page.goto(f"{hub.url}hub/spawn")
+        page.wait_for_url(re.compile(rf"/user/{user}/"), timeout=90_000)
+        open_notebook(page, hub, user, notebook)
+        return page
+
+    return enter
+
+
+def test_the_sample_notebook_trains_on_the_pool(
+    hub: Hub, in_the_lab: Callable[..., Page], log_in: LogIn
+) -> None:
+    assert "8 declared GPUs" in hub.greeting
+    page = in_the_lab("ada")
+    run_all_cells(page)
+
+    expect(cell_output(page, "My build GPUs")).to_contain_text(re.compile(r"My build GPUs: \S*\d"))
+    expect(cell_output(page, "%%runai_train --gpus 1")).to_contain_text("epoch 20", timeout=90_000)
+    expect(cell_output(page, "digits read right")).to_contain_text(re.compile(r"9\d\.\d% of 450 digits"))
+    expect(cell_output(page, "%runai_train train.py")).to_contain_text("epoch 3 of 3", timeout=90_000)
+
+    jobs = api(page, "jobs")["jobs"]
+    assert [job["state"] for job in jobs] == ["succeeded", "succeeded"]
+    assert {job["kind"] for job in jobs} == {"cell", "script"}
+
+    page.get_by_role("tab", name=re.compile("GPU", re.IGNORECASE)).first.click()
+    panel = page.locator(".jp-runai-Panel, #jp-runai-panel, .runai-panel").first
+    expect(panel).to_contain_text("declared")
+    expect(panel).to_contain_text(jobs[0]["name"])
+    shot(page, "notebook")
+    page.emulate_media(color_scheme="dark")
+
+    admin = log_in("admin")
+    admin.goto(f"{hub.url}hub/home")
+    admin.get_by_role("link", name="GPU pool").click()
+    admin.wait_for_url(re.compile("/services/runai/"))
+    expect(admin.locator("body")).to_contain_text("ada")
+    expect(admin.locator("body")).to_contain_text("declared")
+    shot(admin, "pool")
+
+
+def test_jobs_outlive_a_killed_scheduler(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    page = in_the_lab("bob")
+    free = int(api(page, "pool")["train"]["gpus"])
+    marks = hub.folder / "marks"
+    marks.mkdir()
+
+    def command(name: str) -> list[str]:
+        return ["/bin/sh", "-c", f"echo ran >> {marks}/{name}; while [ ! -e {marks}/go ]; do sleep 0.1; done"]
+
+    names = [f"j{i}" for i in range(free + 2)]
+    for name in names:
+        answer = api(page, "jobs", "POST", {"name": name, "command": command(name), "gpus": 1})
+        assert answer.get("name") == name, answer
+
+    def states() -> dict[str, str]:
+        answer = api(page, "jobs?mine=true")
+        return {job["name"]: job["state"] for job in answer.get("jobs", [])}
+
+    def running_and_queued() -> bool:
+        seen = sorted(states().values())
+        return seen == ["queued"] * 2 + ["running"] * free
+
+    assert eventually(running_and_queued), states()
+    killed = hub.scheduler_pid
+    os.kill(killed, signal.SIGKILL)
+    assert eventually(lambda: hub.scheduler_pid != killed, 60)
+    assert eventually(running_and_queued, 60), states()
+    (marks / "go").touch()
+    assert eventually(lambda: set(states().values()) == {"succeeded"}, 60), states()
+    assert {path.name: path.read_text() for path in marks.iterdir() if path.name != "go"} == dict.fromkeys(
+        names, "ran\n"
+    )
+
+
+def test_another_users_job_is_not_there(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+    page = in_the_lab("carol")
+    mine = api(page, "jobs", "POST", {"name": "secret", "command": ["/bin/echo", "mine"], "gpus": 0})
+    other = in_the_lab("dave")
+    log = other.evaluate(
+        "async (id) => (await fetch(`/user/dave/runai/api/v1/jobs/${id}/logs`)).status", mine["id"]
+    )
+    assert log == 404
+    assert json.dumps(api(other, "sessions")).count("carol") == 0
