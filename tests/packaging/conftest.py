@@ -1,0 +1,89 @@
+"""A wheel built from this checkout, installed into an environment that knows nothing of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+UV = Path(sys.executable).with_name("uv")
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A virtual environment; `run` runs one of its commands outside the checkout."""
+
+    prefix: Path
+    elsewhere: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = ("HOME", "LANG", "PATH", "TMPDIR")
+        environment = {name: os.environ[name] for name in kept if name in os.environ}
+        return {
+            **environment,
+            "PATH": f"{self.prefix}/bin{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(self.elsewhere),
+        }
+
+    def run(self, *command: str, **options: Any) -> str:
+        done = subprocess.run(
+            [f"{self.prefix}/bin/{command[0]}", *command[1:]],
+            cwd=self.elsewhere,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            **options,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    build = [
+        UV,
+        "build",
+        "--wheel",
+        "--no-build-isolation",
+        "--python",
+        sys.executable,
+        "--out-dir",
+        out,
+        ROOT,
+    ]
+    done = subprocess.run(build, capture_output=True, text=True, env={**os.environ, "PATH": _path()})
+    assert done.returncode == 0, done.stderr
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel and what it asks for, in the versions of the lock file, which are at hand already."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    lock = (ROOT / "deploy" / "requirements-test.txt").read_text()
+    constraints = folder / "constraints.txt"
+    constraints.write_text("\n".join(re.findall(r"^(\S+==\S+(?: ; [^\\\n]+)?)", lock, re.MULTILINE)))
+    prefix = folder / "environment"
+    for command in (
+        ["venv", "--quiet", "--python", sys.executable, prefix],
+        ["pip", "install", "--quiet", "--python", prefix, "--constraint", constraints, f"{wheel}[hub]"],
+    ):
+        done = subprocess.run([UV, *command], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    return Installed(prefix, folder)
+
+
+def _path() -> str:
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
