@@ -15,6 +15,8 @@ export interface JobListProps {
   label: string;
   /** What stands here where there is no job. */
   empty: ReactNode;
+  /** The order of those that have not ended; the newest first where absent. */
+  order?: (a: JobView, b: JobView) => number;
 }
 
 const FIRST = 50;
@@ -27,7 +29,7 @@ export function JobList(props: JobListProps): ReactElement {
   const busy = usePointer(list);
   const byId = useMemo(() => new Map(jobs.map(job => [job.id, job])), [jobs]);
   const order = useHeld(
-    useMemo(() => ordered(jobs), [jobs]),
+    useMemo(() => ordered(jobs, props.order), [jobs, props.order]),
     busy
   );
   useStill(list, busy);
@@ -92,15 +94,22 @@ export function JobList(props: JobListProps): ReactElement {
 }
 
 /** The order of a list: what is going on first, the newest on top, then what has ended, the latest on top. */
-export function ordered(jobs: readonly JobView[]): { job: JobView; ended: boolean }[] {
+export function ordered(
+  jobs: readonly JobView[],
+  order: (a: JobView, b: JobView) => number = newest
+): { job: JobView; ended: boolean }[] {
   return jobs
     .map(job => ({ job, ended: isFinal(job.state) }))
     .sort(
       (a, b) =>
         Number(a.ended) - Number(b.ended) ||
-        (a.ended ? (b.job.ended ?? 0) - (a.job.ended ?? 0) : b.job.submitted - a.job.submitted) ||
+        (a.ended ? (b.job.ended ?? 0) - (a.job.ended ?? 0) : order(a.job, b.job)) ||
         (a.job.id < b.job.id ? -1 : 1)
     );
+}
+
+function newest(a: JobView, b: JobView): number {
+  return b.submitted - a.submitted;
 }
 
 /** Whether a job answers to what was typed: its name, owner, project, state or id. */

@@ -1,0 +1,126 @@
+/** The pool as a whole: figures, every GPU, the queue, the projects. Everybody sees what they may see. */
+import { useMemo, useRef, useState, type ReactElement, type ReactNode } from 'react';
+import { useStill, usePointer, usePool, useTrans } from '../components/hooks';
+import type { JobActions } from '../components/job';
+import { JobList } from '../components/jobs';
+import { ProblemNote } from '../components/note';
+import type { JobView } from '../model/api';
+import { isFinal, type IPoolModel } from '../model/pool';
+import { useConfirm } from './confirm';
+import { GpuGrid } from './grid';
+import { ProjectTable } from './projects';
+import { Tiles } from './tiles';
+
+export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
+  const trans = useTrans();
+  const state = usePool(model);
+  const [refusal, setRefusal] = useState<string | null>(null);
+  const [confirm, dialog] = useConfirm();
+  const page = useRef<HTMLDivElement>(null);
+  useStill(page, usePointer(page));
+  const jobs = useMemo(() => [...state.jobs.values()], [state.jobs]);
+  const actions: JobActions = {
+    async act(job, verb) {
+      if (verb === 'cancel' && !(await confirm(job))) {
+        return;
+      }
+      setRefusal(null);
+      await model.act(job.id, verb).catch((error: Error) => setRefusal(error.message));
+    }
+  };
+  if (!state.me || !state.pool) {
+    return (
+      <>
+        <ProblemNote model={model} state={state} />
+        {state.connection === 'connecting' && (
+          <p className="runai-Empty">{trans.__('Asking the scheduler for the pool…')}</p>
+        )}
+      </>
+    );
+  }
+  const list = (some: JobView[], label: string, empty: string, order?: typeof byPosition) => (
+    <JobList
+      jobs={some}
+      me={state.me}
+      client={model.client}
+      actions={actions}
+      named
+      label={label}
+      empty={empty}
+      {...(order ? { order } : {})}
+    />
+  );
+  const waiting = jobs.filter(job => job.state === 'queued' || job.state === 'paused');
+  const running = jobs.filter(job => !isFinal(job.state) && !waiting.includes(job));
+  const ended = jobs.filter(job => isFinal(job.state));
+  return (
+    <div className="runai-Page" data-connection={state.connection} ref={page}>
+      <ProblemNote model={model} state={state} />
+      {refusal && (
+        <div className="runai-Note" role="alert">
+          <span>{refusal}</span>
+          <button type="button" className="runai-Link" onClick={() => setRefusal(null)}>
+            {trans.__('Close')}
+          </button>
+        </div>
+      )}
+      <Tiles pool={state.pool} jobs={jobs} />
+      <div className="runai-Columns">
+        <div>
+          <Card
+            title={trans.__('GPUs')}
+            aside={
+              state.pool.declared
+                ? trans.__('declared: no GPU was found on this machine, so use is not measured')
+                : trans.__('coloured by who, filled by use')
+            }
+          >
+            <GpuGrid pool={state.pool} />
+          </Card>
+          <Card title={trans.__('Projects')} aside={trans.__('bar: held · line: guarantee · lighter: over quota')}>
+            <ProjectTable projects={state.projects} />
+          </Card>
+        </div>
+        <div>
+          <Card title={trans.__('Queue')} aside={count(waiting.length)}>
+            {list(waiting, trans.__('Queue'), trans.__('Nothing waits.'), byPosition)}
+          </Card>
+          <Card title={trans.__('Running')} aside={count(running.length)}>
+            {list(running, trans.__('Running'), trans.__('No job runs. A GPU that is free takes the next one at once.'))}
+          </Card>
+          {ended.length > 0 && (
+            <Card title={trans.__('Ended lately')} aside="">
+              {list(ended, trans.__('Ended lately'), '')}
+            </Card>
+          )}
+        </div>
+      </div>
+      {dialog}
+    </div>
+  );
+}
+
+function Card(props: { title: string; aside: string; children: ReactNode }): ReactElement {
+  return (
+    <section className="runai-PageCard" aria-label={props.title}>
+      <h2>
+        {props.title} <span className="runai-Aside">{props.aside}</span>
+      </h2>
+      {props.children}
+    </section>
+  );
+}
+
+function count(jobs: number): string {
+  return jobs > 0 ? String(jobs) : '';
+}
+
+/** The queue's order: who starts soonest, as far as anybody knows, then by place in line and age; paused ones last. */
+export function byPosition(a: JobView, b: JobView): number {
+  return (
+    Number(a.state === 'paused') - Number(b.state === 'paused') ||
+    (a.estimated_start ?? Infinity) - (b.estimated_start ?? Infinity) ||
+    (a.position ?? Infinity) - (b.position ?? Infinity) ||
+    a.submitted - b.submitted
+  );
+}

@@ -1,0 +1,66 @@
+/** The projects as a tree, with what each holds of its guarantee. */
+import type { ReactElement } from 'react';
+import { useTrans } from '../components/hooks';
+import { QuotaBar, quotaWords } from '../components/quota';
+import type { ProjectView } from '../model/api';
+import { amount } from '../model/format';
+
+export function ProjectTable({ projects }: { projects: readonly ProjectView[] }): ReactElement {
+  const trans = useTrans();
+  const size = Math.max(1, ...projects.map(one => Math.max(one.guaranteed ?? 0, one.allocated)));
+  const or = (value: number | null, none: string) => (value === null ? none : amount(value));
+  return (
+    <div className="runai-TableBox">
+      <table className="runai-Table">
+        <thead>
+          <tr>
+            <th scope="col">{trans.__('Project')}</th>
+            <th scope="col" className="runai-Table-bar">
+              {trans.__('Held')}
+            </th>
+            <th scope="col">{trans.__('Held')}</th>
+            <th scope="col">{trans.__('Guarantee')}</th>
+            <th scope="col">{trans.__('Limit')}</th>
+            <th scope="col">{trans.__('Fair share now')}</th>
+            <th scope="col">{trans.__('Running')}</th>
+            <th scope="col">{trans.__('Waiting')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {asTree(projects).map(({ project, depth }) => (
+            <tr key={project.name}>
+              <th scope="row" style={{ paddingLeft: `${8 + 16 * depth}px` }}>
+                {project.name}
+              </th>
+              <td className="runai-Table-bar">
+                <QuotaBar
+                  held={project.allocated}
+                  guaranteed={project.guaranteed}
+                  size={size}
+                  label={quotaWords(project, trans)}
+                />
+              </td>
+              <td>{amount(project.allocated)}</td>
+              <td>{or(project.guaranteed, trans.__('any'))}</td>
+              <td>{or(project.limit, '–')}</td>
+              <td>{amount(project.fair_share)}</td>
+              <td>{project.running}</td>
+              <td>{project.waiting}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Parents before their children, each level by name. */
+export function asTree(projects: readonly ProjectView[]): { project: ProjectView; depth: number }[] {
+  const names = new Set(projects.map(project => project.name));
+  const below = (parent: string | null, depth: number): { project: ProjectView; depth: number }[] =>
+    projects
+      .filter(one => (one.parent !== null && names.has(one.parent) ? one.parent : null) === parent)
+      .sort((a, b) => a.name.localeCompare(b.name))
+      .flatMap(project => [{ project, depth }, ...below(project.name, depth + 1)]);
+  return below(null, 0);
+}
