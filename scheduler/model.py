@@ -85,7 +85,7 @@ class JobKind(StrEnum):
 class Node:
     """A machine, or the part of a machine that belongs to one node pool, with its GPUs `0 … gpus-1`.
 
-    `devices[i]` is what the driver calls GPU `i` (an NVML UUID or index); empty where GPUs are declared.
+    `devices[i]` is what the driver calls GPU `i` (an NVML UUID), or its number on the machine where GPUs are declared.
     `links` groups GPUs joined by the fastest link. `labels` name topology domains (`rack`, `block`, …).
     """
 

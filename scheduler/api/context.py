@@ -53,5 +53,5 @@ class Context:
         """How busy each GPU is, at most `USAGE_AGE` old."""
         now = time.monotonic()
         if now - self._measured > USAGE_AGE:
-            self._usage, self._measured = self.inventory.usage(), now
+            self._usage, self._measured = self.inventory.usage(self.book.nodes), now
         return self._usage

@@ -1,0 +1,5 @@
+"""What GPUs there are and how busy they are."""
+
+from scheduler.telemetry.inventory import DECLARED, GpuUsage, Inventory, open_inventory
+
+__all__ = ["DECLARED", "GpuUsage", "Inventory", "open_inventory"]

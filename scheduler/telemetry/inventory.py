@@ -1,0 +1,90 @@
+"""What GPUs there are, and how busy they are: found by NVML, or declared where it finds none."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from scheduler.errors import Unavailable
+from scheduler.model import MiB, Node, Pool
+from scheduler.telemetry.machine import Gpu, Machine, cpus, divide, host, memory
+
+DECLARED = 8
+"""How many GPUs are declared where nobody says another number."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUsage:
+    """How busy a GPU is: `utilisation` from 0 to 1 (None where it cannot be measured), memory `used` of `memory`."""
+
+    utilisation: float | None
+    used: MiB
+    memory: MiB
+
+
+class Inventory(ABC):
+    """The GPUs of this machine. `notes` are sentences for the administrator: what was found but cannot be used, say."""
+
+    def __init__(self, machine: Machine, notes: tuple[str, ...] = ()) -> None:
+        self.machine = machine
+        self.notes = notes
+
+    @property
+    def declared(self) -> bool:
+        """True where the GPUs were not found, but are said to be there."""
+        return self.machine.declared
+
+    def nodes(self, pool: Pool) -> tuple[Node, ...]:
+        """The nodes that this machine makes for a pool."""
+        return divide(self.machine, pool)
+
+    @abstractmethod
+    def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
+        """How busy the GPUs of `nodes` were a moment ago, by node and index. Never waits for the driver."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the driver."""
+
+
+class DeclaredInventory(Inventory):
+    """GPUs that nobody has seen: jobs find their numbers in the environment, and nothing can be measured."""
+
+    def __init__(self, gpus: int, notes: tuple[str, ...] = ()) -> None:
+        found = tuple(Gpu(str(number)) for number in range(gpus))
+        super().__init__(Machine(host(), found, cpus=cpus(), memory=memory(), declared=True), notes)
+
+    def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+def open_inventory(declared_gpus: int | None = None) -> Inventory:
+    """The GPUs that NVML finds; where there are none, `declared_gpus` (8 unless said otherwise).
+
+    Raises `Unavailable` where there is a driver that does not work, or GPUs that cannot be used, and nobody has said how
+    many GPUs to declare instead: it would be wrong to pretend.
+    """
+    from scheduler.telemetry.nvml import NvmlInventory, find
+
+    try:
+        found = find()
+    except Unavailable as error:
+        if declared_gpus is None:
+            raise
+        return _with_notes(DeclaredInventory(declared_gpus, (error.sentence,)))
+    if found is None:
+        return DeclaredInventory(DECLARED if declared_gpus is None else declared_gpus)
+    return _with_notes(NvmlInventory(found))
+
+
+def _with_notes(inventory: Inventory) -> Inventory:
+    for note in inventory.notes:
+        _log.warning(note)
+    return inventory
