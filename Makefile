@@ -12,7 +12,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/done
 UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
-NPM := npm --no-fund --no-audit --loglevel=error
 FRONT_END := $(shell find labextension deploy/proxy -type f -not -path '*/node_modules/*' -not -path '*/lib/*' \
 	-not -name package-lock.json -not -name '*.tsbuildinfo')
 
@@ -53,18 +52,18 @@ $(DONE)/requirements-test: deploy/requirements-test.txt $(DONE)/requirements
 $(DONE)/npm-labextension: labextension/package-lock.json | $(DONE)/requirements
 	@deploy/check-node
 	@echo "Installing npm packages for the front end …"
-	@cd labextension && $(NPM) ci
+	@npm ci --prefix labextension --silent
 	@touch $@
 
 $(DONE)/npm-proxy: deploy/proxy/package-lock.json | $(DONE)/requirements
 	@deploy/check-node
-	@cd deploy/proxy && $(NPM) ci
+	@npm ci --prefix deploy/proxy --silent
 	@touch $@
 
 $(DONE)/front-end: $(DONE)/npm-labextension $(DONE)/npm-proxy $(FRONT_END)
 	@echo "Building the JupyterLab extension …"
-	@cd labextension && $(NPM) run --silent build:prod
-	@cd deploy/proxy && $(NPM) run --silent build
+	@(npm run --prefix labextension build:prod && npm run --prefix deploy/proxy build) >$(DONE)/front-end.log 2>&1 \
+		|| { cat $(DONE)/front-end.log; exit 1; }
 	@touch $@
 
 $(DONE)/package: pyproject.toml $(DONE)/requirements $(DONE)/front-end deploy/jupyter-config/server-config/jupyter_ext.json
@@ -78,15 +77,15 @@ lint: install $(DONE)/requirements-test
 	ruff format --check .
 	ruff check .
 	mypy
-	cd labextension && $(NPM) run --silent lint:check
+	npm run --prefix labextension --silent lint:check
 
 test: install $(DONE)/requirements-test
 	@deploy/install-chromium
-	cd labextension && $(NPM) test --silent
+	npm test --prefix labextension --silent
 	pytest -n auto --dist loadfile
 
 bench: install $(DONE)/requirements-test
-	$(BIN)/python -m tests.benchmarks
+	@for benchmark in tests/benchmarks/[a-z]*.py; do $(BIN)/python $$benchmark; done
 
 wheel: $(DONE)/front-end
 	$(BIN)/uv build --python $(BIN)/python --no-build-isolation --wheel --out-dir dist
