@@ -1,0 +1,29 @@
+"""The pool inside Jupyter: a server extension, the magics `%runai_train` and `%%runai_train`, and `jupyter_ext.job`.
+
+Nothing is imported here before it is asked for: every kernel imports this module, and a job may have little more
+than the standard library.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """`%load_ext jupyter_ext`: add the magics to a kernel."""
+    from jupyter_ext.magic import RunaiMagics
+
+    shell.register_magics(RunaiMagics)
+
+
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    from jupyter_ext.extension import RunaiExtension
+
+    return [{"module": "jupyter_ext", "app": RunaiExtension}]
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "jupyter-runai"}]

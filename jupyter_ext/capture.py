@@ -1,0 +1,310 @@
+"""What a cell takes along: from its text and the notebook's variables to the files of the job's bundle.
+
+What must hold:
+- Everything the cell needs goes along, found from its code and through the functions and classes it uses; what it
+  assigns itself before it reads it stays here.
+- What cannot travel is refused here, by its name, with the reason and a way out, before anything is sent or queued.
+"""
+
+from __future__ import annotations
+
+import difflib
+import dis
+import io
+import json
+import linecache
+import os
+import socket
+import sys
+import threading
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_ext.names import Names, names_of
+from jupyter_ext.travel import Packed, TooMuch, pack
+
+FOLDER = ".runai-cell"
+"""Where a cell and its variables lie in the working directory of its job, and what comes back in its output folder."""
+
+CELL = f"{FOLDER}/cell.json"
+VARIABLES = f"{FOLDER}/variables.pickle"
+RESULT = f"{FOLDER}/result.json"
+
+_SHELL_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "display"})
+
+
+_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})
+
+
+class CannotTravel(Exception):
+    """One or more sentences for people: what stays behind, why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell as it stands in the notebook: `number` is the one in its prompt, `head` the magic's own first line."""
+
+    source: str
+    number: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The files to put into the bundle, and what each variable takes in bytes."""
+
+    files: Mapping[str, bytes]
+    sizes: Mapping[str, int]
+
+
+def capture(
+    cell: Cell,
+    shell: Any,
+    *,
+    outputs: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+    limit: int = 4 * 2**30,
+) -> Captured:
+    """Gather what `cell` needs of `shell`'s variables; `only` names them instead (none of them: an empty list).
+
+    Raises `CannotTravel`, or `SyntaxError` where the cell is not Python.
+    """
+    namespace: dict[str, Any] = shell.user_ns
+    names = names_of(cell.source, shell.transform_cell)
+    _check_outputs(outputs, names, namespace)
+    if only is None:
+        wanted = [*names.needs, *(name for name in outputs if name not in names.assigns)]
+        found = _reach(wanted, namespace)
+    else:
+        _check_only(only, namespace)
+        found = dict.fromkeys(only, "")
+    variables = {name: namespace[name] for name in found}
+    packed = _pack(variables, found, namespace, limit)
+    about = {
+        "source": cell.source,
+        "number": cell.number,
+        "head": cell.head,
+        "outputs": list(outputs),
+        "variables": list(packed.sizes),
+        "python": list(sys.version_info[:2]),
+        "flags": shell.compile.flags,
+        "path": list(_path()),
+        "cells": _cells(variables.values(), namespace, shell),
+        "limit": limit,
+    }
+    return Captured({CELL: json.dumps(about).encode(), VARIABLES: packed.data}, packed.sizes)
+
+
+# -- what the cell needs ------------------------------------------------------------------------------------
+
+
+def _reach(wanted: Iterable[str], namespace: dict[str, Any]) -> dict[str, str]:
+    """The variables that exist of `wanted` and those that their functions use, each with the name of who uses it.
+
+    Plain values come before the functions that use them, so that one that cannot travel is told by its own name.
+    """
+    found: dict[str, str] = {}
+    waiting = [(name, "") for name in wanted]
+    while waiting:
+        name, user = waiting.pop(0)
+        if name in found or name not in namespace or name in _SHELL_NAMES:
+            continue
+        found[name] = user
+        waiting += [(used, name) for used in _used_by(namespace[name], namespace)]
+    return dict(sorted(found.items(), key=lambda item: _has_code(namespace[item[0]])))
+
+
+def _has_code(value: Any) -> bool:
+    return isinstance(value, (types.FunctionType, type))
+
+
+def _used_by(value: Any, namespace: dict[str, Any]) -> Iterator[str]:
+    for function in _functions(value, namespace, set()):
+        yield from _globals_of(function.__code__)
+
+
+def _functions(value: Any, namespace: dict[str, Any], seen: set[int]) -> Iterator[types.FunctionType]:
+    """The functions written in the notebook that `value` is made of (itself, its methods, what it wraps or closes over)."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    parts: Iterable[Any]
+    match value:
+        case types.FunctionType():
+            if value.__globals__ is namespace:
+                yield value
+            parts = [value.__dict__.get("__wrapped__"), *_closed_over(value)]
+        case types.MethodType():
+            parts = [value.__func__, value.__self__]
+        case staticmethod() | classmethod():
+            parts = [value.__func__]
+        case property():
+            parts = [value.fget, value.fset, value.fdel]
+        case type():
+            if value.__module__ != namespace.get("__name__"):
+                return
+            parts = [*vars(value).values(), *value.__bases__]
+        case _:
+            function = getattr(value, "func", None) if type(value).__module__ == "functools" else None
+            parts = [
+                function,
+                *([type(value)] if type(value).__module__ == namespace.get("__name__") else []),
+            ]
+    for part in parts:
+        yield from _functions(part, namespace, seen)
+
+
+def _closed_over(function: types.FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+
+
+def _globals_of(code: types.CodeType) -> Iterator[str]:
+    yield from (i.argval for i in dis.get_instructions(code) if i.opname in _GLOBAL)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _globals_of(constant)
+
+
+# -- what is refused ----------------------------------------------------------------------------------------
+
+
+def _check_outputs(outputs: Iterable[str], names: Names, namespace: Mapping[str, Any]) -> None:
+    for name in outputs:
+        if not name.isidentifier():
+            raise CannotTravel(
+                f"--out names variables, and {name!r} is not a name; separate them with commas."
+            )
+        if name in names.assigns or name in namespace or names.opaque:
+            continue
+        raise CannotTravel(
+            f"The cell never assigns `{name}`, so it can't bring it back{_meant(name, names.assigns)}."
+        )
+
+
+def _check_only(only: Iterable[str], namespace: Mapping[str, Any]) -> None:
+    for name in only:
+        if name not in namespace:
+            raise CannotTravel(f"There is no variable `{name}` to take along{_meant(name, namespace)}.")
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], n=1)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def _pack(
+    variables: Mapping[str, Any], users: Mapping[str, str], namespace: dict[str, Any], limit: int
+) -> Packed:
+    try:
+        packed = pack(variables, limit=limit, namespace=namespace)
+    except TooMuch as error:
+        raise CannotTravel(_too_large(error.name, variables[error.name], limit)) from None
+    if packed.refused:
+        sentences = [
+            _refusal(name, variables[name], users[name], error) for name, error in packed.refused.items()
+        ]
+        raise CannotTravel("\n".join(sentences))
+    return packed
+
+
+def _refusal(name: str, value: Any, user: str, error: Exception) -> str:
+    inside, culprit = _blame(value)
+    what = f"{type(culprit).__module__}.{type(culprit).__qualname__}".removeprefix("builtins.")
+    used = f", which `{user}` uses," if user else ""
+    where = f"`{name}{inside}` is a {what}" if inside else f"{what}"
+    said = str(error).rstrip(".")
+    return f"`{name}`{used} can't travel: {where} ({said}). {_way_out(name, culprit)}"
+
+
+def _way_out(name: str, culprit: Any) -> str:
+    match culprit:
+        case types.GeneratorType() | types.AsyncGeneratorType() | types.CoroutineType():
+            return f"A generator can't be copied: make it inside the cell, or take `list({name})` along."
+        case io.IOBase() | socket.socket():
+            return "Open it inside the cell, or name with --in what goes instead."
+        case threading.Thread():
+            return "Start it inside the cell, or name with --in what goes instead."
+        case _:
+            return "Make it inside the cell, or name with --in what goes instead."
+
+
+def _blame(value: Any, depth: int = 4) -> tuple[str, Any]:
+    """Where in `value` the part is that cannot travel, as Python would write it (`.db`, `['x'][0]`), and that part."""
+    children: Iterator[tuple[str, Any]]
+    match value:
+        case dict():
+            children = ((f"[{key!r}]", child) for key, child in value.items())
+        case list() | tuple():
+            children = ((f"[{index}]", child) for index, child in enumerate(value))
+        case _:
+            # An object that says how it travels is to blame itself.
+            own = getattr(value, "__dict__", None)
+            children = (
+                iter(())
+                if not isinstance(own, dict) or _has_code(value)
+                else ((f".{key}", child) for key, child in own.items())
+            )
+    if depth:
+        for step, (where, child) in enumerate(children):
+            if step == 1000:
+                break
+            if pack({"": child}, limit=2**40).refused:
+                inside, culprit = _blame(child, depth - 1)
+                return where + inside, culprit
+    return "", value
+
+
+def _too_large(name: str, value: Any, limit: int) -> str:
+    size = getattr(value, "nbytes", None)
+    how_large = (
+        f" (`{name}` alone has {in_words(size)})" if isinstance(size, int) and size > limit / 2 else ""
+    )
+    return (
+        f"With `{name}` the variables come to more than {in_words(limit)}{how_large}, and a cell takes along no more. "
+        "Write large data to a file that the job can read, name what goes with --in, or raise "
+        "RunaiMagics.max_capture."
+    )
+
+
+def in_words(size: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+
+
+# -- what else a cell needs ---------------------------------------------------------------------------------
+
+
+def _path() -> Iterator[str]:
+    """What the notebook added to `sys.path`: relative to the working directory where it lies in it."""
+    here = Path.cwd()
+    for entry in sys.path:
+        # The interpreter of the job is the same one: it finds its own folders by itself.
+        if not entry or Path(entry).is_relative_to(sys.prefix) or Path(entry).is_relative_to(sys.base_prefix):
+            continue
+        folder = Path(os.path.abspath(entry))
+        yield os.path.relpath(folder, here) if folder.is_relative_to(here) else str(folder)
+
+
+def _cells(values: Iterable[Any], namespace: dict[str, Any], shell: Any) -> dict[str, dict[str, Any]]:
+    """The text of the cells that the travelling functions come from, by file name, for tracebacks and `inspect`."""
+    numbers: Mapping[str, int] = getattr(shell.compile, "_filename_map", {})
+    cells: dict[str, dict[str, Any]] = {}
+    seen: set[int] = set()
+    for value in values:
+        for function in _functions(value, namespace, seen):
+            file = function.__code__.co_filename
+            lines = linecache.getlines(file)
+            if lines and file not in cells and not os.path.exists(file):
+                cells[file] = {"number": numbers.get(file), "text": "".join(lines)}
+    return cells

@@ -1,0 +1,78 @@
+"""How a job looks in a notebook: a bundle that holds its id for a live renderer, and HTML and text for everything else."""
+
+from __future__ import annotations
+
+import html
+import time
+from typing import Any
+
+from scheduler.api.schema import JobView
+from scheduler.model import JobState
+
+MIME = "application/vnd.runai.job+json"
+"""`{"id": …}`: a renderer asks the server for the rest, so that it is right after a reload, too."""
+
+_COLOURS = {
+    JobState.RUNNING: "var(--jp-success-color1, #388e3c)",
+    JobState.SUCCEEDED: "var(--jp-success-color1, #388e3c)",
+    JobState.FAILED: "var(--jp-error-color1, #d32f2f)",
+}
+_QUIET = "var(--jp-ui-font-color2, #757575)"
+
+
+def bundle(job: JobView) -> dict[str, Any]:
+    """The job as a mime bundle."""
+    return {MIME: {"id": job.id}, "text/html": _html(job), "text/plain": text(job)}
+
+
+def text(job: JobView) -> str:
+    """One line: `cell-12 (j3f…) · vision: queued. Waits for 2 GPUs …`."""
+    return f"{job.name} ({job.id}) · {job.project}: {state(job)}"
+
+
+def state(job: JobView) -> str:
+    """The state with its reason and, while it waits, its place and when it is likely to start."""
+    parts = [f"{job.state}", *_where(job)]
+    said = ", ".join(parts) + "."
+    if job.reason and job.state not in (JobState.RUNNING, JobState.SUCCEEDED):
+        said += f" {job.reason.rstrip('.')}."
+    return said
+
+
+def _where(job: JobView) -> list[str]:
+    found: list[str] = []
+    if job.state.holds_gpus and job.attempts:
+        places = [
+            f"{w.node} · GPU {', '.join(map(str, w.gpus))}" if w.gpus else w.node
+            for w in job.attempts[-1].workers
+        ]
+        if len(places) == 1:
+            found.append(f"on {places[0]}")
+        elif places:
+            found.append(f"{len(places)} workers")
+    if job.state is JobState.QUEUED:
+        if job.position is not None and job.position > 1:
+            found.append(f"number {job.position} in line")
+        if job.estimated_start is not None:
+            found.append(f"likely to start at {time.strftime('%H:%M', time.localtime(job.estimated_start))}")
+    if job.state.final and job.started is not None and job.ended is not None:
+        found.append(f"after {_duration(job.ended - job.started)}")
+    return found
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def _html(job: JobView) -> str:
+    """A job's name and reason are a user's text: escaped, always."""
+    colour = _COLOURS.get(job.state, _QUIET)
+    mark = "●" if job.state in _COLOURS else "○"
+    return (
+        f'<div><span style="color:{colour}">{mark}</span> <b>{html.escape(job.name)} · {html.escape(job.project)}</b> '
+        f'<span style="color:{_QUIET}">{html.escape(state(job))}</span></div>'
+    )

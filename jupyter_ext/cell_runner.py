@@ -1,0 +1,182 @@
+"""Runs a cell in a job: `python -P -m jupyter_ext.cell_runner`, in a working directory that has `.runai-cell/`.
+
+The cell finds the variables it had in the notebook and runs as IPython runs a cell: magics, `await`, the last
+expression shown, tracebacks with the notebook's own lines. What `--out` names is written to the job's output folder
+when the cell has ended; an exception makes the job fail, with the traceback in its log and, for programs, in
+`result.json`.
+
+Exit codes: 0, 1 for an exception, what the cell itself gave `sys.exit`, and 3 where the cell could not be run at all.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import os
+import sys
+import tempfile
+import traceback
+import types
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+from traitlets.config import Config
+
+from jupyter_ext.capture import CELL, FOLDER, RESULT, VARIABLES
+from jupyter_ext.travel import TooMuch, pack, unpack
+
+NOT_RUN = 3
+
+
+class _Output(DisplayHook):
+    """Shows the last expression as a notebook does, without `Out[…]`."""
+
+    def write_output_prompt(self) -> None:
+        """The prompt belongs to the notebook."""
+
+
+class _Shell(InteractiveShell):
+    """IPython without a person: it reads no configuration, keeps no history and remembers how the cell failed."""
+
+    displayhook_class = _Output
+    failure: Mapping[str, Any] | None = None
+
+    def showtraceback(self, *args: Any, **options: Any) -> None:
+        """`sys.exit` in a cell is an end like any other: only its message, where it has one, is shown."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, SystemExit):
+            super().showtraceback(*args, **options)
+        elif isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
+
+    def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: Any) -> None:
+        lines = stb if isinstance(stb, list) else [str(stb)]
+        self.failure = {"name": etype.__name__, "message": str(evalue), "traceback": lines}
+        super()._showtraceback(etype, evalue, stb)
+
+
+def main() -> int:
+    about = json.loads(Path(CELL).read_text("utf-8"))
+    theirs = ".".join(map(str, about["python"]))
+    mine = ".".join(map(str, sys.version_info[:2]))
+    if theirs != mine:
+        print(
+            f"The cell comes from Python {theirs} and this is {mine}; its variables can't be read.",
+            file=sys.stderr,
+        )
+        return NOT_RUN
+    module = _main_module(about)
+    try:
+        variables = unpack(Path(VARIABLES).read_bytes(), tuple(about["variables"]), module.__dict__)
+    except Exception:
+        traceback.print_exc()
+        print("A variable of the cell can't be read here; the traceback above says why.", file=sys.stderr)
+        return NOT_RUN
+    module.__dict__.update(variables)
+    shell = _shell(about, module)
+    warnings.filterwarnings("ignore", "To exit: use 'exit'")
+    result = shell.run_cell(_text(about))  # type: ignore[no-untyped-call]
+    code = _exit_code(result)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.environ.get("RUNAI_RANK", "0") == "0" and "RUNAI_OUTPUT_DIR" in os.environ:
+        _write_result(Path(os.environ["RUNAI_OUTPUT_DIR"]), about, shell, code)
+    return code
+
+
+def _text(about: Mapping[str, Any]) -> str:
+    """The cell, with its lines where they stand in the notebook; a magic for the whole cell must come first, though."""
+    source = str(about["source"])
+    return source if source.lstrip().startswith("%%") else f"#{about['head']}\n{source}"
+
+
+def _main_module(about: Mapping[str, Any]) -> types.ModuleType:
+    """A fresh `__main__` for the cell, with the search path that a notebook in this folder has."""
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    sys.path[:0] = ["", *about["path"]]
+    return module
+
+
+def _shell(about: Mapping[str, Any], module: types.ModuleType) -> _Shell:
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    config.InteractiveShell.cache_size = 0
+    shell: _Shell = _Shell.instance(config=config, user_module=module, user_ns=module.__dict__)
+    shell.compile.flags |= about["flags"]
+    shell.execution_count = about["number"]
+    for file, cell in about["cells"].items():
+        text: str = cell["text"]
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        if cell["number"] is not None:
+            shell.compile._filename_map[file] = cell["number"]
+    return shell
+
+
+def _exit_code(result: ExecutionResult) -> int:
+    error = result.error_in_exec or result.error_before_exec
+    match error:
+        case None:
+            return 0
+        case SystemExit(code=None):
+            return 0
+        case SystemExit(code=int(code)):
+            return code
+        case _:
+            return 1
+
+
+# -- what comes back ----------------------------------------------------------------------------------------
+
+
+def _write_result(folder: Path, about: Mapping[str, Any], shell: _Shell, code: int) -> None:
+    """Write the variables first and then `result.json`, which says that they are there; each appears whole."""
+    (folder / FOLDER).mkdir(exist_ok=True)
+    outputs: Sequence[str] = about["outputs"] if code == 0 else []
+    present = {name: shell.user_ns[name] for name in outputs if name in shell.user_ns}
+    missing = [name for name in outputs if name not in present]
+    refused: dict[str, str] = {}
+    sizes: Mapping[str, int] = {}
+    try:
+        packed = pack(present, limit=about["limit"])
+    except TooMuch as error:
+        refused = dict.fromkeys(
+            present, f"with `{error.name}` they come to more than the limit for variables"
+        )
+    else:
+        refused = {name: str(error) for name, error in packed.refused.items()}
+        sizes = packed.sizes
+        _whole(folder / VARIABLES, packed.data)
+    for name in missing:
+        print(
+            f"`{name}` was named in --out, but the cell did not assign it; it does not come back.",
+            file=sys.stderr,
+        )
+    for name, reason in refused.items():
+        print(f"`{name}` can't come back: {reason}. Write it to a file in RUNAI_OUTPUT_DIR.", file=sys.stderr)
+    result = {
+        "exit_code": code,
+        "error": shell.failure if code else None,
+        "variables": list(sizes),
+        "missing": missing,
+        "refused": refused,
+    }
+    _whole(folder / RESULT, json.dumps(result).encode())
+
+
+def _whole(file: Path, data: bytes) -> None:
+    handle, unfinished = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    with os.fdopen(handle, "wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(unfinished, file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""Which scheduler this server or kernel uses: the hub's, or one of the user's own that is started when it is needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import lru_cache
+
+from scheduler import embedded
+from scheduler.client import Address, Client, find
+from scheduler.errors import Unavailable
+
+NO_POOL = (
+    "This hub has no pool: nobody has told this server where its scheduler is (RUNAI_URL). Whoever runs the hub "
+    "adds it with hub_spawner.configure(c) in jupyterhub_config.py."
+)
+
+
+class Mode(StrEnum):
+    """`hub`: a scheduler that others share; `embedded`: the user's own; `none`: a hub without a scheduler."""
+
+    HUB = "hub"
+    EMBEDDED = "embedded"
+    NONE = "none"
+
+
+def mode(environment: Mapping[str, str] | None = None) -> Mode:
+    given = os.environ if environment is None else environment
+    if given.get("RUNAI_URL"):
+        return Mode.HUB
+    return Mode.NONE if "JUPYTERHUB_API_TOKEN" in given else Mode.EMBEDDED
+
+
+def locate() -> Address:
+    """The scheduler's address and the key to it; starts an embedded one where none answers. Blocks meanwhile.
+
+    Raises `Unavailable` or `Unauthenticated` with what to do.
+    """
+    match mode():
+        case Mode.NONE:
+            raise Unavailable(NO_POOL)
+        case Mode.EMBEDDED:
+            embedded.ensure()
+    return find()
+
+
+def connect() -> Client:
+    """A client for the scheduler; the same one as long as the scheduler's address is the same."""
+    return _client(locate())
+
+
+@lru_cache(maxsize=4)
+def _client(address: Address) -> Client:
+    return Client(address.url, address.token)

@@ -1,0 +1,257 @@
+"""The job as the notebook holds it: `_job`, or what a magic gave. `Job(id)` finds any job of one's own again."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+from IPython.display import display
+
+from jupyter_ext import card
+from jupyter_ext.capture import FOLDER, RESULT, VARIABLES
+from jupyter_ext.connection import connect, locate
+from jupyter_ext.follow import Follower, Lost
+from jupyter_ext.travel import unpack
+from scheduler.api.schema import JobView
+from scheduler.client import Client
+from scheduler.errors import Forbidden, NotFound, RunaiError
+from scheduler.model import JobKind, JobState
+
+
+class Calm(Exception):
+    """Ends a cell with a few plain lines in the place of a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return str(self).splitlines()
+
+
+class JobFailed(Calm):
+    """A job ended without success. `remote` is the traceback of its cell, where it has one, line by line."""
+
+    def __init__(self, sentence: str, remote: list[str]) -> None:
+        super().__init__(sentence)
+        self.remote = remote
+        self.shown = False
+
+    def _render_traceback_(self) -> list[str]:
+        remote = [] if self.shown else [line for part in self.remote for line in part.splitlines()]
+        return [*remote, *super()._render_traceback_()]
+
+
+class LetGo(Calm, KeyboardInterrupt):
+    """The kernel was interrupted while it showed a job; the job runs on."""
+
+
+class Job:
+    """A job in the pool. What it asks of the scheduler may raise the errors of `scheduler.errors`."""
+
+    def __init__(self, job: str | JobView) -> None:
+        self._view = job if isinstance(job, JobView) else connect().job(job)
+        self._brought: dict[str, Any] | None = None
+        self.shown_in: int | None = None
+
+    # -- how it stands --------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        return self._view.id
+
+    @property
+    def name(self) -> str:
+        return self._view.name
+
+    @property
+    def view(self) -> JobView:
+        """Everything that the scheduler says of it now."""
+        if not self._view.state.final:
+            self._view = connect().job(self.id)
+        return self._view
+
+    @property
+    def state(self) -> JobState:
+        return self.view.state
+
+    @property
+    def reason(self) -> str:
+        return self.view.reason
+
+    def logs(self, rank: int = 0, attempt: int | None = None) -> str:
+        """What a worker has written so far."""
+        client, pieces, offset = connect(), [], 0
+        while piece := client.log(self.id, rank=rank, attempt=attempt, offset=offset):
+            pieces.append(piece)
+            offset += len(piece)
+        return b"".join(pieces).decode("utf-8", errors="replace")
+
+    @property
+    def files(self) -> list[str]:
+        """What it has left in its output folder."""
+        return [file.path for file in connect().outputs(self.id) if not file.path.startswith(FOLDER)]
+
+    def download(self, path: str, to: str | Path) -> Path:
+        """Bring one of these files here."""
+        return connect().download(self.id, path, Path(to))
+
+    # -- what can be done with it ---------------------------------------------------------------------------
+
+    def cancel(self) -> Job:
+        """Stop it for good."""
+        return self._changed(Client.cancel)
+
+    def pause(self) -> Job:
+        """Stop it until it is resumed; it goes on from its last checkpoint."""
+        return self._changed(Client.pause)
+
+    def resume(self) -> Job:
+        return self._changed(Client.resume)
+
+    def _changed(self, verb: Callable[[Client, str], JobView]) -> Job:
+        self._view = verb(connect(), self.id)
+        return self
+
+    # -- waiting for it -------------------------------------------------------------------------------------
+
+    def wait(self) -> Job:
+        """Show its states and its output until it has ended. Raises `JobFailed`, or `LetGo` when interrupted."""
+        shown = _Shown(self._view)
+        try:
+            with Follower(locate(), self._view) as happenings:
+                for happening in happenings:
+                    shown.take(happening)
+        except KeyboardInterrupt:
+            raise LetGo(
+                f"Let go of {self.name}, which runs on in the pool: _job.wait() shows it again, _job.cancel() stops it."
+            ) from None
+        finally:
+            shown.close()
+        self._view = shown.job
+        try:
+            self._require_success()
+        except JobFailed as error:
+            error.shown = True
+            raise
+        return self
+
+    def result(self, timeout: float | None = None) -> dict[str, Any]:
+        """Wait quietly; the variables that it brings back, by name. Raises `JobFailed` or `TimeoutError`."""
+        self._view = connect().wait(self.id, timeout)
+        return self.outputs
+
+    def __await__(self) -> Generator[Any, None, dict[str, Any]]:
+        """`await job` is `job.result()` that lets the kernel do other things meanwhile."""
+        return asyncio.to_thread(self.result).__await__()
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """The variables that `--out` named, by name. Raises `JobFailed` unless the job has succeeded."""
+        if self._brought is None:
+            self._require_success()
+            self._brought = self._bring() if self._view.outputs else {}
+        return self._brought
+
+    # -- what comes back ------------------------------------------------------------------------------------
+
+    def _require_success(self) -> None:
+        job = self.view
+        if job.state is JobState.SUCCEEDED:
+            return
+        if not job.state.final:
+            raise Calm(f"{job.name} has not ended: {card.state(job)}")
+        remote: list[str] = []
+        if job.kind is JobKind.CELL and job.mine:
+            error = (self._report() or {}).get("error") or {}
+            remote = [str(line) for line in error.get("traceback", ())]
+        raise JobFailed(f"{job.name} ({job.id}) {card.state(job)}", remote)
+
+    def _report(self) -> Mapping[str, Any] | None:
+        """What the cell's runner wrote at the end, if it came so far."""
+        try:
+            content = json.loads(self._fetch(RESULT))
+        except (NotFound, ValueError):
+            return None
+        return content if isinstance(content, dict) else None
+
+    def _bring(self) -> dict[str, Any]:
+        """Unpickle what the job brings back. That runs code, so it is done for jobs of one's own alone."""
+        if not connect().job(self.id).mine:
+            raise Forbidden(f"{self.name} is another user's job; its variables are for its owner.")
+        report = self._report()
+        if report is None:
+            raise Calm(f"{self.name} has ended without saying what it brings back; _job.logs() may tell why.")
+        for name in report["missing"]:
+            print(f"`{name}` does not come back: the cell did not assign it.", file=sys.stderr)
+        for name, reason in report["refused"].items():
+            print(f"`{name}` does not come back: {reason}.", file=sys.stderr)
+        if not report["variables"]:
+            return {}
+        return unpack(self._fetch(VARIABLES), tuple(report["variables"]))
+
+    def _fetch(self, path: str) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="runai-") as folder:
+            return connect().download(self.id, path, Path(folder) / "part").read_bytes()
+
+    # -- how it looks ---------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return card.text(self._fresh())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return card.bundle(self._fresh())
+
+    def _ipython_display_(self) -> None:
+        """As the last value of the very cell that has shown it all along, it is not shown again."""
+        shell = get_shell()
+        if self.shown_in is None or shell is None or self.shown_in != shell.execution_count:
+            raise NotImplementedError
+        self.shown_in = None
+
+    def _fresh(self) -> JobView:
+        try:
+            return self.view
+        except RunaiError:
+            return self._view
+
+
+def get_shell() -> Any:
+    from IPython.core.getipython import get_ipython
+
+    return get_ipython()
+
+
+class _Shown:
+    """A job under its cell: a card that changes in place, and its output below as it comes."""
+
+    def __init__(self, job: JobView) -> None:
+        self.job = job
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._said = card.state(job)
+        self._handle = display(card.bundle(job), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+
+    def take(self, happening: JobView | bytes | Lost) -> None:
+        match happening:
+            case bytes():
+                sys.stdout.write(self._decoder.decode(happening))
+                sys.stdout.flush()
+            case Lost():
+                print(happening.sentence, file=sys.stderr)
+            case _:
+                if self.job.state.final:
+                    return
+                self.job = happening
+                if (said := card.state(happening)) != self._said:
+                    self._said = said
+                    self._update()
+
+    def close(self) -> None:
+        sys.stdout.write(self._decoder.decode(b"", True))
+        sys.stdout.flush()
+
+    def _update(self) -> None:
+        if self._handle is not None:
+            self._handle.update(card.bundle(self.job), raw=True)

@@ -1,0 +1,182 @@
+"""The scheduler's API at `/runai/api/v1/…` of the notebook server, so that the browser never holds a token.
+
+What must hold:
+- Only what is listed here passes, and of its query and headers only what is listed here.
+- The answer is the scheduler's own, its refusals too. Streams flow as they come, no faster than they are taken.
+- What a job has written is a user's text: the browser is given it to show or to save, never to run.
+- A stream or a poll is no activity: it keeps no idle server alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+from dataclasses import dataclass
+from http.client import responses
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import httpx
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.base.handlers import APIHandler
+from tornado.iostream import StreamClosedError
+from tornado.web import HTTPError, authenticated
+
+from jupyter_ext.upstream import Upstream
+from scheduler.errors import NotFound, RunaiError, TooLarge
+
+AUTH_RESOURCE = "runai"
+MAX_BODY = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A path below `/api/v1/`, as a pattern; `streams`: the answer may take as long as it likes."""
+
+    method: str
+    path: str
+    query: frozenset[str] = frozenset()
+    streams: bool = False
+
+
+def _route(method: str, path: str, *query: str, streams: bool = False) -> Route:
+    return Route(method, path, frozenset(query), streams)
+
+
+_JOB = r"jobs/[A-Za-z0-9_-]+"
+
+ROUTES = (
+    _route("GET", r"me"),
+    _route("GET", r"pool"),
+    _route("GET", r"projects"),
+    _route("GET", r"jobs", "state", "project", "mine", "limit", "after"),
+    _route("GET", _JOB),
+    _route("GET", rf"{_JOB}/explain"),
+    _route("GET", rf"{_JOB}/logs", "rank", "attempt", "offset", "limit", "follow", streams=True),
+    _route("GET", rf"{_JOB}/outputs"),
+    _route("GET", rf"{_JOB}/outputs/.+", streams=True),
+    _route("POST", rf"{_JOB}/(?:cancel|pause|resume)"),
+    _route("GET", r"sessions"),
+    _route("GET", r"events", "after", "subject", streams=True),
+)
+
+_ASKED = ("Accept", "Last-Event-ID")
+_ANSWERED = ("Content-Type", "Content-Length", "Content-Disposition", "Runai-Attempt", "Retry-After")
+
+
+class RunaiHandler(APIHandler):
+    """Refusals of every kind are `application/problem+json`, as the scheduler's are."""
+
+    auth_resource = AUTH_RESOURCE
+
+    @property
+    def upstream(self) -> Upstream:
+        found: Upstream = self.settings["runai_upstream"]
+        return found
+
+    @property
+    def _track_activity(self) -> bool:  # type: ignore[override]
+        """Only what a person does counts: the panel asks by itself."""
+        return self.request.method != "GET"
+
+    def problem(self, error: RunaiError) -> None:
+        self._write_problem(error.status, error.slug, error.sentence)
+
+    def _write_problem(self, status: int, slug: str, detail: str) -> None:
+        self.set_status(status)
+        body = {
+            "type": f"about:runai/{slug}",
+            "title": responses.get(status, ""),
+            "status": status,
+            "detail": detail,
+        }
+        self.finish(json.dumps(body), set_content_type="application/problem+json")
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        detail = (error.log_message or error.reason) if isinstance(error, HTTPError) else None
+        self._write_problem(
+            status_code, "server", detail or responses.get(status_code, "Something went wrong.")
+        )
+
+
+class ProxyHandler(RunaiHandler):
+    """Passes a request on to the scheduler with the user's token, and the answer back."""
+
+    _passing: asyncio.Task[Any] | None = None
+
+    @authenticated
+    @authorized
+    async def get(self, path: str) -> None:
+        await self._pass(path)
+
+    @authenticated
+    @authorized
+    async def post(self, path: str) -> None:
+        await self._pass(path)
+
+    async def _pass(self, path: str) -> None:
+        self._passing = asyncio.current_task()
+        try:
+            await self._answer(self._allowed(path), path)
+        except RunaiError as error:
+            self.problem(error)
+        except httpx.TransportError:
+            # The answer had begun: a broken connection says so, a complete answer would lie.
+            self._break_off()
+        except StreamClosedError:
+            pass
+
+    def _allowed(self, path: str) -> Route:
+        if len(self.request.body) > MAX_BODY:
+            raise TooLarge(f"A request has at most {MAX_BODY} bytes.")
+        plain = not any(part in ("", ".", "..") for part in path.split("/"))
+        for route in ROUTES:
+            if plain and route.method == self.request.method and re.fullmatch(route.path, path):
+                return route
+        raise NotFound("There is nothing here that the notebook server passes on to the scheduler.")
+
+    async def _answer(self, route: Route, path: str) -> None:
+        query = [
+            (name, value.decode("utf-8", "replace"))
+            for name, values in self.request.query_arguments.items()
+            if name in route.query
+            for value in values
+        ]
+        headers = {name: self.request.headers[name] for name in _ASKED if name in self.request.headers}
+        target = f"{quote(path)}?{urlencode(query)}" if query else quote(path)
+        async with self.upstream.send(route.method, target, headers, streams=route.streams) as reply:
+            self.set_status(reply.status_code)
+            for name in _ANSWERED:
+                if name in reply.headers:
+                    self.set_header(name, reply.headers[name])
+            self.set_header("Cache-Control", "no-store")
+            self.set_header("X-Content-Type-Options", "nosniff")
+            if route.streams:
+                self.set_header("X-Accel-Buffering", "no")
+                await self.flush()
+            async for piece in reply.aiter_raw():
+                self.write(piece)
+                if route.streams:
+                    await self.flush()
+            media = reply.headers.get("Content-Type", "application/octet-stream")
+        self.finish(set_content_type=media)
+
+    def on_connection_close(self) -> None:
+        if self._passing is not None:
+            self._passing.cancel()
+
+    def _break_off(self) -> None:
+        with contextlib.suppress(AttributeError):
+            self.request.connection.stream.close()  # type: ignore[union-attr]
+
+
+class StatusHandler(RunaiHandler):
+    """`/runai/status`: whether there is a pool and whose, for the panel's first look."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        self.finish(json.dumps(await self.upstream.status()))

@@ -1,0 +1,131 @@
+"""How a cell's variables travel: one stream of pickles, a variable after the other.
+
+What must hold:
+- What is one object here is one object there: all the variables of a stream share the pickler's memory, so that
+  an optimizer goes on pointing at the parameters of its model.
+- A function written in the notebook sees the job's variables as it saw the notebook's: where it says `lr`, it finds
+  what the cell in the job last assigned to `lr`.
+- A class written in the notebook that comes back with a result is the notebook's own class, untouched, as long as
+  that still has it.
+- A variable that cannot travel is named, alone, with the reason.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+
+_sent: weakref.WeakSet[type] = weakref.WeakSet()
+_namespace: dict[str, Any] = {}
+
+
+class TooMuch(Exception):
+    """The stream would be longer than its limit."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A stream, what each variable added to it in bytes (in order), and why the others cannot travel."""
+
+    data: bytes
+    sizes: Mapping[str, int]
+    refused: Mapping[str, Exception]
+
+
+def pack(variables: Mapping[str, Any], *, limit: int, namespace: dict[str, Any] | None = None) -> Packed:
+    """Pickle `variables`; functions that belong to `namespace` will belong to the one that `unpack` is given.
+
+    Raises `TooMuch` beyond `limit` bytes. A variable that cannot travel leaves nothing of itself in the stream.
+    """
+    refused: dict[str, Exception] = {}
+    while True:
+        out = _Bounded(limit)
+        pickler = _Pickler(out, namespace)
+        sizes: dict[str, int] = {}
+        failed = False
+        for name, value in variables.items():
+            if name in refused:
+                continue
+            start = out.tell()
+            try:
+                pickler.dump(value)
+            except _Full:
+                raise TooMuch(name) from None
+            except Exception as error:
+                # The pickler now remembers objects that only this variable's half-written pickle has.
+                refused[name] = error
+                failed = True
+            else:
+                sizes[name] = out.tell() - start
+        if not failed:
+            return Packed(out.getvalue(), sizes, refused)
+
+
+def unpack(
+    data: bytes, names: Iterator[str] | tuple[str, ...], namespace: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Read a stream's variables in order; functions that belonged to the sender's namespace belong to `namespace` now."""
+    global _namespace
+    _namespace = {} if namespace is None else namespace
+    unpickler = pickle.Unpickler(io.BytesIO(data))
+    return {name: unpickler.load() for name in names}
+
+
+class _Full(Exception):
+    pass
+
+
+class _Bounded(io.BytesIO):
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._left = limit
+
+    def write(self, data: Any) -> int:
+        written = super().write(data)
+        self._left -= written
+        if self._left < 0:
+            raise _Full
+        return written
+
+
+class _Here(dict[str, Any]):
+    """Stands for the sender's namespace: it travels as a question that the receiver answers with its own."""
+
+    def __reduce__(self) -> Any:
+        return _there, ()
+
+
+def _there() -> dict[str, Any]:
+    return _namespace
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def __init__(self, out: io.BytesIO, namespace: dict[str, Any] | None) -> None:
+        super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL)
+        if namespace is not None:
+            self.globals_ref[id(namespace)] = _Here()
+
+    def reducer_override(self, obj: Any) -> Any:
+        reduced = super().reducer_override(obj)
+        if isinstance(reduced, tuple) and len(reduced) == 6 and isinstance(obj, type):
+            make, arguments, state, _, _, fill = reduced
+            _sent.add(obj)
+            return make, arguments, (fill, state), None, None, _fill_class
+        return reduced
+
+
+def _fill_class(made: type, state: tuple[Callable[[type, Any], None], Any]) -> None:
+    """Give a class that has just been made its content; one that set out from here has it already."""
+    if made not in _sent:
+        fill, content = state
+        fill(made, content)
