@@ -1,0 +1,200 @@
+"""`jupyter runai up`: one command gives a hub, the same one at every start."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from hub_spawner.one_machine import HubFolder, Ports
+from hub_spawner.ports import any_free
+from scheduler.errors import Conflict, Invalid
+from tests.hub.running import eventually
+
+ROOT = ["--allow-root"] if os.geteuid() == 0 else []
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> HubFolder:
+    made = HubFolder(tmp_path / "state")
+    made.open()
+    return made
+
+
+def test_the_folder_is_closed_to_others(folder: HubFolder) -> None:
+    for part in (folder.path, folder.hub, folder.pool, folder.users):
+        assert stat.S_IMODE(part.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Invalid, match="choose another with --state-dir"):
+        HubFolder(tmp_path / "file").open()
+
+
+def test_one_hub_for_a_folder(folder: HubFolder) -> None:
+    folder.lock()
+    with pytest.raises(Conflict, match="already runs"):
+        HubFolder(folder.path).lock()
+
+
+def test_passwords_stay(folder: HubFolder) -> None:
+    made = folder.passwords()
+    assert made.user != made.admin
+    assert len(made.admin) >= 32
+    assert HubFolder(folder.path).passwords() == made
+    assert stat.S_IMODE((folder.hub / "passwords.json").stat().st_mode) == 0o600
+
+
+def test_ports_stay_while_they_can_be_had(folder: HubFolder) -> None:
+    wanted = any_free()
+    ports = folder.ports(wanted)
+    assert ports.public == wanted
+    assert folder.ports(None) == ports
+    other = any_free()
+    assert folder.ports(other) == Ports(other, ports.hub, ports.proxy)
+
+
+def test_a_port_that_is_taken_is_refused(folder: HubFolder) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(Conflict, match=f"Port {port} is taken"):
+            folder.ports(port)
+        folder.ports(free := any_free())
+        assert folder.ports(None).public == free
+
+
+def test_the_number_of_another_process_is_not_taken_for_the_proxys(folder: HubFolder) -> None:
+    folder.proxy_pid.write_text(str(os.getpid()))
+    folder.ports(None)
+    assert not folder.proxy_pid.exists()
+
+
+class Up:
+    """A hub started by the command, and what it has said so far."""
+
+    def __init__(self, state: Path, *options: str) -> None:
+        self.state = state
+        self.said_to = state.with_suffix(".said")
+        with self.said_to.open("w") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "scheduler.cli", "up", f"--state-dir={state}", *ROOT, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def said(self) -> str:
+        return self.said_to.read_text()
+
+    @property
+    def url(self) -> str:
+        def found() -> str | None:
+            assert self.process.poll() is None, self.said
+            address = re.search(r"http://\S+", self.said)
+            return address and address.group()
+
+        return eventually("the hub has told its address", found)
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
+    started: list[Up] = []
+
+    def start(*options: str) -> Up:
+        started.append(Up(tmp_path / "state", *options))
+        return started[-1]
+
+    yield start
+    for hub in started:
+        if hub.process.poll() is None:
+            hub.end()
+    for process in psutil.process_iter():
+        try:
+            if any(str(tmp_path) in word for word in process.cmdline()):
+                process.kill()
+        except psutil.Error:
+            continue
+
+
+def login(url: str, user: str, password: str) -> httpx.Client:
+    browser = httpx.Client(base_url=url, follow_redirects=True, timeout=60)
+    (xsrf,) = re.findall(r'name="_xsrf"\s+value="([^"]+)"', browser.get("/hub/login").text)
+    form = {"username": user, "password": password, "_xsrf": xsrf}
+    browser.post("/hub/login?next=%2Fhub%2Fhome", data=form)
+    return browser
+
+
+@pytest.mark.needs("node")
+def test_it_says_where_it_is_and_how_to_log_in(up: Callable[..., Up]) -> None:
+    hub = up("--gpus=4", f"--port={any_free()}")
+    url = hub.url
+    assert "4 declared GPUs" in hub.said
+    password, admin = (
+        re.search(pattern, hub.said).group(1) for pattern in (r"password +(\S+)", r"admin, with +(\S+)")
+    )
+
+    assert "logout" in login(url, "ada", password).get("/hub/home").text
+    assert "logout" in login(url, "admin", admin).get("/hub/admin").text
+    assert login(url, "ada", "wrong").get("/hub/home", follow_redirects=False).is_redirect
+    assert login(url, "admin", password).get("/hub/home", follow_redirects=False).is_redirect
+    assert login(url, "../pool", password).get("/hub/home", follow_redirects=False).is_redirect
+
+    second = up()
+    assert second.process.wait(60) == 1
+    assert "A hub already runs" in second.said
+    assert hub.end() == 0
+    assert "Jobs go on" in hub.said
+
+
+@pytest.mark.needs("node")
+def test_killed_and_started_again_it_is_where_it_was(up: Callable[..., Up]) -> None:
+    hub = up()
+    url = hub.url
+    hub.process.kill()
+    hub.process.wait()
+    again = up()
+    assert again.url == url
+    assert httpx.get(url, follow_redirects=True).is_success
+    assert again.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--pool-file=missing.yaml"], "There is no pool file missing.yaml"),
+        (["--port=http"], "--port"),
+    ],
+)
+def test_what_is_wrong_is_said_at_once(up: Callable[..., Up], options: list[str], sentence: str) -> None:
+    hub = up(*options)
+    assert hub.process.wait(60) != 0
+    assert sentence in hub.said
+    assert "Traceback" not in hub.said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be refused it")
+def test_root_has_to_be_meant(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "scheduler.cli", "up", f"--state-dir={tmp_path}"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "--allow-root" in done.stderr
