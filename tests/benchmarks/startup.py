@@ -1,77 +1,68 @@
-"""How long it takes from `make run`, on a machine that has everything installed, to a notebook server that is ready.
-
-python tests/benchmarks/startup.py
-"""
+"""How long one waits: for the scheduler to be ready, for the command line to say something."""
 
 from __future__ import annotations
 
+import json
 import os
-import re
-import signal
+import statistics
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-import httpx
+from scheduler.statefolder import StateFolder
 
-from hub_spawner.ports import any_free
-
-ROOT = Path(__file__).parents[2]
-PROMISED = 15.0
-RUNS = 3
+ROUNDS = 7
 
 
-def main() -> None:
-    print(
-        f"{'run':<6}{'hub and scheduler':>20}{'a server':>12}{'together':>12}   (seconds; promised {PROMISED:g})"
+def ready(state_dir: Path) -> float:
+    """Seconds from starting the scheduler until its address is there, which it writes when it is ready."""
+    folder = StateFolder(state_dir)
+    begun = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scheduler.app", f"--state-dir={state_dir}"], stderr=subprocess.DEVNULL
     )
-    totals = []
-    for run in range(1, RUNS + 1):
-        with tempfile.TemporaryDirectory(prefix="runai-startup-") as state:
-            hub, server = measure(Path(state))
-        totals.append(hub + server)
-        print(f"{run:<6}{hub:>20.2f}{server:>12.2f}{hub + server:>12.2f}", flush=True)
-    print(
-        f"startup: {sorted(totals)[RUNS // 2]:.2f} s from make run to a ready notebook server (median of {RUNS})"
-    )
-
-
-def measure(state: Path) -> tuple[float, float]:
-    """Seconds until the hub has greeted, and from there until a user who logs in has a server that answers."""
-    said = state / "said"
-    with said.open("w") as out:
-        began = time.perf_counter()
-        process = subprocess.Popen(
-            ["make", "run", f"STATE={state}/state", f"ARGS=--port={any_free()}"],
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
     try:
-        while not (greeting := re.search(r"(http://\S+)/\s.*?password +(\S+)", said.read_text(), re.DOTALL)):
-            if process.poll() is not None:
-                raise SystemExit(said.read_text())
-            time.sleep(0.01)
-        hub = time.perf_counter() - began
-        began = time.perf_counter()
-        start_server(*greeting.groups())
-        return hub, time.perf_counter() - began
+        while folder.endpoint() is None:
+            assert process.poll() is None, "it did not start"
+            time.sleep(0.002)
+        return time.perf_counter() - begun
     finally:
-        os.killpg(process.pid, signal.SIGINT)
+        process.terminate()
         process.wait()
 
 
-def start_server(url: str, password: str) -> None:
-    """As a browser does it: log in, be sent to the server that is being started, and wait."""
-    with httpx.Client(base_url=url, follow_redirects=True, timeout=60) as browser:
-        (xsrf,) = re.findall(r'name="_xsrf"\s+value="([^"]+)"', browser.get("/hub/login").text)
-        form = {"username": "ada", "password": password, "_xsrf": xsrf}
-        browser.post("/hub/login?next=%2Fhub%2Fspawn", data=form).raise_for_status()
-        while browser.get("/user/ada/lab").url.path != "/user/ada/lab":
-            time.sleep(0.05)
+def command(*words: str) -> float:
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "scheduler.cli", *words], stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - begun
+
+
+def median(measure: Callable[[], float], rounds: int = ROUNDS) -> float:
+    return statistics.median(measure() for _ in range(rounds))
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        state = Path(name) / "state"
+        tell("the scheduler's first start, with a new state", ready(state))
+        tell("the scheduler's start until it is ready", median(lambda: ready(state)))
+        tell("jupyter-runai --help", median(lambda: command("--help")))
+        os.environ["RUNAI_STATE_DIR"] = str(state)
+        process = subprocess.Popen([sys.executable, "-m", "scheduler.app"], stderr=subprocess.DEVNULL)
+        try:
+            while StateFolder(state).endpoint() is None:
+                time.sleep(0.002)
+            tell("jupyter-runai list against a running scheduler", median(lambda: command("list")))
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def tell(figure: str, value: float) -> None:
+    print(json.dumps({"figure": figure, "value": value, "unit": "s"}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,139 @@
+"""A real scheduler as a process of its own, in a state folder of the test's, and the command line to talk to it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+import pytest
+
+from scheduler.client import Client
+from scheduler.statefolder import Endpoint, StateFolder
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+"""Seconds after which something that should have happened has failed."""
+
+
+def until(look: Callable[[], T | None]) -> T:
+    """Look until there is something to see."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+class Service:
+    """`jupyter runai serve` on one state folder: started, killed and started again."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = StateFolder(folder / "state")
+        self.work = folder / "work"
+        self.work.mkdir()
+        self.options = options
+        self.log = folder / "service.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        ours = ("RUNAI_", "JUPYTERHUB_", "JPY_", "COV_")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        return {
+            **kept,
+            "RUNAI_STATE_DIR": str(self.folder.path),
+            "JUPYTER_CONFIG_DIR": str(self.work / ".jupyter"),
+        }
+
+    def spawn(self, *options: str) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "scheduler.app", *self.options, *options],
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def start(self, *options: str) -> Endpoint:
+        """Start it and wait until it is ready."""
+        self.process = process = self.spawn(*options)
+
+        def ready() -> Endpoint | None:
+            assert process.poll() is None, self.log.read_text()
+            endpoint = self.folder.endpoint()
+            return endpoint if endpoint is not None and endpoint.pid == process.pid else None
+
+        return until(ready)
+
+    until = staticmethod(until)
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(PATIENCE)
+
+    def client(self) -> Client:
+        endpoint, token = self.folder.endpoint(), self.folder.read_token()
+        assert endpoint is not None
+        assert token is not None
+        return Client(endpoint.url, token)
+
+    def cli(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run `jupyter runai …` in the working folder."""
+        done = subprocess.run(
+            [sys.executable, "-m", "scheduler.cli", *words],
+            env=self.environment,
+            cwd=self.work,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert not check or done.returncode == 0, (
+            f"{words}: {done.stdout}\n{done.stderr}\n{self.log.read_text()}"
+        )
+        return done
+
+
+def end_all(folder: Path) -> None:
+    """Kill whatever runs below a folder or was started for it."""
+    for process in psutil.process_iter():
+        try:
+            mine = str(folder) in " ".join(process.cmdline()) or any(
+                str(folder) in value for value in process.environ().values()
+            )
+        except psutil.Error:
+            continue
+        if (
+            mine
+            and process.pid != os.getpid()
+            and process.pid not in {p.pid for p in psutil.Process().parents()}
+        ):
+            process.kill()
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    """A scheduler with 4 declared GPUs (1 to build on, 3 to train on), not started yet."""
+    found = Service(tmp_path, "--declared-gpus=4")
+    yield found
+    end_all(tmp_path)
+    if found.process is not None:
+        found.process.wait()

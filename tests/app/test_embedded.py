@@ -1,0 +1,89 @@
+"""A scheduler for one user: found where one runs, started where none does, and only one however many ask."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scheduler.embedded import LOG, ensure, find
+from scheduler.errors import Unavailable
+
+if TYPE_CHECKING:
+    from tests.app.conftest import Service
+
+ASK = (
+    "import sys, pathlib; from scheduler.embedded import ensure; print(ensure(pathlib.Path(sys.argv[1])).pid)"
+)
+
+
+def test_many_who_ask_at_once_get_the_same_one(service: Service) -> None:
+    def ask(_: int) -> str:
+        words = [sys.executable, "-c", ASK, str(service.folder.path)]
+        return subprocess.run(
+            words, env=service.environment, capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(ask, range(4)))
+    found = find(service.folder.path)
+    assert found is not None
+    assert answers == [f"{found.pid}\n"] * 4
+
+
+def test_one_that_was_started_otherwise_is_found(service: Service) -> None:
+    assert find(service.folder.path) is None
+    endpoint = service.start()
+    assert ensure(service.folder.path) == endpoint
+
+
+def test_it_outlives_who_started_it_and_is_started_again_after_kill_9(service: Service) -> None:
+    first = ensure(service.folder.path)
+    assert os.getsid(first.pid) == first.pid != os.getsid(0)
+    assert ensure(service.folder.path) == first
+    os.kill(first.pid, 9)
+    second = ensure(service.folder.path)
+    assert second.pid != first.pid
+    assert find(service.folder.path) == second
+
+
+def test_the_command_line_starts_one_where_none_answers_and_says_so(service: Service) -> None:
+    done = service.cli("submit", "--wait", "--no-files", "--", "echo", "hello")
+    assert done.stdout.endswith("\nhello\n")
+    assert "No scheduler answered, so one was started (process " in done.stderr
+    again = service.cli("list", "-o", "json")
+    assert again.stderr == ""
+    assert json.loads(again.stdout)[0]["state"] == "succeeded"
+
+
+def test_its_log_and_environment_hold_no_tokens_of_who_asks(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "secret")
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_NAME", "somebody")
+    monkeypatch.setenv("RUNAI_TOKEN", "secret")
+    endpoint = ensure(service.folder.path)
+    assert b"secret" not in Path(f"/proc/{endpoint.pid}/environ").read_bytes()
+    token = service.folder.read_token()
+    assert token is not None
+    assert token not in (service.folder.path / LOG).read_text()
+
+
+def test_one_that_cannot_start_says_why(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNAI_DB_URL", "sqlite:////no/such/folder/runai.sqlite")
+    with pytest.raises(Unavailable, match=r"The scheduler could not start: .*/no/such/folder"):
+        ensure(service.folder.path)
+
+
+def test_a_stale_endpoint_is_not_believed(service: Service) -> None:
+    service.start()
+    service.kill()
+    assert (service.folder.path / "endpoint.json").exists()
+    assert find(service.folder.path) is None
+    assert service.folder.endpoint() is None

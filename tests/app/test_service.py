@@ -1,0 +1,413 @@
+"""The service as its users meet it: started, used over the command line, killed at any instant and started again."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scheduler.api.schema import JobSubmit
+from scheduler.app import LOCKED
+
+if TYPE_CHECKING:
+    from tests.app.conftest import Service
+
+COUNTED = """\
+import os, pathlib, sys, time
+diary, go = map(pathlib.Path, sys.argv[1:])
+def note(what):
+    with diary.open("a") as file:  # one short line: written whole
+        file.write(f"{what} {os.environ['RUNAI_JOB_ID']}\\n")
+note("start")
+while not go.exists():
+    time.sleep(0.02)
+note("end")
+"""
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# -- starting and stopping ----------------------------------------------------------------------------------
+
+
+def test_the_state_folder_is_closed_to_others(service: Service) -> None:
+    service.start()
+    assert mode(service.folder.path) == 0o700
+    assert [mode(service.folder.path / name) for name in ("token", "endpoint.json", "lock")] == [0o600] * 3
+
+
+def test_a_second_start_says_who_holds_the_folder(service: Service) -> None:
+    first = service.start()
+    second = service.spawn()
+    assert second.wait(20) == LOCKED
+    assert f"Another scheduler (process {first.pid}) holds the state folder" in service.log.read_text()
+    assert service.folder.endpoint() == first
+
+
+def test_sigterm_ends_it_with_status_0_while_jobs_run_on(service: Service) -> None:
+    service.start()
+    (service.work / "wait.py").write_text(COUNTED)
+    diary, go = service.work / "diary", service.work / "go"
+    job = service.cli("submit", "wait.py", "--", str(diary), str(go)).stdout.strip()
+    service.until(diary.exists)
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "scheduler.cli", "logs", "-f", job],
+        env=service.environment,
+        stdout=subprocess.DEVNULL,
+    )
+    begun = time.monotonic()
+    assert service.stop() == 0
+    assert time.monotonic() - begun < 10
+    assert service.folder.endpoint() is None
+    assert not (service.folder.path / "endpoint.json").exists()
+    go.touch()
+    service.until(lambda: "end" in diary.read_text())
+    service.start()
+    with service.client() as client:
+        assert client.wait(job, 30).state == "succeeded"
+    assert follower.wait(30) == 0
+    assert diary.read_text() == f"start {job}\nend {job}\n"
+
+
+def test_ctrl_c_ends_it_as_sigterm_does(service: Service) -> None:
+    service.start()
+    assert service.process is not None
+    service.process.send_signal(signal.SIGINT)
+    assert service.process.wait(20) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--port={taken}"], "Nothing can listen on 127.0.0.1, port {taken} (Address already in use)"),
+        (["--pool-file={folder}/none.yaml"], "The pool file {folder}/none.yaml cannot be read"),
+        (["--pool-file={folder}/bad.yaml"], "projects[0].name is missing."),
+        (["--db-url=nonsense"], "nonsense"),
+        (["--state-dir={folder}/bad.yaml"], "bad.yaml cannot be the state folder"),
+        (["serve-me"], "`serve` takes options only, not 'serve-me'"),
+        (["--port=many"], "many"),
+        (["--auth=none"], "none"),
+    ],
+)
+def test_what_is_wrong_with_the_options_is_one_sentence(
+    service: Service, tmp_path: Path, options: list[str], sentence: str
+) -> None:
+    (tmp_path / "bad.yaml").write_text("projects: [{guaranteed: 1}]")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        names = {"taken": taken.getsockname()[1], "folder": tmp_path}
+        process = service.spawn(*(option.format(**names) for option in options))
+        assert process.wait(20) not in (0, None)
+    log = service.log.read_text()
+    assert sentence.format(**names) in log
+    assert "Traceback" not in log
+
+
+# -- the command line against it ----------------------------------------------------------------------------
+
+
+def test_a_script_is_sent_followed_and_its_outputs_come_back(service: Service) -> None:
+    service.start()
+    (service.work / "lib.py").write_text("WORD = 'hello'\n")
+    (service.work / "train.py").write_text(
+        "import os, pathlib, sys, lib\n"
+        "print(lib.WORD, *sys.argv[1:], os.environ['RUNAI_GPUS'].count(','), os.environ['COLOUR'])\n"
+        "pathlib.Path(os.environ['RUNAI_OUTPUT_DIR'], 'sub').mkdir()\n"
+        "pathlib.Path(os.environ['RUNAI_OUTPUT_DIR'], 'sub', 'model').write_text('42')\n"
+    )
+    words = [
+        "submit",
+        "--gpus",
+        "2",
+        "--env",
+        "COLOUR=red",
+        "--out",
+        "results",
+        "train.py",
+        "--",
+        "--epochs",
+        "3",
+    ]
+    done = service.cli(*words)
+    job, _, output = done.stdout.partition("\n")
+    assert output == "hello --epochs 3 1 red\n"
+    assert (service.work / "results/sub/model").read_text() == "42"
+    assert service.cli("logs", job).stdout == output
+    assert "sub/model" in service.cli("outputs", job).stdout
+    shown = json.loads(service.cli("status", job, "-o", "json").stdout)
+    assert (shown["state"], shown["gpus"], shown["name"]) == ("succeeded", 2, "train.py")
+    assert "train.py" in service.cli("list").stdout
+
+
+def test_a_job_that_fails_while_it_is_waited_for_gives_status_1(service: Service) -> None:
+    service.start()
+    done = service.cli(
+        "submit", "--wait", "--", "python", "-c", "print('before'); raise SystemExit(3)", check=False
+    )
+    assert done.returncode == 1
+    assert "before\n" in done.stdout
+    assert done.stderr.splitlines()[-1].startswith("python failed: ")
+    assert "3" in done.stderr.splitlines()[-1]
+
+
+def test_jobs_are_paused_resumed_and_cancelled(service: Service) -> None:
+    service.start()
+    job = service.cli("submit", "--no-files", "--", "sleep", "1000").stdout.strip()
+    with service.client() as client:
+        service.until(lambda: client.job(job).state == "running")
+        service.cli("pause", job)
+        service.until(lambda: client.job(job).state == "paused")
+        service.cli("resume", job)
+        service.until(lambda: client.job(job).state == "running")
+        done = service.cli("cancel", job, "j-nothing", check=False)
+        assert done.returncode == 1
+        assert "There is no job j-nothing" in done.stderr
+        assert client.wait(job, 30).state == "cancelled"
+    assert "never" not in service.cli("status", job).stdout
+
+
+def test_the_pool_at_a_glance_shows_who_holds_what_and_why_others_wait(service: Service) -> None:
+    service.start()
+    service.cli("submit", "--no-files", "--name", "big", "--gpus", "3", "--", "sleep", "1000")
+    with service.client() as client:
+        service.until(lambda: client.jobs().jobs[0].state == "running")
+    service.cli("submit", "--no-files", "--name", "second", "--", "sleep", "1000")
+    shown = service.cli("status").stdout
+    assert shown.startswith("4 GPUs, declared · build: 0 of 1 held · train: 3 of 3 held")
+    assert shown.count("big (default, ") == 3
+    assert shown.count("free") == 1
+    assert "second" in shown[shown.index("Queue") :]
+    assert "1 job waiting" in shown
+
+
+def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> None:
+    service.start()
+    assert service.cli("project", "set", "vision", "--guaranteed", "2", "--member", "*").stdout.endswith(
+        "added.\n"
+    )
+    service.cli("project", "set", "vision", "--limit", "3")
+    vision = json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)
+    assert (vision["guaranteed"], vision["limit"], vision["members"]) == (2, 3, ["*"])
+    service.cli("project", "set", "vision", "--limit", "none")
+    assert json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)["limit"] is None
+
+    file = service.work / "pool.yaml"
+    file.write_text(service.cli("apply", "--show").stdout)
+    assert service.cli("apply", "-f", "pool.yaml").stdout == "Nothing to change.\n"
+    file.write_text("projects: [{name: default, members: ['*'], guaranteed: 9}, {name: speech, groups: [s]}]")
+    preview = service.cli("apply", "-f", "pool.yaml", "--preview")
+    assert preview.stdout.splitlines()[:3] == [
+        "~ project default: guaranteed 0 → 9",
+        "+ project speech: guaranteed 0, priority 0, groups s",
+        "- project vision",
+    ]
+    assert "guaranteed 9 GPUs together" in preview.stderr
+    assert "vision" in service.cli("project", "list").stdout
+    service.cli("apply", "-f", "pool.yaml")
+    assert "vision" not in service.cli("project", "list").stdout
+    assert service.cli("project", "rm", "speech").stdout == "Project speech is removed.\n"
+    file.write_text("projects: [{name: default, garanteed: 9}]")
+    wrong = service.cli("apply", "-f", "pool.yaml", check=False)
+    assert (wrong.returncode, wrong.stderr) == (
+        1,
+        "projects[0].garanteed: there is no key 'garanteed' here; did you mean 'guaranteed'?\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        (["submit", "none.py"], 1, "There is no file none.py in "),
+        (["submit", "--project", "nowhere", "--no-files", "--", "true"], 1, "nowhere"),
+        (["submit", "--gpus", "99", "--no-files", "--", "true"], 1, "99"),
+        (
+            ["submit", "--gpus", "1.5", "--no-files", "--", "true"],
+            1,
+            "a worker gets whole GPUs or a part of one",
+        ),
+        (
+            ["submit", "--env", "NOT_THERE_AT_ALL", "--", "true"],
+            1,
+            "There is no variable NOT_THERE_AT_ALL here",
+        ),
+        (["submit", "--in", "x", "--no-files", "--", "true"], 2, "leave one of them out"),
+        (["submit"], 2, "Say what to run"),
+        (["submit", "--gpus", "many", "--", "true"], 2, "'many' is not an amount"),
+        (["logs", "j-none"], 1, "There is no job j-none"),
+        (["status", "j-none"], 1, "There is no job j-none"),
+        (["project", "show", "none"], 1, "There is no project 'none'."),
+        (
+            ["apply", "-f", "none.yaml"],
+            1,
+            "The pool file none.yaml cannot be read (No such file or directory).",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(
+    service: Service, words: list[str], status: int, sentence: str
+) -> None:
+    service.start()
+    done = service.cli(*words, check=False)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    with service.client() as client:
+        assert client.jobs().jobs == []
+
+
+def test_a_scheduler_that_is_named_and_down_is_one_sentence(service: Service) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "scheduler.cli", "list"],
+        env={**service.environment, "RUNAI_URL": f"http://127.0.0.1:{port}", "RUNAI_TOKEN": "x"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"The scheduler at http://127.0.0.1:{port} does not answer.")
+    assert done.stderr.count("\n") == 1
+
+
+# -- kill -9 ------------------------------------------------------------------------------------------------
+
+
+def test_after_kill_9_running_jobs_are_found_queued_ones_run_and_each_runs_once(service: Service) -> None:
+    service.start()
+    (service.work / "count.py").write_text(COUNTED)
+    diary, go = service.work / "diary", service.work / "go"
+    first = service.cli("submit", "count.py", "--", str(diary), str(go)).stdout.strip()
+    with service.client() as client:
+        bundle_of = json.loads(
+            service.cli("submit", "-o", "json", "count.py", "--", str(diary), str(go)).stdout
+        )
+        jobs = [first, bundle_of["id"]]
+        jobs += [
+            service.cli("submit", "count.py", "--", str(diary), str(go)).stdout.strip() for _ in range(2)
+        ]
+        service.until(lambda: diary.exists() and diary.read_text().count("start") == 3)
+        assert Counter(client.job(job).state.value for job in jobs) == {"running": 3, "queued": 1}
+    service.kill()
+    go.touch()
+    service.until(lambda: diary.read_text().count("end") == 3)
+    service.start()
+    with service.client() as client:
+        ended = [client.wait(job, 30) for job in jobs]
+    assert [job.state for job in ended] == ["succeeded"] * 4
+    assert [len(job.attempts) for job in ended] == [1] * 4
+    assert Counter(diary.read_text().splitlines()) == Counter(
+        f"{what} {job}" for job in jobs for what in ("start", "end")
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_again_and_again_at_any_instant_it_loses_nothing_and_runs_nothing_twice(
+    service: Service, seed: int
+) -> None:
+    """Jobs are sent while the scheduler dies under the sender; what was acknowledged runs once, and so does what was
+    sent again with its key because the answer was lost."""
+    chance = random.Random(seed)
+    diary = service.work / "diary"
+    program = f"import os; open({str(diary)!r}, 'a').write(os.environ['RUNAI_JOB_ID'] + '\\n')"
+    wanted = JobSubmit(command=[sys.executable, "-c", program], gpus=1)
+    sent: list[str] = []
+    for generation in range(4):
+        service.start()
+        with service.client() as client:
+            for number in range(5):
+                sent.append(client.submit(wanted, idempotency_key=f"{generation}-{number}").id)
+            time.sleep(chance.uniform(0, 0.6))  # the instant of death is the point of the test
+        service.kill()
+    service.start()
+    with service.client() as client:
+        again = client.submit(wanted, idempotency_key="0-0")
+        assert again.id == sent[0]
+        ended = [client.wait(job, 30) for job in sent]
+    assert {job.state.value for job in ended} == {"succeeded"}
+    assert Counter(diary.read_text().split()) == Counter(sent)
+
+
+# -- configuration ------------------------------------------------------------------------------------------
+
+
+def test_configuration_comes_from_file_environment_and_command_line_the_later_winning(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = service.work / ".jupyter" / "jupyter_runai_config.py"
+    config.parent.mkdir()
+    config.write_text(
+        "c = get_config()\nc.RunaiService.declared_gpus = 5\nc.RunaiService.base_url = 'pool'\n"
+    )
+    service.options = ()
+    assert service.start().url.endswith("/pool/")
+    with service.client() as client:
+        assert client.pool().build.gpus + client.pool().train.gpus == 5
+    service.stop()
+    monkeypatch.setattr(type(service), "environment", property(_with(service, RUNAI_DECLARED_GPUS="6")))
+    service.start()
+    with service.client() as client:
+        assert client.pool().build.gpus + client.pool().train.gpus == 6
+    service.stop()
+    service.start("--declared-gpus=7")
+    with service.client() as client:
+        assert client.pool().build.gpus + client.pool().train.gpus == 7
+
+
+def _with(service: Service, **variables: str):  # type: ignore[no-untyped-def]
+    environment = service.environment
+    return lambda self: {**environment, **variables}
+
+
+def test_a_pool_file_is_brought_about_when_it_changes_and_what_is_applied_later_holds(
+    service: Service, tmp_path: Path
+) -> None:
+    file = tmp_path / "pool.yaml"
+
+    def guaranteed() -> float | None:
+        with service.client() as client:
+            return client.project("vision").guaranteed
+
+    file.write_text("projects: [{name: vision, guaranteed: 1, members: ['*']}]")
+    service.start(f"--pool-file={file}")
+    assert guaranteed() == 1
+    service.cli("project", "set", "vision", "--guaranteed", "2")
+    service.stop()
+    service.start(f"--pool-file={file}")
+    assert guaranteed() == 2
+    service.stop()
+    file.write_text("projects: [{name: vision, guaranteed: 3, members: ['*']}]")
+    service.start(f"--pool-file={file}")
+    assert guaranteed() == 3
+
+
+def test_a_pool_file_that_would_orphan_jobs_is_not_applied_and_the_service_goes_on(
+    service: Service, tmp_path: Path
+) -> None:
+    service.start()
+    service.cli("submit", "--no-files", "--", "sleep", "1000")
+    service.stop()
+    file = tmp_path / "pool.yaml"
+    file.write_text("projects: [{name: other, members: ['*']}]")
+    service.start(f"--pool-file={file}")
+    assert "default" in service.cli("project", "list").stdout
+    assert "is not applied: Project 'default' has 1 unfinished job" in service.log.read_text()
+    job = json.loads(service.cli("list", "-o", "json").stdout)[0]["id"]
+    service.cli("cancel", job)
+    with service.client() as client:
+        client.wait(job, 30)
+    service.stop()
+    service.start(f"--pool-file={file}")
+    assert "default" not in service.cli("project", "list").stdout
