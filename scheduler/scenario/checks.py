@@ -1,0 +1,35 @@
+"""Small checks that say where in a scenario something is wrong."""
+
+from __future__ import annotations
+
+from scheduler.errors import Invalid
+from scheduler.model import MiB, Milli
+from scheduler.poolfile import milli
+
+
+def amount(given: float | None, place: str) -> Milli | None:
+    return None if given is None else milli(given, place)
+
+
+def mib(gib: float | None) -> MiB | None:
+    return None if gib is None else round(gib * 1024)
+
+
+def names(given: list[str] | None) -> tuple[str, ...] | None:
+    return None if given is None else tuple(given)
+
+
+def refuse_twice(key: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for n, name in enumerate(names):
+        if name in seen:
+            raise at(f"{key}[{n}].name", f"{name!r} is there twice; names are unique.")
+        seen.add(name)
+
+
+def at(place: str, sentence: str) -> Invalid:
+    return Invalid(f"{place}: {sentence}", field=place)
+
+
+def no_such(place: str, kind: str, name: str) -> Invalid:
+    return at(place, f"there is no {kind} {name!r} in this scenario.")

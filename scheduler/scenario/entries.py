@@ -1,0 +1,82 @@
+"""What a scenario file may say. Unknown keys are refused; a number in quotes is no number."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from scheduler.api.schema import NodePoolEntry, SettingsEntry, UserEntry, Wire
+from scheduler.model import Environment
+
+Text = Annotated[str, Field(min_length=1, max_length=255)]
+Amount = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+Time = Annotated[float, Field(allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+GpuIndex = Annotated[int, Field(ge=0)]
+
+
+class NodeEntry(Wire):
+    name: Text
+    gpus: int = Field(ge=0, le=1024)
+    gpu_type: Text | None = None
+    gpu_memory_gib: Amount | None = None
+    cpus: Amount | None = None
+    memory_gib: Amount | None = None
+    node_pool: Text = "train"
+    labels: dict[str, str] = Field(default_factory=dict)
+    links: list[list[GpuIndex]] = Field(default_factory=list)
+    schedulable: bool = True
+
+
+class ProjectEntry(Wire):
+    name: Text
+    parent: Text | None = None
+    guaranteed: Amount | None = 0
+    limit: Amount | None = None
+    weight: Amount | None = None
+    priority: int = 0
+    usage: Amount = 0
+    created: Time = 0
+
+
+class WorkerEntry(Wire):
+    node: Text
+    gpus: list[GpuIndex] | None = None
+
+
+class JobEntry(Wire):
+    name: Text
+    project: Text | None = None
+    environment: Environment = Environment.TRAIN
+    user: Text | None = None
+    priority: int = 50
+    preemptible: bool = True
+    submitted: Time = 0
+    workers: Count = 1
+    min_workers: Count | None = None
+    gpus: Amount | None = None
+    gpu_memory_gib: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    gpu_types: list[Text] | None = None
+    node_pools: list[Text] | None = None
+    cpus: Amount | None = None
+    memory_gib: Amount | None = None
+    require: Text | None = None
+    prefer: Text | None = None
+    min_runtime: Amount = 0
+    expected_runtime: Amount | None = None
+    state: Literal["queued", "running", "stopping"] = "queued"
+    started: Time | None = None
+    checkpointed: Time | None = None
+    placement: list[WorkerEntry] = Field(default_factory=list)
+
+
+class Scenario(Wire):
+    nodes: list[NodeEntry] = Field(default_factory=list)
+    node_pools: list[NodePoolEntry] = Field(default_factory=list)
+    topology: list[Text] = Field(default_factory=list)
+    projects: list[ProjectEntry] = Field(default_factory=list)
+    users: list[UserEntry] = Field(default_factory=list)
+    default_build_quota: Amount = 1
+    jobs: list[JobEntry] = Field(default_factory=list)
+    settings: SettingsEntry = SettingsEntry()

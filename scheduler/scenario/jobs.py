@@ -1,0 +1,151 @@
+"""The jobs of a scenario, checked against its nodes and projects. No GPU is given twice."""
+
+from __future__ import annotations
+
+from scheduler.errors import Invalid
+from scheduler.model import ONE, Environment, Milli, Node, Pool, Request, Shape, WorkerPlacement, Workload
+from scheduler.poolfile import milli
+from scheduler.scenario.checks import amount, at, mib, names, no_such
+from scheduler.scenario.entries import JobEntry, WorkerEntry
+
+
+class Jobs:
+    """Jobs to workloads; keeps account of the GPUs that are taken, so that none is given twice."""
+
+    def __init__(self, nodes: tuple[Node, ...], pool: Pool) -> None:
+        self.nodes = {node.name: node for node in nodes}
+        self.pools = {node_pool.name for node_pool in pool.node_pools}
+        self.levels = {"node", *pool.topology}
+        self.projects = {project.name for project in pool.projects}
+        self.parents = {project.parent for project in pool.projects}
+        self.used: dict[tuple[str, int], Milli] = {}
+
+    def read(self, entries: list[JobEntry]) -> tuple[Workload, ...]:
+        named: dict[int, list[WorkerPlacement | None]] = {}
+        requests = [self._request(entry, f"jobs[{n}]") for n, entry in enumerate(entries)]
+        for n, entry in enumerate(entries):
+            self._check_state(entry, f"jobs[{n}]")
+            named[n] = [
+                self._named(worker, requests[n].shape, f"jobs[{n}].placement[{m}]")
+                for m, worker in enumerate(entry.placement)
+            ]
+        return tuple(
+            Workload(
+                id=entry.name,
+                request=requests[n],
+                submitted=entry.submitted,
+                running=entry.state != "queued",
+                stopping=entry.state == "stopping",
+                started=entry.started,
+                checkpointed=entry.checkpointed,
+                placement=tuple(
+                    worker
+                    or self._any_free(entry.placement[m], requests[n].shape, f"jobs[{n}].placement[{m}]")
+                    for m, worker in enumerate(named[n])
+                ),
+            )
+            for n, entry in enumerate(entries)
+        )
+
+    def _request(self, entry: JobEntry, place: str) -> Request:
+        build = entry.environment is Environment.BUILD
+        if entry.project is None and not build:
+            raise Invalid(f"{place}.project is missing.", field=f"{place}.project")
+        if entry.project is not None and entry.project not in self.projects:
+            raise no_such(f"{place}.project", "project", entry.project)
+        if entry.project in self.parents and not build:
+            raise at(f"{place}.project", f"{entry.project!r} has projects below it; jobs go to one of those.")
+        least = entry.min_workers or entry.workers
+        if least > entry.workers:
+            raise at(f"{place}.min_workers", f"{least} is more than the {entry.workers} workers it wants.")
+        for key in ("require", "prefer"):
+            level = getattr(entry, key)
+            if level is not None and level not in self.levels:
+                raise at(f"{place}.{key}", f"{level!r} is no level of the topology.")
+        for m, name in enumerate(entry.node_pools or ()):
+            if name not in self.pools:
+                raise no_such(f"{place}.node_pools[{m}]", "node pool", name)
+        return Request(
+            project=entry.project or "",
+            user=entry.user,
+            environment=entry.environment,
+            shape=_shape(entry, place),
+            workers=entry.workers,
+            min_workers=least,
+            priority=entry.priority,
+            preemptible=entry.preemptible,
+            gpu_types=names(entry.gpu_types),
+            node_pools=names(entry.node_pools),
+            require=entry.require,
+            prefer=entry.prefer,
+            min_runtime=entry.min_runtime,
+            expected_runtime=entry.expected_runtime,
+        )
+
+    def _check_state(self, entry: JobEntry, place: str) -> None:
+        if entry.state == "queued":
+            for key in ("placement", "started", "checkpointed"):
+                if getattr(entry, key):
+                    raise at(f"{place}.{key}", "only a running job has that.")
+        elif not entry.placement:
+            raise at(f"{place}.placement", "a running job needs one entry a worker.")
+        if len(entry.placement) > entry.workers:
+            raise at(f"{place}.placement", f"{len(entry.placement)} entries, but {entry.workers} workers.")
+
+    def _named(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement | None:
+        """A worker that names its GPUs; None where it takes any free ones."""
+        node = self.nodes.get(worker.node)
+        if node is None:
+            raise no_such(f"{place}.node", "node", worker.node)
+        share, count = _share_on(node, shape, place)
+        if worker.gpus is None and count:
+            return None
+        gpus = worker.gpus or []
+        if len(gpus) != count:
+            raise at(f"{place}.gpus", f"names {len(gpus)} GPUs, but a worker has {count}.")
+        for m, gpu in enumerate(gpus):
+            if gpu >= node.gpus:
+                raise at(f"{place}.gpus[{m}]", f"{node.name} has no GPU {gpu}; it has {node.gpus}.")
+            self._use(node, gpu, share, f"{place}.gpus[{m}]")
+        return WorkerPlacement(node.name, tuple(sorted(gpus)), share)
+
+    def _any_free(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement:
+        node = self.nodes[worker.node]
+        share, count = _share_on(node, shape, place)
+        used = [(-self.used.get((node.name, gpu), 0), gpu) for gpu in range(node.gpus)]
+        fitting = [gpu for minus, gpu in sorted(used) if ONE + minus >= share]
+        if len(fitting) < count:
+            raise at(place, f"{node.name} has not {count} GPUs free for it.")
+        for gpu in fitting[:count]:
+            self._use(node, gpu, share, place)
+        return WorkerPlacement(node.name, tuple(sorted(fitting[:count])), share)
+
+    def _use(self, node: Node, gpu: int, share: Milli, place: str) -> None:
+        used = self.used[node.name, gpu] = self.used.get((node.name, gpu), 0) + share
+        if used > ONE:
+            raise at(place, f"GPU {gpu} of {node.name} is given twice.")
+
+
+def _shape(entry: JobEntry, place: str) -> Shape:
+    if entry.gpus is not None and entry.gpu_memory_gib is not None:
+        raise at(f"{place}.gpu_memory_gib", "stands instead of gpus; give one of the two.")
+    gpus = milli(1 if entry.gpus is None else entry.gpus, f"{place}.gpus")
+    if gpus > ONE and gpus % ONE:
+        raise at(f"{place}.gpus", f"{entry.gpus:g} is not possible: whole GPUs, or a part of one.")
+    return Shape(
+        gpus=0 if entry.gpu_memory_gib is not None else gpus,
+        gpu_memory=mib(entry.gpu_memory_gib),
+        cpus=amount(entry.cpus, f"{place}.cpus"),
+        memory=mib(entry.memory_gib),
+    )
+
+
+def _share_on(node: Node, shape: Shape, place: str) -> tuple[Milli, int]:
+    """The share of each GPU, and how many GPUs a worker of that shape has on a node."""
+    if shape.gpu_memory is not None:
+        if not node.gpu_memory or node.gpu_memory < shape.gpu_memory:
+            raise at(f"{place}.node", f"the GPUs of {node.name} have not that much memory.")
+        return -(-shape.gpu_memory * ONE // node.gpu_memory), 1
+    if shape.gpus < ONE:
+        return (shape.gpus, 1) if shape.gpus else (ONE, 0)
+    return ONE, shape.gpus // ONE

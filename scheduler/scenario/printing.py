@@ -1,0 +1,36 @@
+"""A plan as `jupyter runai plan` prints it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.model import ONE
+from scheduler.policy import Action, Decision, Plan, ProjectFigures
+
+
+def plan_as_json(plan: Plan) -> dict[str, Any]:
+    return {
+        "jobs": {name: _decision(decision) for name, decision in plan.decisions.items()},
+        "projects": {name: _figures(figures) for name, figures in plan.projects.items()},
+    }
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
+    shown: dict[str, Any] = {"action": decision.action.value}
+    if decision.after:
+        shown["after"] = list(decision.after)
+    shown["reason"] = decision.reason
+    shown["workers"] = [{"node": worker.node, "gpus": list(worker.gpus)} for worker in decision.placement]
+    if decision.action is Action.WAIT:
+        shown["blocked_by"] = decision.blocked_by
+        shown["position"] = decision.position
+        shown["estimated_start"] = decision.estimated_start
+    return shown
+
+
+def _figures(figures: ProjectFigures) -> dict[str, float]:
+    return {
+        "fair_share": figures.fair_share / ONE,
+        "allocated": figures.allocated / ONE,
+        "demand": figures.demand / ONE,
+    }

@@ -1,0 +1,125 @@
+"""From a scenario to the snapshot that it describes. Raises `Invalid`, naming the place, for what does not fit together."""
+
+from __future__ import annotations
+
+from scheduler.errors import Invalid
+from scheduler.model import Environment, Milli, Node, NodePool, Pool, Project, Settings, User
+from scheduler.policy import Snapshot
+from scheduler.poolfile import milli
+from scheduler.scenario.checks import amount, mib, no_such, refuse_twice
+from scheduler.scenario.entries import NodeEntry, ProjectEntry, Scenario
+from scheduler.scenario.jobs import Jobs
+
+
+def snapshot_of(scenario: Scenario) -> Snapshot:
+    """The snapshot that a scenario describes. Raises `Invalid` for what does not fit together."""
+    nodes = tuple(_node(entry, f"nodes[{n}]") for n, entry in enumerate(scenario.nodes))
+    refuse_twice("nodes", [node.name for node in nodes])
+    refuse_twice("node_pools", [entry.name for entry in scenario.node_pools])
+    refuse_twice("projects", [entry.name for entry in scenario.projects])
+    refuse_twice("users", [entry.name for entry in scenario.users])
+    refuse_twice("jobs", [entry.name for entry in scenario.jobs])
+    node_pools = _node_pools(scenario)
+    for n, node in enumerate(nodes):
+        if node.node_pool not in {pool.name for pool in node_pools}:
+            raise no_such(f"nodes[{n}].node_pool", "node pool", node.node_pool)
+    pool = Pool(
+        node_pools=node_pools,
+        projects=_projects(scenario.projects),
+        users=tuple(
+            User(entry.name, milli(entry.build_quota, f"users[{n}].build_quota"))
+            for n, entry in enumerate(scenario.users)
+        ),
+        default_build_quota=milli(scenario.default_build_quota, "default_build_quota"),
+        topology=tuple(scenario.topology),
+        settings=Settings(**scenario.settings.model_dump()),
+    )
+    jobs = Jobs(nodes, pool)
+    return Snapshot(0.0, pool, nodes, jobs.read(scenario.jobs))
+
+
+def _node(entry: NodeEntry, place: str) -> Node:
+    seen: set[int] = set()
+    for n, group in enumerate(entry.links):
+        for m, gpu in enumerate(group):
+            where = f"{place}.links[{n}][{m}]"
+            if gpu >= entry.gpus:
+                raise Invalid(
+                    f"{where}: {entry.name} has no GPU {gpu}; they count from 0 to {entry.gpus - 1}.",
+                    field=where,
+                )
+            if gpu in seen:
+                raise Invalid(f"{where}: GPU {gpu} is in two link groups.", field=where)
+            seen.add(gpu)
+    return Node(
+        name=entry.name,
+        gpus=entry.gpus,
+        gpu_type=entry.gpu_type,
+        gpu_memory=mib(entry.gpu_memory_gib),
+        cpus=amount(entry.cpus, f"{place}.cpus"),
+        memory=mib(entry.memory_gib),
+        node_pool=entry.node_pool,
+        labels=entry.labels,
+        links=tuple(tuple(sorted(group)) for group in entry.links),
+        schedulable=entry.schedulable,
+    )
+
+
+def _node_pools(scenario: Scenario) -> tuple[NodePool, ...]:
+    """Those that are named, and the two that go by themselves. A file that names none may use any name, for training."""
+    named = [NodePool(e.name, e.environment, e.placement, e.gpus) for e in scenario.node_pools]
+    known = {pool.name for pool in named}
+    usual = [pool for pool in Pool().node_pools if pool.name not in known]
+    implied = {node.node_pool for node in scenario.nodes} - {pool.name for pool in usual}
+    other = [] if named else [NodePool(name, Environment.TRAIN) for name in sorted(implied)]
+    return (*named, *usual, *other)
+
+
+def _projects(entries: list[ProjectEntry]) -> tuple[Project, ...]:
+    parents = {entry.name: entry.parent for entry in entries}
+    for n, entry in enumerate(entries):
+        place = f"projects[{n}].parent"
+        above, path = entry.parent, [entry.name]
+        while above is not None:
+            if above not in parents:
+                raise no_such(place, "project", above)
+            if above in path:
+                raise Invalid(f"{place}: {entry.name} would be above itself.", field=place)
+            path.append(above)
+            above = parents[above]
+    guarantees = _guarantees(entries)
+    return tuple(
+        Project(
+            name=entry.name,
+            parent=entry.parent,
+            guaranteed=guarantees[entry.name],
+            limit=amount(entry.limit, f"projects[{n}].limit"),
+            weight=amount(entry.weight, f"projects[{n}].weight"),
+            priority=entry.priority,
+            created=entry.created,
+            usage=entry.usage,
+        )
+        for n, entry in enumerate(entries)
+    )
+
+
+def _guarantees(entries: list[ProjectEntry]) -> dict[str, Milli | None]:
+    """What each project is guaranteed; one with others below it that says nothing is guaranteed what they are."""
+    places = {entry.name: f"projects[{n}].guaranteed" for n, entry in enumerate(entries)}
+    below: dict[str | None, list[ProjectEntry]] = {}
+    for entry in entries:
+        below.setdefault(entry.parent, []).append(entry)
+    found: dict[str, Milli | None] = {}
+
+    def add(entry: ProjectEntry) -> Milli | None:
+        sums = [add(child) for child in below.get(entry.name, [])]
+        if sums and "guaranteed" not in entry.model_fields_set:
+            amounts = [amount for amount in sums if amount is not None]
+            found[entry.name] = sum(amounts) if len(amounts) == len(sums) else None
+        else:
+            found[entry.name] = amount(entry.guaranteed, places[entry.name])
+        return found[entry.name]
+
+    for entry in below.get(None, []):
+        add(entry)
+    return found
