@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import secrets
+import signal
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -109,8 +110,14 @@ class HubFolder:
     def proxy_pid(self) -> Path:
         return self.hub / "proxy.pid"
 
+    def end_proxy(self) -> None:
+        """End the proxy of a hub that could not start, which the hub itself leaves behind."""
+        if self._proxy_runs():
+            os.kill(int(self.proxy_pid.read_text()), signal.SIGTERM)
+            self.proxy_pid.unlink()
+
     def _proxy_runs(self) -> bool:
-        """Whether the proxy of a killed hub still runs, which the hub will replace; a file about nothing is removed."""
+        """Whether the proxy of a hub that is gone still runs; a file that names no such process is removed."""
         try:
             pid = int(self.proxy_pid.read_text())
             command = Path(f"/proc/{pid}/cmdline").read_text()

@@ -55,6 +55,7 @@ def main(argv: list[str] | None = None) -> int:
         Hub.launch_instance([])
     except SystemExit as stopped:
         if stopped.code:
+            folder.end_proxy()
             print(f"The hub could not start. The end of {folder.log}:\n\n{_tail(folder.log)}", file=terminal)
             return 1
     print("The hub has ended. Jobs go on, and are found again at the next start.", file=terminal)
