@@ -10,7 +10,6 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from scheduler.client import AsyncClient
-
 from scheduler.errors import RunaiError
 
 if TYPE_CHECKING:

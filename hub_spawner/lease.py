@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyterhub.spawner import Spawner
-from scheduler.client import AsyncClient
 from tornado.web import HTTPError
 from traitlets import Any as AnyTrait
 from traitlets import Enum, Float, Unicode, default
@@ -22,6 +21,7 @@ from traitlets import Enum, Float, Unicode, default
 from hub_spawner.choices import ask_gpus, default_gpus, plain
 from hub_spawner.reconciliation import Reconciliation
 from scheduler.api.schema import SessionOpen
+from scheduler.client import AsyncClient
 from scheduler.errors import RunaiError, Unavailable
 
 try:

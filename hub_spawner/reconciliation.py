@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from scheduler.client import AsyncClient
-
 from scheduler.api.schema import SessionOpen, SessionView
+from scheduler.client import AsyncClient
 from scheduler.errors import RunaiError
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import Any
 
 from jupyter_core.paths import jupyter_data_dir
 from jupyterhub.app import JupyterHub
-from scheduler.client import AsyncClient
 
 from hub_spawner.one_machine import ADMIN, KEPT_LOG, HubFolder, Passwords, hub_config
 from hub_spawner.reconciliation import Reconciliation
+from scheduler.client import AsyncClient
 from scheduler.errors import Invalid, RunaiError
 
 
