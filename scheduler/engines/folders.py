@@ -128,7 +128,7 @@ class WorkerFolder:
             return Standing(Stand.EXITED, claimed, started, ended, code, reason, unclean)
         if claimed == 0:
             return Standing(Stand.NEVER, reason="it was stopped before it started")
-        return Standing(Stand.LOST, claimed, started, unclean=True)
+        return Standing(Stand.LOST, claimed, started, reason=self.complaint, unclean=True)
 
     def never(self) -> bool:
         """See to it that nobody starts the worker; False where somebody has claimed it."""

@@ -245,7 +245,7 @@ _TO_COME = frozenset({Stand.UNCLAIMED, Stand.ALIVE})
 
 def _refusal(standing: Standing) -> RunaiError | None:
     """Why a worker did not start, where that is so."""
-    if standing.stand is Stand.UNCLAIMED:
+    if standing.started is None and standing.stand in (Stand.UNCLAIMED, Stand.LOST):
         return Unavailable(f"A worker could not be started: {standing.reason}.")
     if standing.stand is Stand.EXITED and standing.started is None and standing.exit_code is not None:
         return Invalid(standing.reason, field="command")

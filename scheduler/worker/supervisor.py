@@ -29,7 +29,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 LINUX = sys.platform == "linux"
 COULD_NOT_START = 127
@@ -67,13 +67,25 @@ def launch(state_dir: str) -> None:
         _, lines, _, _ = socket.recv_fds(requests, 1, 1)
         if not lines:
             return
-        with contextlib.suppress(OSError):  # no process to be had: the engine sees its line close
-            if os.fork() == 0:
-                os.setsid()
-                os.dup2(1, 0)  # the scheduler's line to the launcher is not to be held open
-                supervise(socket.socket(fileno=lines[0]), lock)
-                os._exit(0)
+        try:
+            child = os.fork()
+        except OSError:  # no process to be had: the engine sees its line close
+            child = -1
+        if child == 0:
+            _become_supervisor(lines[0], lock)
         os.close(lines[0])
+
+
+def _become_supervisor(line: int, lock: int) -> NoReturn:
+    """The child's part of a fork: whatever happens, it does not go on as a launcher."""
+    try:
+        os.setsid()
+        os.dup2(1, 0)  # the scheduler's line to the launcher is not to be held open
+        supervise(socket.socket(fileno=line), lock)
+    except BaseException as error:
+        os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        os._exit(1)
+    os._exit(0)
 
 
 # -- a supervisor -------------------------------------------------------------------------------------------

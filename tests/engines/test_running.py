@@ -1,0 +1,253 @@
+"""A worker is started with what it was promised, and its end is told as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from scheduler.engines.base import WorkerState
+from scheduler.errors import Invalid, NotFound, Unavailable
+from scheduler.model import Node, WorkerPlacement
+from tests.engines.workplace import Workplace, eventually, launch, processes, python, shell
+
+DUMP = python(
+    "import json, os; json.dump(dict(os.environ), open(os.environ['RUNAI_OUTPUT_DIR'] + '/out' + "
+    "os.environ['RUNAI_RANK'], 'w'))"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "reason"),
+    [
+        ("exit 0", 0, ""),
+        ("exit 1", 1, "it ended with exit code 1"),
+        ("exit 127", 127, "it ended with exit code 127"),
+        ("exit 255", 255, "it ended with exit code 255"),
+        ("kill -KILL $$", -9, "it was ended by SIGKILL; perhaps the machine ran out of memory"),
+        ("kill -SEGV $$", -11, "it was ended by SIGSEGV"),
+        ("kill -TERM $$", -15, "it was ended by SIGTERM"),
+        ("kill -USR1 $$", -10, "it was ended by SIGUSR1"),
+    ],
+)
+async def test_every_exit_status_comes_back(here: Workplace, code: str, exit_code: int, reason: str) -> None:
+    await here.engine.launch(launch("j", shell(code)))
+    end = await here.end("j")
+    assert here.states("j") == [WorkerState.RUNNING, WorkerState.EXITED]
+    assert (end.exit_code, end.reason) == (exit_code, reason)
+
+
+async def test_a_worker_finds_its_contract_in_the_environment(
+    here: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (
+        "JUPYTERHUB_API_TOKEN",
+        "RUNAI_TOKEN",
+        "CONFIGPROXY_AUTH_TOKEN",
+        "MY_API_TOKEN",
+        "RUNAI_DB_URL",
+    ):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    node = Node("here-train", 2, devices=("GPU-a", "GPU-b"))
+    user = {"MINE": "1", "RUNAI_RANK": "a lie", "CUDA_VISIBLE_DEVICES": "all of them"}
+    await here.engine.launch(launch("j", DUMP, workers=2, node=node, env=user))
+    await here.end("j", 0)
+    await here.end("j", 1)
+    found = json.loads(here.output("j", "out1"))
+    assert "secret" not in found.values()
+    assert {name: found[name] for name in found if name.startswith(("RUNAI_", "CUDA_"))} == {
+        "CUDA_VISIBLE_DEVICES": "GPU-b",
+        "RUNAI_GPUS": "GPU-b",
+        "RUNAI_JOB_ID": "j",
+        "RUNAI_JOB_NAME": "name of j",
+        "RUNAI_PROJECT": "default",
+        "RUNAI_ATTEMPT": "1",
+        "RUNAI_RANK": "1",
+        "RUNAI_WORLD_SIZE": "2",
+        "RUNAI_CHECKPOINT_DIR": str(here.job("j") / "checkpoint"),
+        "RUNAI_OUTPUT_DIR": str(here.job("j") / "output"),
+    }
+    assert (found["PYTHONUNBUFFERED"], found["LANG"], found["MINE"]) == ("1", "C.UTF-8", "1")
+    assert found["PATH"].split(os.pathsep)[0] == os.path.dirname(sys.executable)
+
+
+async def test_a_worker_without_gpus_sees_none(here: Workplace) -> None:
+    attempt = launch("j", DUMP)
+    await here.engine.launch(
+        type(attempt)(
+            attempt.job, 1, attempt.program, (WorkerPlacement("here-train"),), attempt.nodes, attempt.env
+        )
+    )
+    await here.end("j")
+    assert json.loads(here.output("j", "out0"))["CUDA_VISIBLE_DEVICES"] == ""
+
+
+async def test_a_worker_starts_with_ordinary_signals_and_nothing_open(here: Workplace) -> None:
+    code = (
+        "import os, signal; names = sorted(os.listdir('/proc/self/fd')); "
+        "odd = [n for n in signal.valid_signals() if n not in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ) "
+        "and signal.getsignal(n) is signal.SIG_IGN]; "
+        "print(len(names), odd, signal.pthread_sigmask(0, ()), os.getpid() == os.getpgid(0), os.read(0, 1))"
+    )
+    await here.engine.launch(launch("j", python(code)))
+    await here.end("j")
+    assert await here.engine.read_log("j", 1, 0, 0, 1000) == b"4 [] set() True b''\n"
+
+
+async def test_output_and_errors_are_one_log(here: Workplace) -> None:
+    await here.engine.launch(launch("j", shell("echo one; echo two >&2; printf three")))
+    await here.end("j")
+    assert await here.engine.read_log("j", 1, 0, 0, 1000) == b"one\ntwo\nthree"
+    assert await here.engine.read_log("j", 1, 0, 4, 3) == b"two"
+    assert await here.engine.read_log("j", 1, 0, 99, 3) == b""
+    assert await here.engine.read_log("j", 2, 0, 0, 3) == b""
+
+
+async def test_the_checkpoint_folder_is_the_same_in_every_attempt(here: Workplace) -> None:
+    save = shell(
+        'cat "$RUNAI_CHECKPOINT_DIR/at" 2>/dev/null; echo $RUNAI_ATTEMPT > "$RUNAI_CHECKPOINT_DIR/at"'
+    )
+    for attempt in (1, 2):
+        await here.engine.launch(launch("j", save, attempt=attempt))
+        await here.end("j", attempt=attempt)
+    assert await here.engine.read_log("j", 2, 0, 0, 10) == b"1\n"
+
+
+# -- what cannot be started ---------------------------------------------------------------------------------
+
+
+async def _refused(here: Workplace, *command: str) -> str:
+    with pytest.raises(Invalid) as refused:
+        await here.engine.launch(launch("j", command, workers=2))
+    assert refused.value.field == "command"
+    for rank in (0, 1):
+        end = await here.end("j", rank)
+        assert WorkerState.RUNNING not in here.states("j", rank)
+        assert end.exit_code in (127, None)
+    assert (await here.engine.read_log("j", 1, 0, 0, 1000)).decode() == f"{refused.value.sentence}\n"
+    assert processes(here.state_dir) == []
+    return refused.value.sentence
+
+
+async def test_a_command_that_is_not_there(here: Workplace) -> None:
+    assert (await _refused(here, "train.py")).startswith("Command not found: `train.py` in ")
+
+
+async def test_a_path_that_is_not_there(here: Workplace) -> None:
+    assert await _refused(here, "./train.py") == "Command not found: `./train.py`."
+
+
+async def _with_script(here: Workplace, content: str, mode: int) -> None:
+    work = here.job("j") / "work"
+    work.mkdir(parents=True)
+    (work / "train.py").write_text(content)
+    (work / "train.py").chmod(mode)
+
+
+async def test_an_interpreter_that_is_not_there(here: Workplace) -> None:
+    await _with_script(here, "#!/no/such/python\n", 0o755)
+    assert (
+        await _refused(here, "./train.py")
+        == "The first line of `./train.py` names an interpreter that is not there."
+    )
+
+
+async def test_a_script_that_is_not_executable(here: Workplace) -> None:
+    await _with_script(here, "print(1)\n", 0o644)
+    assert (
+        await _refused(here, "./train.py")
+        == "`./train.py` is not executable; make it so, or name the interpreter in front of it."
+    )
+
+
+async def test_a_script_that_does_not_say_what_runs_it(here: Workplace) -> None:
+    await _with_script(here, "print(1)\n", 0o755)
+    assert await _refused(here, "./train.py") == "`./train.py` could not be started (Exec format error)."
+
+
+async def test_a_folder_is_no_command(here: Workplace) -> None:
+    (here.job("j") / "work" / "src").mkdir(parents=True)
+    assert await _refused(here, "./src") == "`./src` is a folder, not a command."
+
+
+async def test_a_working_directory_that_is_none(here: Workplace) -> None:
+    here.job("j").mkdir(parents=True)
+    (here.job("j") / "work").write_text("a file")
+    with pytest.raises(Unavailable):
+        await here.engine.launch(launch("j", shell("true")))
+    assert here.reports == []
+
+
+async def test_a_bundle_that_is_not_there(here: Workplace) -> None:
+    with pytest.raises(NotFound):
+        await here.engine.launch(launch("j", shell("true"), bundle="0" * 64))
+    assert here.reports == []
+
+
+async def test_a_gang_starts_whole_or_not_at_all(here: Workplace) -> None:
+    """One rank cannot open its log; the others, which can, must not be left running."""
+    (here.job("j") / "attempts" / "1" / "2" / "log").mkdir(parents=True)
+    with pytest.raises(Unavailable, match="could not be started"):
+        await here.engine.launch(launch("j", shell("exec sleep 600"), workers=4))
+    assert processes(here.state_dir) == []
+    for rank in range(4):
+        await here.end("j", rank)
+    assert {here.states("j", rank)[-1] for rank in (0, 1, 3)} == {WorkerState.EXITED}
+
+
+# -- once ---------------------------------------------------------------------------------------------------
+
+COUNT = shell('echo $$ >> "$RUNAI_OUTPUT_DIR/out"; exec sleep 600')
+
+
+async def test_asked_twice_it_starts_once(here: Workplace) -> None:
+    attempt = launch("j", COUNT, workers=3)
+    await asyncio.gather(*(here.engine.launch(attempt) for _ in range(4)))
+    await here.engine.launch(attempt)
+    await here.engine.stop("j", 1, 5)
+    for rank in range(3):
+        await here.end("j", rank)
+    assert len(here.output("j").split()) == 3
+
+
+async def test_asked_again_after_its_end_it_tells_the_end_again(here: Workplace) -> None:
+    attempt = launch("j", shell('echo >> "$RUNAI_OUTPUT_DIR/out"; exit 3'))
+    await here.engine.launch(attempt)
+    await here.end("j")
+    await here.restart()
+    await here.engine.launch(attempt)
+    assert (await here.end("j")).exit_code == 3
+    assert here.output("j") == "\n"
+
+
+async def test_a_launcher_that_is_killed_is_replaced(here: Workplace) -> None:
+    await here.engine.launch(launch("a", COUNT))
+    process = here.engine._launcher._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    await here.engine.launch(launch("b", COUNT, workers=4))
+    assert [here.states("a"), *(here.states("b", rank) for rank in range(4))] == [[WorkerState.RUNNING]] * 5
+
+
+async def test_a_log_is_cut_at_its_limit_and_says_so(tmp_path: Path) -> None:
+    from scheduler.engines.local import LocalEngine
+
+    here = Workplace(tmp_path / "state")
+    here.engine = LocalEngine(here.state_dir, log_limit=10_000)
+    await here.open()
+    flood = shell('i=0; while [ ! -e "$RUNAI_OUTPUT_DIR/enough" ]; do echo $i; i=$((i+1)); done; sleep 600')
+    await here.engine.launch(launch("j", flood))
+    log = here.job("j") / "attempts/1/0/log"
+    await eventually(lambda: b"has reached its limit" in log.read_bytes()[10_000:])
+    (here.job("j") / "output" / "enough").touch()
+    await eventually(lambda: log.stat().st_size < 10_200)
+    assert (await here.engine.read_log("j", 1, 0, 0, 4)) == b"0\n1\n"
+    await here.engine.stop("j", 1, 0)
+    await here.end("j")
+    await here.engine.close()

@@ -1,0 +1,139 @@
+"""Real engines, real processes. `Workplace` is a state folder with an engine open in it, and what it has reported."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from scheduler.engines.base import Launch, WorkerState, WorkerStatus
+from scheduler.engines.local import LocalEngine
+from scheduler.model import JobKind, Node, Program, WorkerPlacement
+
+PATIENCE = 20.0
+
+Command = tuple[str, ...]
+
+
+def python(code: str) -> Command:
+    return (sys.executable, "-I", "-S", "-c", code)
+
+
+def shell(code: str) -> Command:
+    return ("/bin/sh", "-c", code)
+
+
+def launch(
+    job: str,
+    command: Command,
+    *,
+    workers: int = 1,
+    attempt: int = 1,
+    node: Node | None = None,
+    grace: float = 5.0,
+    bundle: str | None = None,
+    env: dict[str, str] | None = None,
+) -> Launch:
+    """An attempt with one GPU a worker."""
+    node = node or Node("here-train", 64)
+    return Launch(
+        job,
+        attempt,
+        Program(JobKind.COMMAND, command, grace=grace, bundle=bundle, env=env or {}),
+        tuple(WorkerPlacement(node.name, (rank,)) for rank in range(workers)),
+        {node.name: node},
+        {"RUNAI_JOB_NAME": f"name of {job}", "RUNAI_PROJECT": "default"},
+    )
+
+
+class Workplace:
+    """A state folder, the engine that is open in it, and its reports in order."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
+        self.reports: list[WorkerStatus] = []
+        self.engine = LocalEngine(state_dir)
+        self._changed = asyncio.Event()
+
+    def report(self, status: WorkerStatus) -> None:
+        self.reports.append(status)
+        self._changed.set()
+
+    async def open(self) -> None:
+        await self.engine.open(self.report)
+
+    async def restart(self) -> None:
+        """Another engine in the same folder, which knows nothing but what is written there."""
+        await self.engine.close()
+        self.engine = LocalEngine(self.state_dir)
+        self.reports.clear()
+        await self.open()
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not happened():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def end(self, job: str, rank: int = 0, attempt: int = 1) -> WorkerStatus:
+        """Wait for the end of a worker."""
+        await self.until(lambda: any(map(ended, self.of(job, rank, attempt))))
+        return next(filter(ended, self.of(job, rank, attempt)))
+
+    def of(self, job: str, rank: int = 0, attempt: int = 1) -> list[WorkerStatus]:
+        return [each for each in self.reports if (each.job, each.rank, each.attempt) == (job, rank, attempt)]
+
+    def states(self, job: str, rank: int = 0, attempt: int = 1) -> list[WorkerState]:
+        return [each.state for each in self.of(job, rank, attempt)]
+
+    def job(self, job: str) -> Path:
+        return self.state_dir / "jobs" / job
+
+    def output(self, job: str, name: str = "out") -> str:
+        return (self.job(job) / "output" / name).read_text()
+
+    async def output_of(self, job: str, name: str = "out") -> str:
+        """A file of a running job, once it is there and ends with a line end."""
+        file = self.job(job) / "output" / name
+        await eventually(lambda: file.exists() and file.read_text().endswith("\n"))
+        return file.read_text()
+
+    def supervisor(self, job: str, rank: int = 0, attempt: int = 1) -> int:
+        return int((self.job(job) / "attempts" / str(attempt) / str(rank) / "claim").read_text())
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Wait for what happens outside of this process, and tells nobody."""
+    async with asyncio.timeout(PATIENCE):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def ended(status: WorkerStatus) -> bool:
+    return status.state is not WorkerState.RUNNING
+
+
+def processes(state_dir: Path) -> list[psutil.Process]:
+    """Every living process that was started for a job of a state folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            if process.environ().get("RUNAI_OUTPUT_DIR", "").startswith(str(state_dir)):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def supervisors(state_dir: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or []
+        if command[-1:] == [str(state_dir)] and any(part.endswith("supervisor.py") for part in command):
+            found.append(process)
+    return found
