@@ -7,9 +7,10 @@ Options come, the later winning, from `jupyter_runai_config.py` on Jupyter's con
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from jupyter_core.application import JupyterApp, NoStart
@@ -37,7 +38,7 @@ FROM_ENVIRONMENT = (
 )
 
 
-class RunaiService(JupyterApp):  # type: ignore[misc]
+class RunaiService(JupyterApp):
     """Decides what runs where and when, and answers for it under `/api/v1`."""
 
     name = "jupyter-runai"
@@ -92,7 +93,7 @@ class RunaiService(JupyterApp):  # type: ignore[misc]
     )
     hub_managed = Bool(False, help="Whether a JupyterHub started this process and stops it.")
 
-    aliases: ClassVar[dict[str, Any]] = {
+    aliases = {  # noqa: RUF012
         "state-dir": ("RunaiService.state_dir", "The folder that holds all state."),
         "ip": ("RunaiService.ip", "The address to listen on."),
         "port": ("RunaiService.port", "The port to listen on; 0 takes a free one."),
@@ -149,7 +150,7 @@ class RunaiService(JupyterApp):  # type: ignore[misc]
 
     # -- starting -------------------------------------------------------------------------------------------
 
-    def load_config_file(self, suppress_errors: bool = True) -> None:
+    def load_config_file(self, suppress_errors: bool = True) -> None:  # type: ignore[override]
         super().load_config_file(suppress_errors)
         self.update_config(environment())
 
@@ -160,6 +161,8 @@ class RunaiService(JupyterApp):  # type: ignore[misc]
 
     def start(self) -> None:
         super().start()
+        for name in ("scheduler", "runai", "tornado"):
+            logging.getLogger(name).parent = self.log  # what the rooms log goes where the application logs
         from scheduler.service import serve
 
         asyncio.run(serve(self))

@@ -28,7 +28,7 @@ from scheduler.blobs import Blobs
 from scheduler.controller import Controller
 from scheduler.engines.local import LocalEngine
 from scheduler.errors import Conflict, Invalid
-from scheduler.poolchange import changes, refuse_harm, warnings
+from scheduler.poolchange import changes, warnings
 from scheduler.poolfile import parse, pool_of
 from scheduler.statefolder import StateFolder
 from scheduler.store import Store
@@ -100,8 +100,8 @@ async def _running(options: RunaiService, folder: StateFolder) -> AsyncIterator[
     inventory = open_inventory(options.declared_gpus)
     engine = LocalEngine(folder.path)
     controller = Controller(Store(options.db_url), engine, inventory)
-    await controller.start()
     try:
+        await controller.start()
         await _bring_about(options, folder, controller, inventory)
         app = make_app(
             controller,
@@ -124,6 +124,7 @@ async def _running(options: RunaiService, folder: StateFolder) -> AsyncIterator[
                     await server.close_all_connections()
     finally:
         await controller.stop()
+        inventory.close()
 
 
 def _listen(ip: str, port: int) -> list[socket.socket]:
@@ -168,17 +169,15 @@ async def _bring_about(
         return
     before = controller.book.pool
     after = pool_of(parse(text, source=options.pool_file), before, time.time())
+    found = changes(before, after)
     try:
-        workloads = [*controller.book.jobs.values(), *controller.book.sessions.values()]
-        refuse_harm(before, after, (workload.workload() for workload in workloads))
+        if found:
+            await controller.apply(after)
     except Conflict as error:
         # The jobs that stand in the way are a reason to go on with the pool as it is, not one to be down.
         options.log.error("The pool file %s is not applied: %s", options.pool_file, error.sentence)
         return
-    found = changes(before, after)
-    if found:
-        await controller.apply(after)
-        options.log.info("Applied the pool file %s: %d changes", options.pool_file, len(found))
+    options.log.info("The pool file %s is applied; %d changes", options.pool_file, len(found))
     for warning in warnings(after, inventory.nodes(after)):
         options.log.warning(warning)
     folder.remember_pool_file(digest)

@@ -1,7 +1,7 @@
 """Submit → running on an idle pool through the client, against the bare start of the same Python program.
 
-The job writes the time of its first line, after its imports. The bare start runs the same program as a plain child process. Both are
-medians, taken in turn so that a busy machine weighs on both alike.
+The job writes the time of its first line, after its imports. The bare start runs the same program as a plain child process.
+Both are medians, taken in turn so that a busy machine weighs on both alike.
 """
 
 from __future__ import annotations

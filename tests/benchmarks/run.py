@@ -2,7 +2,7 @@
 
 A benchmark is a script. It prints each of its figures as one JSON object a line, `{"figure": …, "value": …, "unit": …}`,
 and whatever else it has to say to standard error. What a figure should be stands in `expectations.yaml`: `most` (less is
-better) or `least` (more is better). The table says how far a figure is from it; nothing fails, since a loaded machine is no bug.
+better) or `least` (more is). The table says how far a figure is from it; nothing fails, since a loaded machine is no bug.
 """
 
 from __future__ import annotations
