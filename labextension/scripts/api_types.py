@@ -30,7 +30,13 @@ VIEWS = (
 )
 """What the front end reads; whatever these refer to comes along."""
 
-PRIMITIVES = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
+PRIMITIVES = {
+    "string": "string",
+    "number": "number",
+    "integer": "number",
+    "boolean": "boolean",
+    "null": "null",
+}
 
 
 def type_of(spec: dict[str, Any]) -> str:
@@ -76,7 +82,10 @@ def declaration(name: str, spec: dict[str, Any]) -> str:
 def render() -> str:
     _, document = models_json_schema([(view, "serialization") for view in VIEWS])
     parts = [declaration(name, spec) for name, spec in sorted(document["$defs"].items())]
-    return "// Made by scripts/api_types.py from scheduler/api/schema.py: change that file, not this one.\n\n" + "\n".join(parts)
+    return (
+        "// Made by scripts/api_types.py from scheduler/api/schema.py: change that file, not this one.\n\n"
+        + "\n".join(parts)
+    )
 
 
 def main() -> int:

@@ -26,7 +26,12 @@ export function useConfirm(): [(job: JobView) => Promise<boolean>, ReactElement 
     setQuestion(null);
   };
   const element = question && (
-    <dialog ref={dialog} className="runai-Dialog" aria-labelledby="runai-question" onClose={() => close(false)}>
+    <dialog
+      ref={dialog}
+      className="runai-Dialog"
+      aria-labelledby="runai-question"
+      onClose={() => close(false)}
+    >
       <h2 id="runai-question">{trans.__('Cancel %1?', question.job.name)}</h2>
       <p>
         {trans.__(

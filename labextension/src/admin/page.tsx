@@ -77,7 +77,10 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
           >
             <GpuGrid pool={state.pool} />
           </Card>
-          <Card title={trans.__('Projects')} aside={trans.__('bar: held · line: guarantee · lighter: over quota')}>
+          <Card
+            title={trans.__('Projects')}
+            aside={trans.__('bar: held · line: guarantee · lighter: over quota')}
+          >
             <ProjectTable projects={state.projects} />
           </Card>
         </div>
@@ -86,7 +89,11 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
             {list(waiting, trans.__('Queue'), trans.__('Nothing waits.'), byPosition)}
           </Card>
           <Card title={trans.__('Running')} aside={count(running.length)}>
-            {list(running, trans.__('Running'), trans.__('No job runs. A GPU that is free takes the next one at once.'))}
+            {list(
+              running,
+              trans.__('Running'),
+              trans.__('No job runs. A GPU that is free takes the next one at once.')
+            )}
           </Card>
           {ended.length > 0 && (
             <Card title={trans.__('Ended lately')} aside="">

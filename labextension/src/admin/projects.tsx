@@ -55,7 +55,9 @@ export function ProjectTable({ projects }: { projects: readonly ProjectView[] })
 }
 
 /** Parents before their children, each level by name. */
-export function asTree(projects: readonly ProjectView[]): { project: ProjectView; depth: number }[] {
+export function asTree(
+  projects: readonly ProjectView[]
+): { project: ProjectView; depth: number }[] {
   const names = new Set(projects.map(project => project.name));
   const below = (parent: string | null, depth: number): { project: ProjectView; depth: number }[] =>
     projects

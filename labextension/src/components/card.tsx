@@ -29,12 +29,20 @@ export function JobCard({ id, model, actions, otherwise }: JobCardProps): ReactE
     return (
       <div className="runai-Card" ref={card}>
         {otherwise && <pre className="runai-Card-otherwise">{otherwise}</pre>}
-        <div className="runai-Hint">{problem ?? trans.__('Asking the scheduler for this job…')}</div>
+        <div className="runai-Hint">
+          {problem ?? trans.__('Asking the scheduler for this job…')}
+        </div>
       </div>
     );
   }
   return (
-    <div className="runai-Card" ref={card} role="group" aria-label={trans.__('Job %1', job.name)} data-state={job.state}>
+    <div
+      className="runai-Card"
+      ref={card}
+      role="group"
+      aria-label={trans.__('Job %1', job.name)}
+      data-state={job.state}
+    >
       <div className="runai-Card-head">
         <StateIcon state={job.state} />
         <span className="runai-Name">{job.name}</span>
@@ -43,15 +51,29 @@ export function JobCard({ id, model, actions, otherwise }: JobCardProps): ReactE
         </span>
         <span className="runai-Card-actions">
           {mayReadLog(job, state.me) && (
-            <button type="button" className="runai-TextAction" aria-expanded={logged} onClick={() => setLogged(!logged)}>
+            <button
+              type="button"
+              className="runai-TextAction"
+              aria-expanded={logged}
+              onClick={() => setLogged(!logged)}
+            >
               <ActionIcon name="log" />
               {trans.__('Log')}
             </button>
           )}
           {verbs(job, state.me).map(verb => (
-            <button key={verb} type="button" className="runai-TextAction" onClick={() => void actions.act(job, verb)}>
+            <button
+              key={verb}
+              type="button"
+              className="runai-TextAction"
+              onClick={() => void actions.act(job, verb)}
+            >
               <ActionIcon name={verb} />
-              {verb === 'cancel' ? trans.__('Cancel') : verb === 'pause' ? trans.__('Pause') : trans.__('Resume')}
+              {verb === 'cancel'
+                ? trans.__('Cancel')
+                : verb === 'pause'
+                  ? trans.__('Pause')
+                  : trans.__('Resume')}
             </button>
           ))}
         </span>

@@ -12,7 +12,13 @@ const STATES: Record<JobState, ReactElement> = {
       <circle cx="8" cy="8" r="2" fill="currentColor" />
     </>
   ),
-  running: <path d="M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM6.5 5.2 11 8l-4.5 2.8z" fill="currentColor" fillRule="evenodd" />,
+  running: (
+    <path
+      d="M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM6.5 5.2 11 8l-4.5 2.8z"
+      fill="currentColor"
+      fillRule="evenodd"
+    />
+  ),
   stopping: (
     <>
       <circle cx="8" cy="8" r="5" fill="none" stroke="currentColor" strokeWidth="2" />
@@ -20,7 +26,11 @@ const STATES: Record<JobState, ReactElement> = {
     </>
   ),
   paused: (
-    <path d="M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM5.7 5.5h1.6v5H5.7zm3 0h1.6v5H8.7z" fill="currentColor" fillRule="evenodd" />
+    <path
+      d="M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM5.7 5.5h1.6v5H5.7zm3 0h1.6v5H8.7z"
+      fill="currentColor"
+      fillRule="evenodd"
+    />
   ),
   succeeded: <path d="M6.6 12.2 2.8 8.4l1.3-1.3 2.5 2.5 5.3-5.3 1.3 1.3z" fill="currentColor" />,
   failed: (
@@ -41,7 +51,13 @@ const STATES: Record<JobState, ReactElement> = {
 export function StateIcon({ state }: { state: JobState }): ReactElement {
   const word = stateWord(state, useTrans());
   return (
-    <svg className="runai-StateIcon" data-state={state} viewBox="0 0 16 16" role="img" aria-label={word}>
+    <svg
+      className="runai-StateIcon"
+      data-state={state}
+      viewBox="0 0 16 16"
+      role="img"
+      aria-label={word}
+    >
       <title>{word}</title>
       {STATES[state]}
     </svg>
@@ -55,7 +71,8 @@ const ACTIONS: Record<ActionName, string> = {
   pause: 'M4 3h3v10H4zm5 0h3v10H9z',
   resume: 'M4 2.8 13 8l-9 5.2z',
   cancel: 'M8 6.7 12 2.7 13.3 4l-4 4 4 4-1.3 1.3-4-4-4 4L2.7 12l4-4-4-4L4 2.7z',
-  filter: 'M6.7 2a4.7 4.7 0 1 0 2.8 8.5l3.3 3.3 1.1-1.1-3.3-3.3A4.7 4.7 0 0 0 6.7 2zm0 1.6a3.1 3.1 0 1 1 0 6.2 3.1 3.1 0 0 1 0-6.2z'
+  filter:
+    'M6.7 2a4.7 4.7 0 1 0 2.8 8.5l3.3 3.3 1.1-1.1-3.3-3.3A4.7 4.7 0 0 0 6.7 2zm0 1.6a3.1 3.1 0 1 1 0 6.2 3.1 3.1 0 0 1 0-6.2z'
 };
 
 export function ActionIcon({ name }: { name: ActionName }): ReactElement {

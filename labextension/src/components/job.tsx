@@ -85,7 +85,13 @@ export function JobRow(props: JobRowProps): ReactElement {
       </div>
       <div className="runai-Job-actions">
         {mayReadLog(job, me) && (
-          <Action name="log" label={trans.__('Log of %1', job.name)} tabIndex={tabIndex} pressed={open} run={onToggle} />
+          <Action
+            name="log"
+            label={trans.__('Log of %1', job.name)}
+            tabIndex={tabIndex}
+            pressed={open}
+            run={onToggle}
+          />
         )}
         {verbs(job, me).map(verb => (
           <Action

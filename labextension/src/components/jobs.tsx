@@ -1,5 +1,12 @@
 /** A list of jobs: those that wait or run first, then those that have ended; still while the pointer is at work. */
-import { useMemo, useRef, useState, type KeyboardEvent, type ReactElement, type ReactNode } from 'react';
+import {
+  useMemo,
+  useRef,
+  useState,
+  type KeyboardEvent,
+  type ReactElement,
+  type ReactNode
+} from 'react';
 import type { JobView, Me } from '../model/api';
 import type { Client } from '../model/client';
 import { isFinal } from '../model/pool';
@@ -85,7 +92,11 @@ export function JobList(props: JobListProps): ReactElement {
         </>
       )}
       {rows.length > most && (
-        <button type="button" className="runai-Link runai-More" onClick={() => setMost(most + 4 * FIRST)}>
+        <button
+          type="button"
+          className="runai-Link runai-More"
+          onClick={() => setMost(most + 4 * FIRST)}
+        >
           {trans._n('Show %1 more job', 'Show %1 more jobs', rows.length - most)}
         </button>
       )}

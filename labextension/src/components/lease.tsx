@@ -4,7 +4,13 @@ import type { GpuView, PoolView, SessionView } from '../model/api';
 import { amount, gib, percent, ranges } from '../model/format';
 import { useTrans } from './hooks';
 
-export function Lease({ session, pool }: { session: SessionView; pool: PoolView | null }): ReactElement {
+export function Lease({
+  session,
+  pool
+}: {
+  session: SessionView;
+  pool: PoolView | null;
+}): ReactElement {
   const trans = useTrans();
   if (session.state === 'requested') {
     return (
@@ -14,21 +20,30 @@ export function Lease({ session, pool }: { session: SessionView; pool: PoolView 
     );
   }
   const measured = session.workers.some(worker =>
-    worker.gpus.some(index => gpuOf(pool, worker.node, index)?.utilisation != null)
+    worker.gpus.some(index => typeof gpuOf(pool, worker.node, index)?.utilisation === 'number')
   );
   return (
     <div className="runai-Lease">
       {session.server && <div className="runai-Name">{session.server}</div>}
       {session.workers.flatMap(worker =>
         worker.gpus.map(index => (
-          <LeasedGpu key={`${worker.node}/${index}`} node={worker.node} index={index} share={worker.share} pool={pool} />
+          <LeasedGpu
+            key={`${worker.node}/${index}`}
+            node={worker.node}
+            index={index}
+            share={worker.share}
+            pool={pool}
+          />
         ))
       )}
       <div className="runai-Hint">
         {session.gpus === 0
           ? trans.__('This server holds no GPU; jobs get theirs from the train pool.')
           : trans.__('Always yours while this server runs.')}{' '}
-        {session.gpus > 0 && session.declared && !measured && trans.__('Declared, so its use is not measured.')}
+        {session.gpus > 0 &&
+          session.declared &&
+          !measured &&
+          trans.__('Declared, so its use is not measured.')}
       </div>
     </div>
   );
@@ -46,15 +61,15 @@ function LeasedGpu({ node, index, share, pool }: LeasedGpuProps): ReactElement {
   const type = pool?.nodes.find(other => other.name === node)?.gpu_type;
   const gpu = gpuOf(pool, node, index);
   const name = trans.__('%1 · GPU %2', type ?? node, ranges([index]));
-  const use = gpu?.utilisation;
-  const memory = gpu?.used_memory_gib;
+  const use = gpu?.utilisation ?? null;
+  const memory = gpu?.used_memory_gib ?? null;
   return (
     <div className="runai-Gpu">
       <span className="runai-Gpu-swatch" data-kind="build" />
       <span className="runai-Gpu-name" title={node}>
         {share < 1 ? trans.__('%1 of %2', amount(share), name) : name}
       </span>
-      {use != null ? (
+      {use !== null ? (
         <>
           <span
             className="runai-Meter"
@@ -64,11 +79,15 @@ function LeasedGpu({ node, index, share, pool }: LeasedGpuProps): ReactElement {
             aria-valuemax={1}
             aria-valuenow={use}
           >
-            <span className="runai-Meter-fill" data-kind="build" style={{ width: `${100 * use}%` }} />
+            <span
+              className="runai-Meter-fill"
+              data-kind="build"
+              style={{ width: `${100 * use}%` }}
+            />
           </span>
           <span className="runai-Aside">
             {percent(use)}
-            {memory != null && ` · ${gib(memory, trans)}`}
+            {memory !== null && ` · ${gib(memory, trans)}`}
           </span>
         </>
       ) : (

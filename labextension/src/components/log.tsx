@@ -47,7 +47,9 @@ export function LogView({ client, job, most }: LogViewProps): ReactElement {
           {text}
         </pre>
       )}
-      {empty && !tail.problem && <div className="runai-Hint">{nothing(job, tail, attempt, trans)}</div>}
+      {empty && !tail.problem && (
+        <div className="runai-Hint">{nothing(job, tail, attempt, trans)}</div>
+      )}
       {tail.problem && <div className="runai-Hint">{tail.problem}</div>}
     </div>
   );

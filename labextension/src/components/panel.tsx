@@ -59,7 +59,9 @@ function Section(props: { title: string; aside: string; children: ReactNode }): 
 
 function MyGpus({ state }: { state: PoolState }): ReactElement {
   const trans = useTrans();
-  const mine = state.sessions.filter(session => session.user === state.me?.name && session.state !== 'ended');
+  const mine = state.sessions.filter(
+    session => session.user === state.me?.name && session.state !== 'ended'
+  );
   return (
     <Section
       title={trans.__('My GPUs')}
@@ -80,7 +82,9 @@ function MyGpus({ state }: { state: PoolState }): ReactElement {
 function MyProjects({ state }: { state: PoolState }): ReactElement {
   const trans = useTrans();
   const names = state.me?.projects ?? [];
-  const projects = names.flatMap(name => state.projects.find(project => project.name === name) ?? []);
+  const projects = names.flatMap(
+    name => state.projects.find(project => project.name === name) ?? []
+  );
   const train = state.pool?.train;
   const declared = state.pool?.declared ? trans.__('declared') : '';
   return (
@@ -88,7 +92,10 @@ function MyProjects({ state }: { state: PoolState }): ReactElement {
       title={trans.__('My projects')}
       aside={
         train
-          ? [trans.__('train · %1 of %2 free', amount(train.free), gpus(train.gpus, trans)), declared]
+          ? [
+              trans.__('train · %1 of %2 free', amount(train.free), gpus(train.gpus, trans)),
+              declared
+            ]
               .filter(Boolean)
               .join(' · ')
           : ''
@@ -111,7 +118,12 @@ function MyProjects({ state }: { state: PoolState }): ReactElement {
 
 type Tab = 'mine' | 'team';
 
-function Jobs({ model, state, actions, filterBox }: PanelProps & { state: PoolState }): ReactElement {
+function Jobs({
+  model,
+  state,
+  actions,
+  filterBox
+}: PanelProps & { state: PoolState }): ReactElement {
   const trans = useTrans();
   const [tab, setTab] = useState<Tab>('mine');
   const [query, setQuery] = useState('');
@@ -176,7 +188,13 @@ function Jobs({ model, state, actions, filterBox }: PanelProps & { state: PoolSt
           actions={actions}
           named={tab === 'team'}
           label={tab === 'mine' ? trans.__('My jobs') : trans.__('Jobs of my team')}
-          empty={query ? trans.__('No job answers to “%1”.', query) : <FirstExample team={tab === 'team'} />}
+          empty={
+            query ? (
+              trans.__('No job answers to “%1”.', query)
+            ) : (
+              <FirstExample team={tab === 'team'} />
+            )
+          }
         />
       </div>
     </section>

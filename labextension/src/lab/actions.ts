@@ -1,4 +1,10 @@
-import { Dialog, MainAreaWidget, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
+import {
+  Dialog,
+  MainAreaWidget,
+  Notification,
+  showDialog,
+  WidgetTracker
+} from '@jupyterlab/apputils';
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { JobView } from '../model/api';
@@ -15,7 +21,11 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
   requires: [IPoolModel],
   optional: [ITranslator],
   provides: IJobActions,
-  activate: (app: JupyterFrontEnd, model: IPoolModel, translator: ITranslator | null): IJobActions => {
+  activate: (
+    app: JupyterFrontEnd,
+    model: IPoolModel,
+    translator: ITranslator | null
+  ): IJobActions => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const logs = new WidgetTracker<MainAreaWidget<LogWidget>>({ namespace: 'runai-logs' });
 

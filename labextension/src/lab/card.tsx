@@ -37,7 +37,12 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
     return (
       <TransContext.Provider value={this._trans}>
         {this._id ? (
-          <JobCard id={this._id} model={this._model} actions={this._actions} otherwise={this._otherwise} />
+          <JobCard
+            id={this._id}
+            model={this._model}
+            actions={this._actions}
+            otherwise={this._otherwise}
+          />
         ) : (
           <pre>{this._otherwise}</pre>
         )}

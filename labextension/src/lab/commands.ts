@@ -98,9 +98,15 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       job => mayReadLog(job, model.state.me),
       job => actions.openLog(job)
     );
-    add(COMMANDS.pause, trans.__('Pause a job…'), trans.__('Pause'), may('pause'), job => actions.act(job, 'pause'));
-    add(COMMANDS.resume, trans.__('Resume a job…'), trans.__('Resume'), may('resume'), job => actions.act(job, 'resume'));
-    add(COMMANDS.cancel, trans.__('Cancel a job…'), trans.__('Cancel'), may('cancel'), job => actions.act(job, 'cancel'));
+    add(COMMANDS.pause, trans.__('Pause a job…'), trans.__('Pause'), may('pause'), job =>
+      actions.act(job, 'pause')
+    );
+    add(COMMANDS.resume, trans.__('Resume a job…'), trans.__('Resume'), may('resume'), job =>
+      actions.act(job, 'resume')
+    );
+    add(COMMANDS.cancel, trans.__('Cancel a job…'), trans.__('Cancel'), may('cancel'), job =>
+      actions.act(job, 'cancel')
+    );
     model.stateChanged.connect(() => app.commands.notifyCommandChanged());
 
     for (const command of Object.values(COMMANDS)) {

@@ -1,4 +1,8 @@
-import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import {
+  ILayoutRestorer,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { FilterBox, ReactWidget, SidePanel } from '@jupyterlab/ui-components';
 import { Panel as LuminoPanel } from '@lumino/widgets';

@@ -42,7 +42,9 @@ export const runningPlugin: JupyterFrontEndPlugin<void> = {
       detail: () => stateWord(job.state, trans),
       icon: () => gpuIcon,
       open: () => actions.openLog(job),
-      ...(mayControl(job, model.state.me) ? { shutdown: () => void actions.act(job, 'cancel') } : {})
+      ...(mayControl(job, model.state.me)
+        ? { shutdown: () => void actions.act(job, 'cancel') }
+        : {})
     });
     managers?.add({
       name: trans.__('GPU jobs'),

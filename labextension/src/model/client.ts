@@ -68,7 +68,11 @@ export class Client {
     offset: number,
     signal?: AbortSignal
   ): Promise<Uint8Array> {
-    const search = new URLSearchParams({ rank: '0', attempt: String(attempt), offset: String(offset) });
+    const search = new URLSearchParams({
+      rank: '0',
+      attempt: String(attempt),
+      offset: String(offset)
+    });
     const response = await this._send(`jobs/${encodeURIComponent(id)}/logs?${search}`, { signal });
     return new Uint8Array(await response.arrayBuffer());
   }

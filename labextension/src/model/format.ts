@@ -53,11 +53,16 @@ export function shape(job: JobView, trans: Trans): string {
 }
 
 export function percent(part: number): string {
-  return new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 0 }).format(part);
+  return new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 0 }).format(
+    part
+  );
 }
 
 export function gib(amountOfMemory: number, trans: Trans): string {
-  return trans.__('%1 GiB', new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 }).format(amountOfMemory));
+  return trans.__(
+    '%1 GiB',
+    new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 }).format(amountOfMemory)
+  );
 }
 
 export function stateWord(state: JobState, trans: Trans): string {
@@ -89,7 +94,9 @@ export function places(job: JobView, trans: Trans): string {
     byNode.set(worker.node, [...(byNode.get(worker.node) ?? []), ...worker.gpus]);
   }
   return [...byNode]
-    .map(([node, indices]) => (indices.length ? trans.__('%1 GPU %2', node, ranges(indices)) : node))
+    .map(([node, indices]) =>
+      indices.length ? trans.__('%1 GPU %2', node, ranges(indices)) : node
+    )
     .join(', ');
 }
 
@@ -97,12 +104,18 @@ export function places(job: JobView, trans: Trans): string {
 export function ranges(indices: readonly number[]): string {
   const sorted = [...new Set(indices)].sort((a, b) => a - b);
   const parts: string[] = [];
-  for (let i = 0; i < sorted.length; ) {
+  for (let i = 0; i < sorted.length;) {
     let j = i;
     while (j + 1 < sorted.length && sorted[j + 1] === sorted[j]! + 1) {
       j += 1;
     }
-    parts.push(i === j ? `${sorted[i]}` : j === i + 1 ? `${sorted[i]}, ${sorted[j]}` : `${sorted[i]}–${sorted[j]}`);
+    parts.push(
+      i === j
+        ? `${sorted[i]}`
+        : j === i + 1
+          ? `${sorted[i]}, ${sorted[j]}`
+          : `${sorted[i]}–${sorted[j]}`
+    );
     i = j + 1;
   }
   return parts.join(', ');
@@ -129,7 +142,9 @@ export function sentence(job: JobView, now: number, trans: Trans): string {
       return join(
         job.position === null ? '' : inLine(job.position, trans),
         reason || trans.__('waiting %1', duration(now - job.submitted, trans)),
-        job.estimated_start === null ? '' : trans.__('starts about %1', clock(job.estimated_start, now))
+        job.estimated_start === null
+          ? ''
+          : trans.__('starts about %1', clock(job.estimated_start, now))
       );
     case 'starting':
       return join(trans.__('starting'), places(job, trans));

@@ -5,8 +5,9 @@ import { PoolError } from './transport';
 const MOST_LINES = 2000;
 const MOST_COLUMNS = 4000;
 
-// eslint-disable-next-line no-control-regex
 const ESCAPES = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-_])/g;
+
+const CUT = /\u001b(?:\[[0-9;?]*[ -/]*|\][^\u0007\u001b]{0,200}\u001b?)?$/;
 
 /** Lines made from text that arrives in pieces: a carriage return starts the line anew, colours are dropped. */
 export class LogLines {
@@ -20,19 +21,17 @@ export class LogLines {
   }
 
   push(text: string): void {
-    let input = this._pending + text;
-    this._pending = '';
-    // An escape sequence or a line's end may have been cut in two.
-    const cut = /(?:\r|\u001b[^A-Za-z\u0007]{0,32})$/.exec(input);
-    if (cut) {
-      this._pending = cut[0];
-      input = input.slice(0, cut.index);
-    }
+    let input = this._cut + text;
+    // An escape sequence that is not complete yet waits for its rest.
+    this._cut = CUT.exec(input)?.[0] ?? '';
+    input = input.slice(0, input.length - this._cut.length).replace(ESCAPES, '');
     const lines = [...this._lines];
-    const parts = input.replace(ESCAPES, '').replace(/\r+\n/g, '\n').split('\n');
-    parts.forEach((part, index) => {
-      const open = index === 0 ? (lines.pop() ?? '') : '';
-      lines.push(overwrite(open, part).slice(0, MOST_COLUMNS));
+    input.split('\n').forEach((part, index) => {
+      if (index > 0 || lines.length === 0) {
+        lines.push('');
+        this._column = 0;
+      }
+      lines.push(this._write(lines.pop() ?? '', part));
     });
     if (lines.length > MOST_LINES) {
       lines.splice(0, lines.length - MOST_LINES);
@@ -41,18 +40,20 @@ export class LogLines {
     this._lines = lines;
   }
 
-  private _lines: readonly string[] = [];
-  private _pending = '';
-  private _shortened = false;
-}
-
-function overwrite(line: string, text: string): string {
-  const parts = text.split('\r');
-  let result = line + (parts[0] ?? '');
-  for (const part of parts.slice(1)) {
-    result = part + result.slice(part.length);
+  /** The line with `text` written from where the cursor is; a carriage return takes it back to the beginning. */
+  private _write(line: string, text: string): string {
+    text.split('\r').forEach((part, index) => {
+      const from = index > 0 ? 0 : this._column;
+      line = (line.slice(0, from) + part + line.slice(from + part.length)).slice(0, MOST_COLUMNS);
+      this._column = Math.min(from + part.length, MOST_COLUMNS);
+    });
+    return line;
   }
-  return result;
+
+  private _lines: readonly string[] = [];
+  private _column = 0;
+  private _cut = '';
+  private _shortened = false;
 }
 
 export interface LogTail {

@@ -7,12 +7,26 @@
  */
 import type { IDisposable } from '@lumino/disposable';
 import { Signal, type ISignal } from '@lumino/signaling';
-import type { Event as PoolEvent, JobState, JobView, Me, PoolView, ProjectView, SessionView } from './api';
+import type {
+  Event as PoolEvent,
+  JobState,
+  JobView,
+  Me,
+  PoolView,
+  ProjectView,
+  SessionView
+} from './api';
 import { Client, type JobVerb } from './client';
 import { readMessages } from './sse';
 import { PoolError, UNREACHABLE, type ITransport } from './transport';
 
-export const UNFINISHED: readonly JobState[] = ['queued', 'starting', 'running', 'stopping', 'paused'];
+export const UNFINISHED: readonly JobState[] = [
+  'queued',
+  'starting',
+  'running',
+  'stopping',
+  'paused'
+];
 
 export function isFinal(state: JobState): boolean {
   return !UNFINISHED.includes(state);

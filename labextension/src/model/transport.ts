@@ -38,7 +38,11 @@ export async function errorOf(response: Response): Promise<PoolError> {
     // Not JSON: a proxy's own error page.
   }
   const said = problem.detail || (typeof problem.message === 'string' ? problem.message : '');
-  return new PoolError(said || sentenceFor(response.status), response.status, problem.field ?? null);
+  return new PoolError(
+    said || sentenceFor(response.status),
+    response.status,
+    problem.field ?? null
+  );
 }
 
 function sentenceFor(status: number): string {

@@ -1,0 +1,232 @@
+/** A scheduler in memory behind the transport: real responses and streams, and a line that can be cut. */
+import type {
+  Event as PoolEvent,
+  JobState,
+  JobView,
+  Me,
+  PoolView,
+  ProjectView,
+  SessionView
+} from '../model/api';
+import type { ITransport } from '../model/transport';
+
+export function aJob(id: string, change: Partial<JobView> = {}): JobView {
+  return {
+    id,
+    name: `job-${id}`,
+    project: 'vision',
+    user: 'ada',
+    mine: true,
+    kind: 'command',
+    state: 'queued',
+    reason: '',
+    blocked_by: null,
+    position: null,
+    estimated_start: null,
+    submitted: 1000,
+    started: null,
+    ended: null,
+    gpus: 1,
+    workers: 1,
+    min_workers: 1,
+    total_gpus: 1,
+    priority: 50,
+    preemptible: true,
+    over_quota: false,
+    attempts: [],
+    outputs: [],
+    exit_code: null,
+    ...change
+  };
+}
+
+export function aProject(name: string, change: Partial<ProjectView> = {}): ProjectView {
+  return {
+    name,
+    parent: null,
+    guaranteed: 2,
+    limit: null,
+    weight: null,
+    priority: 0,
+    members: [],
+    groups: [],
+    takes_jobs: true,
+    fair_share: 2,
+    allocated: 0,
+    demand: 0,
+    over_quota: 0,
+    could_start: 2,
+    running: 0,
+    waiting: 0,
+    ...change
+  };
+}
+
+export function aSession(id: string, change: Partial<SessionView> = {}): SessionView {
+  return {
+    id,
+    user: 'ada',
+    server: '',
+    state: 'leased',
+    reason: '',
+    gpus: 1,
+    workers: [{ rank: 0, node: 'box-build', gpus: [0], share: 1 }],
+    env: {},
+    declared: true,
+    requested: 900,
+    started: 900,
+    ...change
+  };
+}
+
+export class Scheduler implements ITransport {
+  readonly asked: string[] = [];
+  /** The `Last-Event-ID` of each stream that was opened. */
+  readonly resumed: (string | null)[] = [];
+  readonly jobs = new Map<string, JobView>();
+  readonly logs = new Map<string, string>();
+  sessions: SessionView[] = [aSession('s1')];
+  projects: ProjectView[] = [aProject('vision')];
+  me: Me = {
+    name: 'ada',
+    admin: false,
+    scopes: ['read', 'submit'],
+    build_quota: 1,
+    projects: ['vision']
+  };
+  pool: PoolView = {
+    declared: true,
+    build: { gpus: 2, allocated: 1, over_quota: 0, free: 1 },
+    train: { gpus: 6, allocated: 0, over_quota: 0, free: 6 },
+    waiting: 0,
+    nodes: []
+  };
+  /** Down: nobody answers. Otherwise a status and a problem to answer everything with. */
+  trouble: 'down' | [number, object | string] | null = null;
+  /** Called before an answer to this path is made. */
+  before: Record<string, () => void> = {};
+
+  async send(path: string, init: RequestInit = {}): Promise<Response> {
+    this.asked.push(`${init.method ?? 'GET'} ${path}`);
+    if (this.trouble === 'down') {
+      throw new TypeError('Failed to fetch');
+    }
+    if (this.trouble) {
+      const [status, body] = this.trouble;
+      return new Response(typeof body === 'string' ? body : JSON.stringify(body), { status });
+    }
+    const url = new URL(path, 'http://pool/');
+    this.before[url.pathname]?.();
+    const [, room, id, what] = url.pathname.split('/');
+    if (room === 'events') {
+      return this._stream(new Headers(init.headers).get('Last-Event-ID'), init.signal ?? undefined);
+    }
+    if (room === 'jobs' && id) {
+      return this._job(id, what, url, init.method ?? 'GET');
+    }
+    const states = url.searchParams.getAll('state') as JobState[];
+    const answers: Record<string, unknown> = {
+      me: this.me,
+      pool: this.pool,
+      projects: { projects: this.projects },
+      sessions: { sessions: this.sessions },
+      jobs: {
+        jobs: [...this.jobs.values()].filter(job => !states.length || states.includes(job.state)),
+        next: null
+      }
+    };
+    return json(answers[room ?? '']);
+  }
+
+  /** Puts the job in the book and tells every stream. */
+  set(job: JobView): void {
+    const kind = this.jobs.has(job.id) ? 'job.state' : 'job.submitted';
+    this.jobs.set(job.id, job);
+    this.tell(kind, job.id, { job });
+  }
+
+  tell(kind: string, subject: string, more: Partial<PoolEvent> = {}): void {
+    this._last += 1;
+    const event: PoolEvent = {
+      id: this._last,
+      at: 0,
+      kind,
+      subject,
+      data: {},
+      job: null,
+      session: null,
+      ...more
+    };
+    const text = `id: ${event.id}\nevent: ${kind}\ndata: ${JSON.stringify(event)}\n\n`;
+    this._record.push([event.id, text]);
+    this._streams.forEach(stream => stream.enqueue(encode(text)));
+  }
+
+  /** Ends every stream, as a restart does. */
+  cut(): void {
+    this._streams.forEach(stream => stream.close());
+    this._streams.clear();
+  }
+
+  get streams(): number {
+    return this._streams.size;
+  }
+
+  private _job(id: string, what: string | undefined, url: URL, method: string): Response {
+    const job = this.jobs.get(id);
+    if (!job) {
+      return json({ detail: `There is no job ${id}.`, status: 404 }, 404);
+    }
+    if (what === 'logs') {
+      const bytes = encode(this.logs.get(id) ?? '');
+      return new Response(bytes.slice(Number(url.searchParams.get('offset'))));
+    }
+    if (method === 'POST') {
+      const states: Record<string, JobState> = {
+        cancel: 'cancelled',
+        pause: 'paused',
+        resume: 'queued'
+      };
+      this.set({ ...job, state: states[what ?? ''] ?? job.state });
+    }
+    return json(this.jobs.get(id));
+  }
+
+  private _stream(after: string | null, signal: AbortSignal | undefined): Response {
+    this.resumed.push(after);
+    let mine: ReadableStreamDefaultController<Uint8Array>;
+    const body = new ReadableStream<Uint8Array>({
+      start: controller => {
+        mine = controller;
+        this._streams.add(mine);
+        mine.enqueue(encode(`retry: 1000\nid: ${after ?? this._last}\n\n`));
+        if (after !== null) {
+          this._record
+            .filter(([id]) => id > Number(after))
+            .forEach(([, text]) => mine.enqueue(encode(text)));
+        }
+      },
+      cancel: () => {
+        this._streams.delete(mine);
+      }
+    });
+    signal?.addEventListener('abort', () => {
+      if (this._streams.delete(mine)) {
+        mine.error(signal.reason);
+      }
+    });
+    return new Response(body, { headers: { 'Content-Type': 'text/event-stream' } });
+  }
+
+  private _last = 7;
+  private readonly _record: [number, string][] = [];
+  private readonly _streams = new Set<ReadableStreamDefaultController<Uint8Array>>();
+}
+
+function encode(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+function json(body: unknown, status = 200): Response {
+  return new Response(JSON.stringify(body), { status });
+}

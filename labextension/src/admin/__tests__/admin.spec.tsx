@@ -1,0 +1,177 @@
+import { act, cleanup, fireEvent, render, screen, waitFor, within } from '@testing-library/react';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { aJob, aProject, Scheduler } from '../../__tests__/scheduler';
+import type { GpuView, Occupant } from '../../model/api';
+import { PoolModel } from '../../model/pool';
+import { plain } from '../../trans';
+import { gpuWords } from '../grid';
+import { byPosition, PoolPage } from '../page';
+import { asTree } from '../projects';
+import { measured } from '../tiles';
+import { ServiceTransport, xsrfToken } from '../transport';
+
+afterEach(cleanup);
+
+const occupant: Occupant = {
+  kind: 'job',
+  id: 'a',
+  name: 'sweep',
+  project: 'vision',
+  user: 'ada',
+  share: 1,
+  over_quota: false
+};
+
+function gpu(occupants: Occupant[], change: Partial<GpuView> = {}): GpuView {
+  return {
+    index: 2,
+    memory_gib: null,
+    used_memory_gib: null,
+    utilisation: null,
+    occupants,
+    ...change
+  };
+}
+
+describe('a GPU in words', () => {
+  it.each<[GpuView, string]>([
+    [gpu([]), 'GPU 2 · free'],
+    [gpu([occupant]), 'GPU 2 · sweep of ada, project vision'],
+    [gpu([{ ...occupant, over_quota: true }]), 'GPU 2 · sweep of ada, project vision, over quota'],
+    [gpu([{ ...occupant, kind: 'session', name: null }]), 'GPU 2 · notebook of ada'],
+    [
+      gpu([{ ...occupant, name: null, user: null, project: null, id: null }]),
+      'GPU 2 · a job of another project'
+    ],
+    [gpu([{ ...occupant, kind: 'session', share: 0.25 }]), 'GPU 2 · 0.25 held by notebook of ada'],
+    [
+      gpu([occupant], { utilisation: 0.5, used_memory_gib: 12 }),
+      'GPU 2 · sweep of ada, project vision · 50% busy, 12 GiB'
+    ]
+  ])('%j', (view, words) => {
+    expect(gpuWords(view, plain)).toBe(words);
+  });
+});
+
+describe('the order of things', () => {
+  it('puts children below their parents', () => {
+    const projects = [
+      aProject('nlp', { parent: 'research' }),
+      aProject('speech'),
+      aProject('research'),
+      aProject('vision', { parent: 'research' }),
+      aProject('orphan', { parent: 'gone' })
+    ];
+    expect(asTree(projects).map(({ project, depth }) => `${depth} ${project.name}`)).toEqual([
+      '0 orphan',
+      '0 research',
+      '1 nlp',
+      '1 vision',
+      '0 speech'
+    ]);
+  });
+
+  it('puts who starts first at the head of the queue, and the paused at its end', () => {
+    const jobs = [
+      aJob('paused', { state: 'paused' }),
+      aJob('third', { position: 2 }),
+      aJob('second', { position: 1 }),
+      aJob('first', { position: 2, estimated_start: 5 })
+    ];
+    expect(jobs.sort(byPosition).map(job => job.id)).toEqual([
+      'first',
+      'second',
+      'third',
+      'paused'
+    ]);
+  });
+});
+
+describe('use', () => {
+  it('is not claimed where nobody measures it', () => {
+    const node = {
+      name: 'n1',
+      node_pool: 'train',
+      environment: 'train' as const,
+      gpu_type: null,
+      schedulable: true,
+      declared: true
+    };
+    const pool = new Scheduler().pool;
+    expect(measured({ ...pool, nodes: [{ ...node, gpus: [gpu([])] }] })).toBeNull();
+    const gpus = [gpu([], { utilisation: 1 }), gpu([], { utilisation: 0.5 })];
+    expect(measured({ ...pool, nodes: [{ ...node, gpus }] })).toBe(0.75);
+  });
+});
+
+describe('the way to the service', () => {
+  it.each([
+    ['_xsrf=abc; other=1', 'abc'],
+    ['x_xsrf=no; _xsrf="2|a"; _xsrf=hub', '2|a'],
+    ['other=1', '']
+  ])('finds the XSRF token in %j', (cookies, token) => {
+    expect(xsrfToken(cookies)).toBe(token);
+  });
+
+  it('sends it with what is asked and what is changed', async () => {
+    document.cookie = '_xsrf=secret';
+    const sent = vi.spyOn(globalThis, 'fetch').mockImplementation(async () => new Response('{}'));
+    await new ServiceTransport('/services/runai/').send('jobs/a/cancel', { method: 'POST' });
+    const [url, init] = sent.mock.calls[0]!;
+    expect(url).toBe('/services/runai/api/v1/jobs/a/cancel');
+    expect(new Headers(init!.headers).get('X-XSRFToken')).toBe('secret');
+  });
+});
+
+describe('the page', () => {
+  async function page(admin: boolean): Promise<[Scheduler, PoolModel]> {
+    // The browser's dialog, which jsdom has only as an element.
+    HTMLDialogElement.prototype.showModal = function () {
+      this.open = true;
+    };
+    const scheduler = new Scheduler();
+    scheduler.me = {
+      ...scheduler.me,
+      name: 'root',
+      admin,
+      scopes: admin ? ['read', 'submit', 'admin'] : ['read', 'submit']
+    };
+    scheduler.jobs.set('a', aJob('a', { state: 'running', mine: false }));
+    scheduler.jobs.set(
+      'b',
+      aJob('b', { mine: false, position: 1, reason: 'Needs 8 GPUs on one node.' })
+    );
+    scheduler.pool = { ...scheduler.pool, waiting: 1 };
+    const model = new PoolModel(scheduler, { gather: 1, figures: 1 });
+    render(<PoolPage model={model} />);
+    await act(async () => model.start());
+    await screen.findByRole('region', { name: 'Queue' });
+    return [scheduler, model];
+  }
+
+  it('shows the queue with reasons and places in line', async () => {
+    const [, model] = await page(true);
+    const queue = screen.getByRole('region', { name: 'Queue' });
+    expect(queue.textContent).toContain('next in line · Needs 8 GPUs on one node.');
+    expect(within(screen.getByRole('region', { name: 'Running' })).getByText('job-a')).toBeTruthy();
+    model.dispose();
+  });
+
+  it('lets an administrator cancel a job, and asks first', async () => {
+    const [scheduler, model] = await page(true);
+    fireEvent.click(screen.getByRole('button', { name: 'Cancel job-a' }));
+    fireEvent.click(await screen.findByText('Keep it'));
+    await waitFor(() => expect(screen.queryByText('Keep it')).toBeNull());
+    expect(scheduler.jobs.get('a')!.state).toBe('running');
+    fireEvent.click(screen.getByRole('button', { name: 'Cancel job-a' }));
+    fireEvent.click(await screen.findByRole('button', { name: 'Cancel the job', hidden: true }));
+    await waitFor(() => expect(scheduler.jobs.get('a')!.state).toBe('cancelled'));
+    model.dispose();
+  });
+
+  it('offers nothing to those who may not', async () => {
+    const [, model] = await page(false);
+    expect(screen.queryByRole('button', { name: /Cancel/ })).toBeNull();
+    model.dispose();
+  });
+});

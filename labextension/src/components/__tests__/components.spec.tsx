@@ -1,0 +1,315 @@
+import { act, cleanup, fireEvent, render, screen, waitFor, within } from '@testing-library/react';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { aJob, aProject, aSession, Scheduler } from '../../__tests__/scheduler';
+import type { JobState, JobView, Me } from '../../model/api';
+import type { JobVerb } from '../../model/client';
+import { PoolModel } from '../../model/pool';
+import { plain } from '../../trans';
+import { JobCard } from '../card';
+import { StateIcon } from '../icons';
+import { verbs, type JobActions } from '../job';
+import { JobList, matches } from '../jobs';
+import { Panel } from '../panel';
+import { barSize, outlook, QuotaBar } from '../quota';
+
+const ADA: Me = {
+  name: 'ada',
+  admin: false,
+  scopes: ['read', 'submit'],
+  build_quota: 1,
+  projects: ['vision']
+};
+const READER: Me = { ...ADA, scopes: ['read'] };
+const ROOT: Me = { ...ADA, name: 'root', admin: true, scopes: ['read', 'submit', 'admin'] };
+
+afterEach(cleanup);
+
+function fills(kind: string): number {
+  const found = document.querySelectorAll<HTMLElement>(`.runai-Quota-fill[data-kind=${kind}]`);
+  return [...found].reduce((sum, fill) => sum + parseFloat(fill.style.width) / 100, 0);
+}
+
+describe('the quota bar', () => {
+  it('has one segment a GPU, the line at the guarantee, and what is over it lighter', () => {
+    render(<QuotaBar held={6} guaranteed={4} size={11} label="vision" />);
+    expect(document.querySelectorAll('.runai-Quota-gpu')).toHaveLength(11);
+    expect(fills('within')).toBeCloseTo(4);
+    expect(fills('over')).toBeCloseTo(2);
+    const line = document.querySelector<HTMLElement>('.runai-Quota-line');
+    expect(parseFloat(line!.style.left)).toBeCloseTo((100 * 4) / 11);
+  });
+
+  it('fills a part of a segment for a part of a GPU', () => {
+    render(<QuotaBar held={1.25} guaranteed={1} size={2} label="vision" />);
+    expect(fills('within')).toBeCloseTo(1);
+    expect(fills('over')).toBeCloseTo(0.25);
+  });
+
+  it('is one bar beyond twenty GPUs', () => {
+    render(<QuotaBar held={32} guaranteed={24} size={64} label="vision" />);
+    expect(document.querySelectorAll('.runai-Quota-gpu')).toHaveLength(1);
+    expect(fills('within')).toBeCloseTo(24 / 64);
+    expect(fills('over')).toBeCloseTo(8 / 64);
+  });
+
+  it('has no line where the guarantee is without bound', () => {
+    render(<QuotaBar held={2} guaranteed={null} size={4} label="vision" />);
+    expect(fills('within')).toBeCloseTo(2);
+    expect(document.querySelector('.runai-Quota-line')).toBeNull();
+  });
+
+  it('reaches from what is held to what would start now', () => {
+    expect(barSize(aProject('vision', { allocated: 6, guaranteed: 4, could_start: 5 }))).toBe(11);
+    expect(outlook(aProject('vision', { over_quota: 2, could_start: 5 }), plain)).toBe(
+      '2 over quota may be called back. Up to 5 GPUs more would start now.'
+    );
+    expect(outlook(aProject('vision', { could_start: 0 }), plain)).toBe('A new job would wait.');
+  });
+});
+
+describe('the icon of a state', () => {
+  const states: JobState[] = [
+    'queued',
+    'starting',
+    'running',
+    'stopping',
+    'paused',
+    'succeeded',
+    'failed',
+    'cancelled'
+  ];
+
+  it('has a shape and a word of its own', () => {
+    const shapes = new Set<string>();
+    const words = new Set<string>();
+    for (const state of states) {
+      const { container, unmount } = render(<StateIcon state={state} />);
+      const icon = container.querySelector('svg')!;
+      words.add(icon.getAttribute('aria-label')!);
+      icon.querySelector('title')!.remove();
+      shapes.add(icon.innerHTML);
+      unmount();
+    }
+    expect(shapes.size).toBe(states.length);
+    expect(words.size).toBe(states.length);
+  });
+});
+
+describe('what may be done with a job', () => {
+  it.each<[string, Partial<JobView>, Me, JobVerb[]]>([
+    ['the owner pauses and cancels', { state: 'running' }, ADA, ['pause', 'cancel']],
+    ['the owner resumes what is paused', { state: 'paused' }, ADA, ['resume', 'cancel']],
+    ['nothing is left to do at the end', { state: 'failed' }, ADA, []],
+    ["nobody stops another person's job", { state: 'running', mine: false }, ADA, []],
+    ['a token that only reads stops nothing', { state: 'running' }, READER, []],
+    ['an administrator stops any', { state: 'running', mine: false }, ROOT, ['pause', 'cancel']]
+  ])('%s', (_, job, me, allowed) => {
+    expect(verbs(aJob('a', job), me)).toEqual(allowed);
+  });
+
+  it('a job is found by any of its words', () => {
+    const job = aJob('j7', { name: 'Resnet sweep', state: 'running' });
+    expect(matches(job, 'resnet RUN')).toBe(true);
+    expect(matches(job, 'ada vision')).toBe(true);
+    expect(matches(job, 'bert')).toBe(false);
+  });
+});
+
+class Recorder implements JobActions {
+  readonly done: string[] = [];
+  async act(job: JobView, verb: JobVerb): Promise<void> {
+    this.done.push(`${verb} ${job.id}`);
+  }
+}
+
+function list(jobs: JobView[], actions: JobActions = new Recorder()) {
+  return (
+    <JobList
+      jobs={jobs}
+      me={ADA}
+      client={new PoolModel(new Scheduler()).client}
+      actions={actions}
+      named={false}
+      label="My jobs"
+      empty="none"
+    />
+  );
+}
+
+const names = () =>
+  [...document.querySelectorAll('.runai-Job .runai-Name')].map(name => name.textContent);
+
+describe('the list of jobs', () => {
+  const old = aJob('old', { submitted: 1 });
+  const done = aJob('done', { state: 'succeeded', submitted: 5, ended: 6 });
+  const young = aJob('young', { submitted: 9 });
+
+  it('has the newest on top, and what has ended below', () => {
+    render(list([done, old, young]));
+    expect(names()).toEqual(['job-young', 'job-old', 'job-done']);
+  });
+
+  it('keeps still under a pointer at work, and catches up when it has gone', () => {
+    const { rerender, container } = render(list([old]));
+    const box = container.querySelector('.runai-Jobs')!;
+    fireEvent.pointerMove(box);
+    rerender(list([aJob('old', { submitted: 1, reason: 'Waits for vision.' }), young]));
+    expect(names()).toEqual(['job-old']);
+    expect(screen.getByText(/Waits for vision/)).toBeTruthy();
+    fireEvent.pointerLeave(box);
+    expect(names()).toEqual(['job-young', 'job-old']);
+  });
+
+  it('catches up when the pointer rests', () => {
+    vi.useFakeTimers();
+    try {
+      const { rerender, container } = render(list([old]));
+      fireEvent.pointerMove(container.querySelector('.runai-Jobs')!);
+      rerender(list([old, young]));
+      expect(names()).toEqual(['job-old']);
+      act(() => {
+        vi.advanceTimersByTime(10_000);
+      });
+      expect(names()).toEqual(['job-young', 'job-old']);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('is walked through with the arrow keys and opened with Enter', () => {
+    render(list([old, young]));
+    const heads = [...document.querySelectorAll<HTMLElement>('.runai-Job-head')];
+    expect(heads.map(head => head.tabIndex)).toEqual([0, -1]);
+    heads[0]!.focus();
+    fireEvent.keyDown(heads[0]!, { key: 'ArrowDown' });
+    expect(document.activeElement).toBe(heads[1]);
+    expect(heads.map(head => head.tabIndex)).toEqual([-1, 0]);
+    fireEvent.keyDown(heads[1]!, { key: 'Enter' });
+    expect(heads[1]!.getAttribute('aria-expanded')).toBe('true');
+    expect(screen.getByText('The log begins when the job starts.')).toBeTruthy();
+  });
+
+  it('acts on the job whose action was pressed', () => {
+    const actions = new Recorder();
+    render(list([aJob('old', { state: 'running' })], actions));
+    fireEvent.click(screen.getByRole('button', { name: 'Pause job-old' }));
+    fireEvent.click(screen.getByRole('button', { name: 'Cancel job-old' }));
+    expect(actions.done).toEqual(['pause old', 'cancel old']);
+  });
+
+  it('says what to do where there is nothing', () => {
+    render(list([]));
+    expect(screen.getByText('none')).toBeTruthy();
+  });
+});
+
+describe('the panel', () => {
+  async function panel(prepare: (scheduler: Scheduler) => void): Promise<[Scheduler, PoolModel]> {
+    const scheduler = new Scheduler();
+    prepare(scheduler);
+    const model = new PoolModel(scheduler, {
+      firstDelay: 1,
+      longestDelay: 1,
+      refusedDelay: 1,
+      gather: 1
+    });
+    render(<Panel model={model} actions={new Recorder()} filterBox={() => null} />);
+    await act(async () => model.start());
+    return [scheduler, model];
+  }
+
+  it('says whose GPUs there are, and that they are declared', async () => {
+    const [, model] = await panel(() => undefined);
+    const mine = await screen.findByRole('region', { name: 'My GPUs' });
+    expect(within(mine).getByText('build · fixed quota 1')).toBeTruthy();
+    expect(within(mine).getByText('box-build · GPU 0')).toBeTruthy();
+    expect(mine.textContent).toContain('Declared, so its use is not measured.');
+    expect(screen.getByRole('region', { name: 'My projects' }).textContent).toContain(
+      '6 of 6 GPUs free · declared'
+    );
+    model.dispose();
+  });
+
+  it('shows the use of a GPU where it is measured', async () => {
+    const [, model] = await panel(scheduler => {
+      scheduler.sessions = [aSession('s1', { declared: false })];
+      scheduler.pool = {
+        ...scheduler.pool,
+        declared: false,
+        nodes: [
+          {
+            name: 'box-build',
+            node_pool: 'build',
+            environment: 'build',
+            gpu_type: 'A10',
+            schedulable: true,
+            declared: false,
+            gpus: [
+              { index: 0, memory_gib: 24, used_memory_gib: 6, utilisation: 0.23, occupants: [] }
+            ]
+          }
+        ]
+      };
+    });
+    const mine = await screen.findByRole('region', { name: 'My GPUs' });
+    expect(mine.textContent).toContain('A10 · GPU 0');
+    expect(within(mine).getByRole('meter').getAttribute('aria-valuenow')).toBe('0.23');
+    expect(mine.textContent).toContain('6 GiB');
+    expect(mine.textContent).not.toContain('eclared');
+    model.dispose();
+  });
+
+  it('gives the first example where there is no job', async () => {
+    const [, model] = await panel(() => undefined);
+    expect(await screen.findByText(/%%runai_train/)).toBeTruthy();
+    model.dispose();
+  });
+
+  it('tells mine from the team', async () => {
+    const [, model] = await panel(scheduler => {
+      scheduler.jobs.set('a', aJob('a'));
+      scheduler.jobs.set('b', aJob('b', { mine: false, user: 'grace' }));
+    });
+    await screen.findByText('job-a');
+    expect(names()).toEqual(['job-a']);
+    fireEvent.click(screen.getByRole('tab', { name: /Team 2/ }));
+    expect(names().sort()).toEqual(['job-a', 'job-b']);
+    expect(document.querySelector('[data-job=b]')!.textContent).toContain('grace');
+    model.dispose();
+  });
+
+  it('has one sentence and a way out when the scheduler refuses', async () => {
+    const [scheduler, model] = await panel(one => {
+      one.trouble = [403, { detail: 'Your token lacks the scope custom:runai:read.' }];
+    });
+    const note = await screen.findByRole('alert');
+    expect(note.textContent).toContain('Your token lacks the scope custom:runai:read.');
+    scheduler.trouble = null;
+    fireEvent.click(within(note).getByRole('button', { name: 'Retry' }));
+    await screen.findByRole('region', { name: 'My GPUs' });
+    expect(screen.queryByRole('alert')).toBeNull();
+    model.dispose();
+  });
+});
+
+describe('the card of a job', () => {
+  it('is live, and becomes what the output says when nobody knows the job', async () => {
+    const scheduler = new Scheduler();
+    scheduler.jobs.set('a', aJob('a', { state: 'running' }));
+    const model = new PoolModel(scheduler, { gather: 1 });
+    const card = (id: string) => (
+      <JobCard id={id} model={model} actions={new Recorder()} otherwise="digits: finished" />
+    );
+    const { rerender } = render(card('a'));
+    await act(async () => model.start());
+    await screen.findByText('job-a');
+    act(() =>
+      scheduler.set(aJob('a', { state: 'failed', reason: 'Rank 0 exited with status 1.' }))
+    );
+    await waitFor(() => expect(screen.getByText(/Rank 0 exited with status 1/)).toBeTruthy());
+    rerender(card('gone'));
+    await screen.findByText('There is no job gone.');
+    expect(screen.getByText('digits: finished')).toBeTruthy();
+    model.dispose();
+  });
+});

@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest';
+import { aJob } from '../../__tests__/scheduler';
+import { plain } from '../../trans';
+import type { AttemptView, JobView } from '../api';
+import { clock, duration, places, ranges, sentence, shape } from '../format';
+
+const NOW = new Date(2026, 0, 14, 15, 0).getTime() / 1000;
+
+function attempt(change: Partial<AttemptView> = {}): AttemptView {
+  return {
+    number: 1,
+    created: NOW - 100,
+    started: NOW - 2280,
+    ended: null,
+    workers: [{ rank: 0, node: 'n3', gpus: [0, 1, 2, 3], share: 1 }],
+    exit_codes: [],
+    reason: '',
+    ...change
+  };
+}
+
+describe('durations', () => {
+  it.each([
+    [-1, '0 s'],
+    [41.9, '41 s'],
+    [60, '1 min'],
+    [2280, '38 min'],
+    [3600, '1 h'],
+    [7800, '2 h 10 min'],
+    [86_400 * 3 + 4 * 3600, '3 d 4 h'],
+    [86_400, '1 d']
+  ])('%d seconds are %s', (seconds, said) => {
+    expect(duration(seconds, plain)).toBe(said);
+  });
+});
+
+describe('times', () => {
+  const at = (time: number) => clock(time, NOW).replace(/[\u202f\u00a0]/g, ' ');
+
+  it('of today have no date', () => {
+    expect(at(NOW - 3600)).toMatch(/^0?2:00 PM$|^14:00$/);
+  });
+  it('of this week have a weekday', () => {
+    expect(at(NOW - 2 * 86_400)).toContain('Mon');
+  });
+  it('of another month have their day', () => {
+    expect(at(NOW - 40 * 86_400)).toContain('Dec');
+  });
+});
+
+describe('amounts', () => {
+  it.each<[Partial<JobView>, string]>([
+    [{ gpus: 1 }, '1 GPU'],
+    [{ gpus: 0.25 }, '0.25 GPU'],
+    [{ gpus: 0 }, 'no GPU'],
+    [{ gpus: 8, workers: 2 }, '2 × 8 GPUs']
+  ])('%j is %s', (change, said) => {
+    expect(shape(aJob('a', change), plain)).toBe(said);
+  });
+
+  it('name neighbouring GPUs by their range', () => {
+    expect(ranges([3, 1, 0, 2, 6, 5])).toBe('0–3, 5, 6');
+  });
+});
+
+describe('where a job stands', () => {
+  it('gathers its workers by node', () => {
+    const workers = [
+      { rank: 0, node: 'n3', gpus: [0, 1], share: 1 },
+      { rank: 1, node: 'n4', gpus: [7], share: 1 },
+      { rank: 2, node: 'n3', gpus: [2], share: 1 }
+    ];
+    expect(places(aJob('a', { attempts: [attempt({ workers })] }), plain)).toBe(
+      'n3 GPU 0–2, n4 GPU 7'
+    );
+  });
+});
+
+describe('the sentence of a job', () => {
+  it.each<[string, Partial<JobView>, RegExp]>([
+    ['running', { state: 'running', attempts: [attempt()] }, /^running 38 min · n3 GPU 0–3$/],
+    [
+      'waiting',
+      {
+        state: 'queued',
+        position: 2,
+        reason: 'Needs 8 GPUs on one node.',
+        estimated_start: NOW + 60
+      },
+      /^number 2 in line · Needs 8 GPUs on one node\. · starts about .*:01/
+    ],
+    [
+      'first in line',
+      { state: 'queued', position: 1, submitted: NOW - 5 },
+      /^next in line · waiting 5 s$/
+    ],
+    [
+      'finished',
+      {
+        state: 'succeeded',
+        ended: NOW,
+        attempts: [attempt({ started: NOW - 41, ended: NOW })],
+        reason: 'Exited.'
+      },
+      /^finished .*:00.* after 41 s$/
+    ],
+    [
+      'failed',
+      {
+        state: 'failed',
+        ended: NOW,
+        attempts: [attempt({ ended: NOW })],
+        reason: 'Rank 0 exited with status 1.'
+      },
+      /^failed .* after 38 min · Rank 0 exited with status 1\.$/
+    ],
+    ['cancelled before it started', { state: 'cancelled', ended: NOW }, /^cancelled .*:00/]
+  ])('that is %s', (_, change, said) => {
+    expect(sentence(aJob('a', change), NOW, plain)).toMatch(said);
+  });
+});
