@@ -51,6 +51,7 @@ class Lease:
     id: str
     gpus: float
     env: dict[str, str] = field(default_factory=dict)
+    closed: bool = field(default=False, compare=False)
 
     def state(self) -> dict[str, Any]:
         return {"id": self.id, "gpus": self.gpus, "env": self.env}
@@ -136,9 +137,12 @@ class LeaseSpawner(Spawner):
     async def poll(self) -> int | None:
         lease = self.lease
         status: int | None = await super().poll()
-        if status is not None and lease is not None and not self._start_pending:
-            await self._release(lease)
-            self.lease = None
+        if status is not None and lease is not None:
+            if self._start_pending:
+                self.lease = lease  # whoever starts it gives it back, also where polling clears the state
+            else:
+                await self._release(lease)
+                self.lease = None
         return status
 
     def get_env(self) -> dict[str, str]:
@@ -207,8 +211,9 @@ class LeaseSpawner(Spawner):
 
     async def _release(self, lease: Lease | None) -> None:
         """Close the lease's session; later, when the scheduler cannot be reached now."""
-        if lease is None:
+        if lease is None or lease.closed:
             return
+        lease.closed = True
         try:
             async with self.client() as client:
                 await client.close_session(lease.id)

@@ -22,3 +22,12 @@ def any_free() -> int:
     with socket.socket() as probe:
         probe.bind((LOCAL, 0))
         return int(probe.getsockname()[1])
+
+
+def is_taken(ip: str, port: int) -> bool:
+    """Whether a server listens there."""
+    try:
+        with socket.create_connection((ip, port), timeout=1):
+            return True
+    except OSError:
+        return False

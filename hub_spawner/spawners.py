@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any
@@ -9,12 +10,27 @@ from typing import Any
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner
 from traitlets.utils.importstring import import_item
 
-from hub_spawner.lease import LeaseSpawner
+from hub_spawner.lease import LeaseSpawner, refusal
+from hub_spawner.ports import is_taken
 from hub_spawner.welcome import place_examples
+from scheduler.errors import RunaiError
 
 
 class _LocalLease(LeaseSpawner, LocalProcessSpawner):
     """A lease for a server that is a process of this machine; a new user finds the sample notebook."""
+
+    async def start(self) -> tuple[str, int]:
+        """Start it, and see it listen: the hub alone would look ever more seldom, and not see it end."""
+        ip, port = await super().start()
+        while not is_taken(ip, port):
+            if (status := await self.poll()) is not None:
+                raise refusal(
+                    RunaiError(
+                        f"The notebook server ended at once (status {status}); the hub's log says why."
+                    )
+                )
+            await asyncio.sleep(0.02)
+        return ip, port
 
     def make_preexec_fn(self, name: str) -> Callable[[], None]:
         become_user: Callable[[], None] = super().make_preexec_fn(name)
