@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 from pathlib import Path
@@ -106,6 +107,7 @@ def make_app(
     """
     metrics = Metrics()
     metrics.watch(lambda: controller.book)
+    following = asyncio.create_task(metrics.follow(controller))
     api = Context(
         controller=controller,
         blobs=blobs,
@@ -124,6 +126,7 @@ def make_app(
         [*routes, *authenticator.pages(base_url)],
         default_handler_class=NoSuchPath,
         api=api,
+        following=following,
         openapi=json.dumps(describe(ROUTES, base_url)),
         # Logins of a browser end with this process; the hub gives a new one without asking.
         cookie_secret=secrets.token_bytes(32),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from scheduler.api.bundles import Owners
     from scheduler.api.metrics import Metrics
     from scheduler.blobs import Blobs
-    from scheduler.controller import Book, Controller
+    from scheduler.controller.book import Book
+    from scheduler.controller import Controller
     from scheduler.engines.base import Engine
-    from scheduler.telemetry import GpuUsage, Inventory
-
-USAGE_AGE = 1.0
-"""For how many seconds a measurement of the GPUs is told again rather than taken anew."""
+    from scheduler.telemetry import Inventory
 
 
 @dataclass
@@ -39,8 +37,6 @@ class Context:
     max_blob: int
     clock: Callable[[], float] = time.time
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _usage: Mapping[tuple[str, int], GpuUsage] = field(default_factory=dict)
-    _measured: float = float("-inf")
 
     @property
     def book(self) -> Book:
@@ -48,10 +44,3 @@ class Context:
 
     def access(self, caller: Caller) -> Access:
         return Access(caller, self.book.pool)
-
-    def usage(self) -> Mapping[tuple[str, int], GpuUsage]:
-        """How busy each GPU is, at most `USAGE_AGE` old."""
-        now = time.monotonic()
-        if now - self._measured > USAGE_AGE:
-            self._usage, self._measured = self.inventory.usage(self.book.nodes), now
-        return self._usage

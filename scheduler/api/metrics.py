@@ -14,7 +14,8 @@ from scheduler.api.views import environment_totals
 from scheduler.model import JobState
 
 if TYPE_CHECKING:
-    from scheduler.controller import Book
+    from scheduler.controller.book import Book
+    from scheduler.controller import Controller
 
 _WAIT_SECONDS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600)
 _PLAN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
@@ -48,8 +49,13 @@ class Metrics:
     def answered(self, method: str, handler: str, status: int) -> None:
         self._requests.labels(method, handler, str(status)).inc()
 
-    def waited(self, seconds: float) -> None:
-        self._wait.observe(max(0.0, seconds))
+    async def follow(self, controller: Controller) -> None:
+        """Take the queue waits from what happens, until the controller stops."""
+        async for event in controller.events():
+            if event.kind == "job.state" and (event.data or {}).get("state") == JobState.STARTING:
+                job = await controller.job(event.subject)
+                if job is not None and job.attempt is not None:
+                    self._wait.observe(max(0.0, job.attempt.created - (job.queued or job.submitted)))
 
     def planned(self, seconds: float) -> None:
         self._plan.observe(seconds)

@@ -10,7 +10,6 @@ from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import endpoint
 from scheduler.api.schema import Applied, Me, PoolFile, PoolView, ProjectEntry, ProjectList, ProjectView
 from scheduler.errors import Conflict, Invalid, NotFound
-from scheduler.model import Pool
 from scheduler.poolchange import changes, refuse_harm, warnings
 from scheduler.poolfile import file_of, pool_of, with_project, without_project
 
@@ -30,18 +29,9 @@ class MeHandler(ApiHandler):
 class PoolHandler(ApiHandler):
     @endpoint("Every GPU and who holds it, as far as the caller may see", Scope.READ, answer=PoolView)
     async def get(self) -> None:
-        self.tell_event()
-        self.answer(views.pool_view(self.api.book, self.api.usage(), self.access))
-
-
-class ChangingHandler(ApiHandler):
-    """Reads the pool, changes it and brings that about, one at a time."""
-
-    async def change(self, pool: Pool) -> None:
         book = self.api.book
-        workloads = [*book.jobs.values(), *book.sessions.values()]
-        refuse_harm(book.pool, pool, (workload.workload() for workload in workloads))
-        await self.api.controller.apply(pool)
+        self.tell_event()
+        self.answer(views.pool_view(book, self.api.inventory.usage(book.nodes), self.access))
 
 
 class PoolFileHandler(ApiHandler):
@@ -50,7 +40,7 @@ class PoolFileHandler(ApiHandler):
         self.answer(file_of(self.api.book.pool))
 
 
-class PoolApplyHandler(ChangingHandler):
+class PoolApplyHandler(ApiHandler):
     @endpoint(
         "Bring about what a pool file declares, or show what that would change",
         Scope.ADMIN,
@@ -66,8 +56,10 @@ class PoolApplyHandler(ChangingHandler):
             before = self.api.book.pool
             after = pool_of(file, before, self.api.clock())
             found = changes(before, after)
-            if found and not preview:
-                await self.change(after)
+            if preview:
+                refuse_harm(before, after, self.api.book.workloads.values())
+            elif found:
+                await self.api.controller.apply(after)
         self.answer(
             Applied(
                 preview=preview,
@@ -84,7 +76,7 @@ class ProjectsHandler(ApiHandler):
         self.answer(ProjectList(projects=views.project_views(self.api.book, self.access)))
 
 
-class ProjectHandler(ChangingHandler):
+class ProjectHandler(ApiHandler):
     @endpoint("One project", Scope.READ, answer=ProjectView, refuses=(NotFound,))
     async def get(self, name: str) -> None:
         self.answer(self._view(name))
@@ -103,14 +95,14 @@ class ProjectHandler(ChangingHandler):
                 f"name is {entry.name!r}, and the path says {name!r}; make them the same.", field="name"
             )
         async with self.api.changing:
-            await self.change(with_project(self.api.book.pool, entry, self.api.clock()))
+            await self.api.controller.apply(with_project(self.api.book.pool, entry, self.api.clock()))
         self.answer(self._view(name))
 
     @endpoint("Remove a project", Scope.ADMIN, status=204, refuses=(NotFound, Invalid, Conflict))
     async def delete(self, name: str) -> None:
         async with self.api.changing:
             self._view(name)
-            await self.change(without_project(self.api.book.pool, name, self.api.clock()))
+            await self.api.controller.apply(without_project(self.api.book.pool, name, self.api.clock()))
         self.set_status(204)
         self.finish()
 

@@ -43,7 +43,7 @@ from scheduler.model import (
 from scheduler.policy.types import Decision, ProjectFigures
 
 if TYPE_CHECKING:
-    from scheduler.controller import Book
+    from scheduler.controller.book import Book
     from scheduler.telemetry import GpuUsage
 
 _NOTHING = ProjectFigures(fair_share=0, allocated=0, demand=0, could_start=0)
