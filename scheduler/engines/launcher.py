@@ -51,6 +51,7 @@ class Launcher:
             except (TimeoutError, ConnectionResetError):
                 ready = b""
             if not ready:
+                self._process.kill()
                 await self._drop()
                 raise Unavailable(
                     f"Workers cannot be started: another scheduler seems to use {self._state_dir}; stop it first."

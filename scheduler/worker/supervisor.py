@@ -159,6 +159,7 @@ def _start(folder: str, spec: dict[str, Any]) -> int | None:
 
     if _prctl is not None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    started = time.time()  # before the look at `stop`: none that starts does so after it was asked to stop
     if os.path.exists(os.path.join(folder, os.pardir, "stop")):
         write_exit(folder, {"exit_code": None, "reason": "it was stopped before it started"})
         return None
@@ -181,7 +182,7 @@ def _start(folder: str, spec: dict[str, Any]) -> int | None:
         return None
     finally:
         os.close(log)
-    status = {"pid": worker.pid, "identity": identity(worker.pid), "started": time.time()}
+    status = {"pid": worker.pid, "identity": identity(worker.pid), "started": started}
     _write(folder, "status.json", status, durably=False)  # of no use after the machine has failed
     worker.returncode = 0  # it is waited for below, not by subprocess
     return worker.pid

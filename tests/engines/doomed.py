@@ -1,0 +1,34 @@
+"""A scheduler's engine that is there to be killed: forks one for each line of standard input, and says when it begins.
+
+A line is JSON: `state_dir`, `job`, `workers`, `command`, `stop` (grace, or null). Forked rather than started, so that many
+instants can be tried: a Python with the engine's imports takes a third of a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from scheduler.engines.local import LocalEngine
+from tests.engines.workplace import launch
+
+
+async def scheduler(state_dir: str, job: str, workers: int, command: list[str], stop: float | None) -> None:
+    engine = LocalEngine(Path(state_dir))
+    await engine.open(lambda status: None)
+    print(os.getpid(), flush=True)
+    await engine.launch(launch(job, tuple(command), workers=workers))
+    if stop is not None:
+        await engine.stop(job, 1, stop)
+    print("done", flush=True)
+    await asyncio.sleep(600)
+
+
+for line in sys.stdin:
+    if os.fork() == 0:
+        asyncio.run(scheduler(**json.loads(line)))
+    os.wait()
+    print("dead", flush=True)

@@ -1,0 +1,197 @@
+"""After `kill -9` of anything, at any instant: every worker is found or never was, and none runs twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.engines.base import WorkerState
+from scheduler.errors import Conflict
+from tests.engines.workplace import Workplace, eventually, launch, processes, python, shell, supervisors
+
+COUNT = shell('echo $RUNAI_RANK >> "$RUNAI_OUTPUT_DIR/out"; exec sleep 600')
+SLEEP = shell("exec sleep 600")
+
+
+class Doomed:
+    """A scheduler in a process of its own (`doomed.py`)."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def begin(self, **what: Any) -> int:
+        """Have it begin to launch; returns its process."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(what).encode() + b"\n")
+        return int(await self.line())
+
+    async def line(self) -> bytes:
+        assert self._process.stdout is not None
+        async with asyncio.timeout(20):
+            return (await self._process.stdout.readline()).strip()
+
+    async def kill(self, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+        while await self.line() != b"dead":
+            pass
+
+
+@pytest.fixture
+async def doomed() -> AsyncIterator[Doomed]:
+    root = Path(__file__).parents[2]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, __file__.replace("test_recovery", "doomed"), cwd=root, stdin=PIPE, stdout=PIPE,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )  # fmt: skip
+    yield Doomed(process)
+    assert process.stdin is not None
+    process.stdin.close()
+    await process.wait()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_killed_while_it_launches_each_worker_runs_once(
+    tmp_path: Path, doomed: Doomed, seed: int
+) -> None:
+    """Ten instants each, spread over the time that a launch takes; sometimes the launcher is killed as well."""
+    chance = random.Random(seed)
+    for i in range(10):
+        here = Workplace(tmp_path / f"{i}")
+        pid = await doomed.begin(state_dir=str(here.state_dir), job="j", workers=3, command=COUNT, stop=None)
+        await asyncio.sleep(chance.uniform(0, 0.02))
+        if chance.random() < 0.3:
+            for launcher in supervisors(here.state_dir):
+                if launcher.ppid() == pid:
+                    launcher.kill()
+        await doomed.kill(pid)
+        await here.open()
+        again = await here.engine.recover([("j", 1, 3)])
+        lost = [rank for rank in range(3) if WorkerState.LOST in here.states("j", rank)]
+        assert not lost
+        if again:
+            await here.engine.launch(launch("j", COUNT, workers=3))
+        for rank in range(3):
+            await here.until(lambda here=here, rank=rank: here.states("j", rank) == [WorkerState.RUNNING])
+        await eventually(lambda here=here: len(here.output("j").split()) >= 3)
+        await here.engine.stop("j", 1, 5)
+        for rank in range(3):
+            assert (await here.end("j", rank)).exit_code == -15
+        assert sorted(here.output("j").split()) == ["0", "1", "2"]
+        assert processes(here.state_dir) == []
+        await here.engine.close()
+
+
+async def test_killed_at_any_instant_what_nobody_names_is_ended(tmp_path: Path, doomed: Doomed) -> None:
+    chance = random.Random(7)
+    for i in range(10):
+        here = Workplace(tmp_path / f"{i}")
+        pid = await doomed.begin(state_dir=str(here.state_dir), job="j", workers=3, command=SLEEP, stop=None)
+        await asyncio.sleep(chance.uniform(0, 0.02))
+        await doomed.kill(pid)
+        await here.open()
+        assert await here.engine.recover([]) == frozenset()
+        assert processes(here.state_dir) == []
+        assert here.reports == []
+        await asyncio.sleep(0.02)  # nothing was on its way, either
+        assert processes(here.state_dir) == []
+        await here.engine.close()
+
+
+async def test_a_grace_period_ends_although_the_scheduler_is_dead(here: Workplace, doomed: Doomed) -> None:
+    await here.engine.close()
+    deaf = python(
+        "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "open(os.environ['RUNAI_OUTPUT_DIR'] + '/out', 'w').write('ready\\n'); time.sleep(600)"
+    )
+    pid = await doomed.begin(state_dir=str(here.state_dir), job="j", workers=1, command=deaf, stop=0.4)
+    assert await doomed.line() == b"done"
+    await doomed.kill(pid)
+    await eventually(lambda: (here.job("j") / "attempts/1/0/exit.json").exists())
+    await eventually(lambda: processes(here.state_dir) == [])
+    await here.restart()
+    assert await here.engine.recover([("j", 1, 1)]) == frozenset()
+    assert (await here.end("j")).exit_code in (-9, -15)  # -15: it was asked before it was deaf
+
+
+async def test_a_stop_that_was_written_down_and_not_yet_told_is_told_after_the_restart(
+    here: Workplace,
+) -> None:
+    await here.engine.launch(launch("j", SLEEP))
+    (here.job("j") / "attempts/1/stop").write_text(json.dumps({"grace": 5, "end": time.time() + 5}))
+    await here.restart()
+    assert (
+        await here.engine.recover([("j", 1, 2)]) == frozenset()
+    )  # rank 1 was never launched, and never will be
+    assert (await here.end("j", 0)).exit_code == -15
+    assert (await here.end("j", 1)).exit_code is None
+
+
+async def test_everything_is_found_again_as_it_stands(here: Workplace) -> None:
+    await here.engine.launch(launch("runs", SLEEP))
+    await here.engine.launch(launch("ends", shell("sleep 0.1; exit 4")))
+    await here.engine.launch(launch("lost", SLEEP))
+    await here.engine.launch(launch("unnamed", SLEEP))
+    await here.engine.close()
+    os.kill(here.supervisor("lost"), signal.SIGKILL)
+    await eventually(lambda: (here.job("ends") / "attempts/1/0/done").exists())
+    await here.restart()
+    never = await here.engine.recover([(job, 1, 1) for job in ("runs", "ends", "lost", "never")])
+    assert never == {("never", 1)}
+    assert here.states("runs") == [WorkerState.RUNNING]
+    assert here.states("ends") == [WorkerState.RUNNING, WorkerState.EXITED]
+    assert (await here.end("ends")).exit_code == 4
+    assert (await here.end("lost")).state is WorkerState.LOST
+    assert here.states("unnamed") == []
+    assert {process.environ()["RUNAI_JOB_ID"] for process in processes(here.state_dir)} == {"runs"}
+    await here.engine.stop("runs", 1, 5)
+    assert (await here.end("runs")).exit_code == -15
+
+
+async def test_an_attempt_that_started_in_part_is_completed(here: Workplace) -> None:
+    await here.engine.launch(launch("j", COUNT, workers=1))
+    await here.restart()
+    assert await here.engine.recover([("j", 1, 3)]) == {("j", 1)}
+    await here.engine.launch(launch("j", COUNT, workers=3))
+    for rank in range(3):
+        assert here.states("j", rank)[-1] is WorkerState.RUNNING
+    await here.engine.stop("j", 1, 5)
+    for rank in range(3):
+        await here.end("j", rank)
+    assert sorted(here.output("j").split()) == ["0", "1", "2"]
+
+
+async def test_two_engines_do_not_share_a_folder(here: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scheduler.engines import launcher
+    from scheduler.errors import Unavailable
+
+    monkeypatch.setattr(launcher, "READY", 0.5)
+    other = Workplace(here.state_dir)
+    with pytest.raises(Unavailable, match="another scheduler"):
+        await other.open()
+    await here.engine.launch(launch("j", shell("true")))
+    assert (await here.end("j")).exit_code == 0
+
+
+async def test_a_job_is_forgotten_when_nothing_of_it_runs(here: Workplace) -> None:
+    await here.engine.launch(
+        launch("j", shell('mkdir -p "$RUNAI_OUTPUT_DIR/a/b"; chmod -R 0 .; exec sleep 600'))
+    )
+    with pytest.raises(Conflict):
+        await here.engine.forget("j")
+    await here.engine.stop("j", 1, 5)
+    await here.end("j")
+    await here.engine.forget("j")
+    await here.engine.forget("j")
+    assert list((here.state_dir / "jobs").iterdir()) == []
+    assert list((here.state_dir / "running").iterdir()) == []
