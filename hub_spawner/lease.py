@@ -186,28 +186,33 @@ class LeaseSpawner(Spawner):
 
     async def _open(self) -> Lease | None:
         """The lease of this server, or None where it gets no GPU; a refusal with the scheduler's sentence."""
-        until = asyncio.get_running_loop().time() + self.scheduler_timeout
         await self._reconciliation().settled(self.scheduler_timeout)
+        try:
+            async with self.client() as client:
+                usual = await self._usual_gpus(client)
+                gpus = usual if self.gpus is None else self.gpus
+                if not gpus:
+                    self._say("No GPU for this server; train jobs still get theirs.")
+                    return None
+                self._say(f"Leasing {plain(gpus)} …")
+                asked = SessionOpen(user=self.user.name, server=self.name, gpus=gpus)
+                session = await client.open_session(asked)
+                self._say(f"{plain(gpus)} leased.")
+                return Lease(session.id, session.gpus, session.env)
+        except RunaiError as error:
+            raise refusal(error) from error
+
+    async def _usual_gpus(self, client: AsyncClient) -> float:
+        """What the server gets where the user was not asked, once the scheduler is there to say."""
+        until = asyncio.get_running_loop().time() + self.scheduler_timeout
         while True:
             try:
-                async with self.client() as client:
-                    gpus = self.gpus if self.gpus is not None else await default_gpus(client, self.user.name)
-                    if not gpus:
-                        self._say("No GPU for this server; train jobs still get theirs.")
-                        return None
-                    self._say(f"Leasing {plain(gpus)} …")
-                    session = await client.open_session(
-                        SessionOpen(user=self.user.name, server=self.name, gpus=gpus)
-                    )
-                    self._say(f"{plain(gpus)} leased.")
-                    return Lease(session.id, session.gpus, session.env)
-            except Unavailable as error:
+                return await default_gpus(client, self.user.name)
+            except Unavailable:
                 if asyncio.get_running_loop().time() > until:
-                    raise refusal(error) from error
-                self._say("Waiting for the GPU scheduler …")
-                await asyncio.sleep(0.3)
-            except RunaiError as error:
-                raise refusal(error) from error
+                    raise
+            self._say("Waiting for the GPU scheduler …")
+            await asyncio.sleep(0.3)
 
     async def _release(self, lease: Lease | None) -> None:
         """Close the lease's session; later, when the scheduler cannot be reached now."""
