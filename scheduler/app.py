@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jupyter_core.application import JupyterApp, NoStart
+from tornado.log import LogFormatter
 from traitlets import Bool, Enum, Integer, TraitError, Unicode, default, validate
 from traitlets.config import Config
 from traitlets.utils.bunch import Bunch
@@ -106,7 +107,13 @@ class RunaiService(JupyterApp):
         "config": "JupyterApp.config_file",
     }
 
+    _log_formatter_cls = LogFormatter
+
     # -- defaults and checks --------------------------------------------------------------------------------
+
+    @default("log_format")
+    def _log_format_default(self) -> str:
+        return "%(color)s[%(levelname)1.1s %(asctime)s %(name)s]%(end_color)s %(message)s"
 
     @default("state_dir")
     def _state_dir_default(self) -> str:

@@ -16,10 +16,11 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from scheduler.api.app import make_app, make_server
@@ -27,7 +28,7 @@ from scheduler.api.auth import Authenticator, TokenAuth
 from scheduler.blobs import Blobs
 from scheduler.controller import Controller
 from scheduler.engines.local import LocalEngine
-from scheduler.errors import Conflict, Invalid
+from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.poolchange import changes, warnings
 from scheduler.poolfile import parse, pool_of
 from scheduler.statefolder import StateFolder
@@ -49,26 +50,38 @@ ORPHANED = 0.5
 
 async def serve(options: RunaiService) -> None:
     """Run until SIGTERM or SIGINT. Raises `Conflict` where another scheduler holds the folder, `Invalid` for options."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+    stopped = _stop_signals()
+    gone = asyncio.create_task(_orphaned(os.getppid())) if options.hub_managed else None
     folder = StateFolder(Path(options.state_dir))
     folder.open()
     await _lock(folder, patience=PREDECESSOR if options.hub_managed else GLANCE)
     try:
         folder.remove_endpoint()
-        async with _running(options, folder) as url:
+        async with _running(options, folder) as (url, lost):
             folder.write_endpoint(url)
             options.log.info("The scheduler answers at %s; its state is in %s", url, folder.path)
-            if options.hub_managed:
-                await _until_orphaned(stopped)
-            else:
-                await stopped.wait()
-            options.log.info("Stopping; jobs run on")
+            await _first(stopped.wait(), lost.wait(), gone)
             folder.remove_endpoint()
+            if lost.is_set():
+                raise Unavailable("The state has become another scheduler's; this one ends, and jobs run on.")
+            options.log.info("Stopping; jobs run on")
     finally:
         folder.unlock()
+
+
+def _stop_signals() -> asyncio.Event:
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    return stopped
+
+
+async def _first(*waits: Coroutine[Any, Any, Any] | asyncio.Task[None] | None) -> None:
+    """Wait until the first of these is over."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits if wait is not None]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
 
 
 async def _lock(folder: StateFolder, patience: float) -> None:
@@ -83,25 +96,26 @@ async def _lock(folder: StateFolder, patience: float) -> None:
         await asyncio.sleep(0.05)
 
 
-async def _until_orphaned(stopped: asyncio.Event) -> None:
-    """Wait until it is to stop, or the hub that started it was killed: the next hub starts a scheduler of its own."""
-    hub = os.getppid()
-    while os.getppid() == hub:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ORPHANED):
-                await stopped.wait()
-                return
+async def _orphaned(hub: int) -> None:
+    """Wait until the hub that started this process was killed: the next hub starts a scheduler of its own."""
+    while os.getppid() == hub:  # noqa: ASYNC110 (the kernel tells nobody)
+        await asyncio.sleep(ORPHANED)
 
 
 @contextlib.asynccontextmanager
-async def _running(options: RunaiService, folder: StateFolder) -> AsyncIterator[str]:
-    """The service, ready; gives its address."""
-    sockets = _listen(options.ip, options.port)
-    inventory = open_inventory(options.declared_gpus)
-    engine = LocalEngine(folder.path)
-    controller = Controller(Store(options.db_url), engine, inventory)
-    try:
+async def _running(options: RunaiService, folder: StateFolder) -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """The service, ready: its address, and what is set when the state has become another's."""
+    async with contextlib.AsyncExitStack() as ends:
+        sockets = _listen(options.ip, options.port)
+        inventory = open_inventory(options.declared_gpus)
+        ends.callback(inventory.close)
+        store = Store(options.db_url)
+        store.open()
+        ends.callback(store.close)
+        engine = LocalEngine(folder.path)
+        controller = Controller(store, engine, inventory)
         await controller.start()
+        ends.push_async_callback(controller.stop)
         await _bring_about(options, folder, controller, inventory)
         app = make_app(
             controller,
@@ -115,16 +129,16 @@ async def _running(options: RunaiService, folder: StateFolder) -> AsyncIterator[
         )
         server = make_server(app)
         server.add_sockets(sockets)
-        try:
-            yield _address(sockets[0], options.base_url)
-        finally:
-            server.stop()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(2):
-                    await server.close_all_connections()
-    finally:
-        await controller.stop()
-        inventory.close()
+        ends.push_async_callback(_close, server)
+        yield _address(sockets[0], options.base_url), controller.lost
+
+
+async def _close(server: HTTPServer) -> None:
+    """Take no more requests, and break off the streams that would go on."""
+    server.stop()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(2):
+            await server.close_all_connections()
 
 
 def _listen(ip: str, port: int) -> list[socket.socket]:

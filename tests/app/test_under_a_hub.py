@@ -1,0 +1,73 @@
+"""The service as a hub starts it: the hub says where it answers, and does not outlive it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from scheduler.client import Client
+
+if TYPE_CHECKING:
+    from tests.app.conftest import Service
+
+HUB = """\
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-m", "scheduler.app", *sys.argv[1:]])
+time.sleep(1000)
+"""
+"""What a hub is to its services: the process that started them, and may be killed."""
+
+
+def started_by_a_hub(service: Service, port: int) -> subprocess.Popen[bytes]:
+    prefix = "/hubs/a/services/runai/"
+    variables = {
+        "JUPYTERHUB_SERVICE_NAME": "runai",
+        "JUPYTERHUB_SERVICE_URL": f"http://127.0.0.1:{port}",
+        "JUPYTERHUB_SERVICE_PREFIX": prefix,
+        "JUPYTERHUB_API_TOKEN": "the-services-own",
+        "JUPYTERHUB_API_URL": "http://127.0.0.1:1/hub/api",
+        "JUPYTERHUB_BASE_URL": "/hubs/a/",
+        "JUPYTERHUB_CLIENT_ID": "service-runai",
+        "JUPYTERHUB_OAUTH_CALLBACK_URL": f"{prefix}oauth_callback",
+        "JUPYTERHUB_OAUTH_SCOPES": "[]",
+    }
+    with service.log.open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-c", HUB, "--declared-gpus=2"],
+            env={**service.environment, **variables},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def a_free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def test_it_answers_where_the_hub_says_and_a_new_hub_takes_over_from_a_killed_one(service: Service) -> None:
+    port = a_free_port()
+    hubs = [started_by_a_hub(service, port)]
+    try:
+        first = service.until(service.folder.endpoint)
+        assert first.url == f"http://127.0.0.1:{port}/hubs/a/services/runai/"
+        assert service.folder.read_token() is None
+        with Client(first.url, "the-services-own") as client:
+            assert client.me().admin
+            assert client.pool().build.gpus + client.pool().train.gpus == 2
+
+        hubs.append(started_by_a_hub(service, port))
+        hubs[0].send_signal(signal.SIGKILL)
+        second = service.until(
+            lambda: (e := service.folder.endpoint()) is not None and e.pid != first.pid and e
+        )
+        assert second.url == first.url
+    finally:
+        for hub in hubs:
+            hub.kill()
+            hub.wait()
+    service.until(lambda: service.folder.holder() is None)
