@@ -85,7 +85,7 @@ test: install $(DONE)/requirements-test
 	pytest -n auto --dist loadfile
 
 bench: install $(DONE)/requirements-test
-	@for benchmark in tests/benchmarks/[a-z]*.py; do $(BIN)/python $$benchmark; done
+	@$(BIN)/python tests/benchmarks/run.py
 
 wheel: $(DONE)/front-end
 	$(BIN)/uv build --python $(BIN)/python --no-build-isolation --wheel --out-dir dist
