@@ -148,13 +148,19 @@ def _functions(value: Any, namespace: dict[str, Any], seen: set[int]) -> Iterato
                 return
             parts = [*vars(value).values(), *value.__bases__]
         case _:
-            function = getattr(value, "func", None) if type(value).__module__ == "functools" else None
-            parts = [
-                function,
-                *([type(value)] if type(value).__module__ == namespace.get("__name__") else []),
-            ]
+            parts = (
+                [getattr(value, "func", None), getattr(value, "__wrapped__", None)]
+                if _of_functools(value)
+                else []
+            )
+            if type(value).__module__ == namespace.get("__name__"):
+                parts = [*parts, type(value)]
     for part in parts:
         yield from _functions(part, namespace, seen)
+
+
+def _of_functools(value: Any) -> bool:
+    return type(value).__module__ == "functools"
 
 
 def _closed_over(function: types.FunctionType) -> Iterator[Any]:
@@ -184,19 +190,19 @@ def _check_outputs(outputs: Iterable[str], names: Names, namespace: Mapping[str,
         if name in names.assigns or name in namespace or names.opaque:
             continue
         raise CannotTravel(
-            f"The cell never assigns `{name}`, so it can't bring it back{_meant(name, names.assigns)}."
+            f"The cell never assigns `{name}`, so it can't bring it back{_meant(name, names.assigns)}"
         )
 
 
 def _check_only(only: Iterable[str], namespace: Mapping[str, Any]) -> None:
     for name in only:
         if name not in namespace:
-            raise CannotTravel(f"There is no variable `{name}` to take along{_meant(name, namespace)}.")
+            raise CannotTravel(f"There is no variable `{name}` to take along{_meant(name, namespace)}")
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], n=1)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    return f"; did you mean `{close[0]}`?" if close else "."
 
 
 def _pack(

@@ -35,8 +35,14 @@ NOT_RUN = 3
 class _Output(DisplayHook):
     """Shows the last expression as a notebook does, without `Out[…]`."""
 
+    shell: _Shell
+
     def write_output_prompt(self) -> None:
         """The prompt belongs to the notebook."""
+
+    def quiet(self) -> bool:
+        """Whether the cell ends in a semicolon."""
+        return bool(self.semicolon_at_end_of_expression(self.shell.source))  # type: ignore[no-untyped-call]
 
 
 class _Shell(InteractiveShell):
@@ -44,6 +50,7 @@ class _Shell(InteractiveShell):
 
     displayhook_class = _Output
     failure: Mapping[str, Any] | None = None
+    source = ""
 
     def showtraceback(self, *args: Any, **options: Any) -> None:
         """`sys.exit` in a cell is an end like any other: only its message, where it has one, is shown."""
@@ -110,6 +117,7 @@ def _shell(about: Mapping[str, Any], module: types.ModuleType) -> _Shell:
     shell: _Shell = _Shell.instance(config=config, user_module=module, user_ns=module.__dict__)
     shell.compile.flags |= about["flags"]
     shell.execution_count = about["number"]
+    shell.source = about["source"]
     for file, cell in about["cells"].items():
         text: str = cell["text"]
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)

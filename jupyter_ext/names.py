@@ -158,9 +158,12 @@ class _Reading:
         """Every name that `node` reads, however deep, unless it is its own."""
         for name in _free(node, self.assigns):
             self._need(name, known)
-        for call in ast.walk(node):
-            if isinstance(call, ast.Call):
-                self._call(call, known)
+        for part in ast.walk(node):
+            match part:
+                case ast.Call():
+                    self._call(part, known)
+                case ast.Attribute(value=ast.Name(id="__main__")):
+                    self._need(part.attr, known)
 
     def _need(self, name: str, known: set[str]) -> None:
         if name not in known:

@@ -12,6 +12,7 @@ What must hold:
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
 import weakref
@@ -116,12 +117,26 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             self.globals_ref[id(namespace)] = _Here()
 
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, _Cached) and _written_here(obj):
+            # Python would look for it by its name, in a `__main__` that has no such thing yet.
+            return _cached, (obj.__wrapped__, *obj.cache_parameters().values())
         reduced = super().reducer_override(obj)
         if isinstance(reduced, tuple) and len(reduced) == 6 and isinstance(obj, type):
             make, arguments, state, _, _, fill = reduced
             _sent.add(obj)
             return make, arguments, (fill, state), None, None, _fill_class
         return reduced
+
+
+_Cached = functools._lru_cache_wrapper
+
+
+def _written_here(function: Any) -> bool:
+    return function.__module__ == "__main__" or "<locals>" in function.__qualname__
+
+
+def _cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> Any:
+    return functools.lru_cache(maxsize, typed)(function)
 
 
 def _fill_class(made: type, state: tuple[Callable[[type, Any], None], Any]) -> None:

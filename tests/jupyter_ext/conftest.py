@@ -25,14 +25,16 @@ class Notebook:
         config.InteractiveShell.colors = "nocolor"
         module = ModuleType("__main__")
         sys.modules["__main__"] = module
-        self.shell: Any = InteractiveShell.instance(config=config, user_module=module, user_ns=module.__dict__)
+        self.shell: Any = InteractiveShell.instance(
+            config=config, user_module=module, user_ns=module.__dict__
+        )
 
     def run(self, *cells: str) -> str:
         printed = ""
         for cell in cells:
-            with capture_output() as captured:
+            with capture_output(display=False) as captured:
                 result = self.shell.run_cell(cell, store_history=True)
-            printed = captured.stdout
+            printed = captured.stdout.replace("\r\n", "\n")
             result.raise_error()
         return printed
 

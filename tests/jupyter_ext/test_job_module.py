@@ -31,7 +31,9 @@ def inside(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def run(code: str, environment: dict[str, str] | None = None, *options: str) -> subprocess.CompletedProcess[str]:
+def run(
+    code: str, environment: dict[str, str] | None = None, *options: str
+) -> subprocess.CompletedProcess[str]:
     outside = {k: v for k, v in os.environ.items() if not k.startswith("RUNAI_")}
     return subprocess.run(
         [sys.executable, *options, "-c", f"from jupyter_ext import job\n{code}"],
@@ -57,7 +59,11 @@ def test_it_needs_the_standard_library_alone() -> None:
 def test_outside_a_job_it_is_harmless(tmp_path: Path) -> None:
     state = "[job.id, job.resumed, job.attempt, job.rank, job.world_size, job.should_stop()]"
     assert said(state) == [None, False, 1, 0, 1, False]
-    assert said("[job.checkpoint({'a': 1}), job.restore('nothing'), job.report(step=1, loss=2)]") == [False, "nothing", None]
+    assert said("[job.checkpoint({'a': 1}), job.restore('nothing'), job.report(step=1, loss=2)]") == [
+        False,
+        "nothing",
+        None,
+    ]
 
 
 def test_a_job_knows_itself(inside: dict[str, str]) -> None:
@@ -87,7 +93,9 @@ job.checkpoint(['x' * 10**6, Deadly()])
     assert said("job.restore()", inside) == "whole"
 
 
-def test_a_checkpoint_that_cannot_be_pickled_leaves_the_one_before_and_nothing_else(inside: dict[str, str]) -> None:
+def test_a_checkpoint_that_cannot_be_pickled_leaves_the_one_before_and_nothing_else(
+    inside: dict[str, str],
+) -> None:
     assert said("job.checkpoint('whole')", inside) is True
     assert "cannot pickle" in run("job.checkpoint(iter(()).__class__ and (i for i in ()))", inside).stderr
     assert said("job.restore()", inside) == "whole"
@@ -106,10 +114,19 @@ class Scalar:
 for step in range(3): job.report(step=step, loss=1 / (step + 1), lr=Scalar(), done=step == 2, note='ok', bad=float('nan'))
 """
     assert run(code, inside).returncode == 0
-    lines = [json.loads(line) for line in (Path(inside["RUNAI_OUTPUT_DIR"]) / "metrics.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line)
+        for line in (Path(inside["RUNAI_OUTPUT_DIR"]) / "metrics.jsonl").read_text().splitlines()
+    ]
     assert [line["step"] for line in lines] == [0, 1, 2]
     last = lines[-1]
-    assert (last["loss"], last["lr"], last["done"], last["note"], last["bad"]) == (1 / 3, 0.5, True, "ok", None)
+    assert (last["loss"], last["lr"], last["done"], last["note"], last["bad"]) == (
+        1 / 3,
+        0.5,
+        True,
+        "ok",
+        None,
+    )
     assert (last["attempt"], last["rank"]) == (1, 0)
 
 
