@@ -100,12 +100,14 @@ def make_app(
     base_url: str = "/",
     scrape_token: str | None = None,
     max_blob: int = MAX_BYTES,
+    metrics: Metrics | None = None,
 ) -> Application:
-    """The API under `base_url` (with a slash at both ends). `max_blob` bounds a bundle, in bytes.
+    """The API under `base_url` (with a slash at both ends). `max_blob` bounds a bundle, in bytes;
+    `metrics` is given where plans are timed with it.
 
     Must be made in the event loop that it will be served in.
     """
-    metrics = Metrics()
+    metrics = metrics or Metrics()
     metrics.watch(lambda: controller.book)
     following = asyncio.create_task(metrics.follow(controller))
     api = Context(

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from scheduler.api.bundles import Owners
     from scheduler.api.metrics import Metrics
     from scheduler.blobs import Blobs
-    from scheduler.controller.book import Book
     from scheduler.controller import Controller
+    from scheduler.controller.book import Book
     from scheduler.engines.base import Engine
     from scheduler.telemetry import Inventory
 

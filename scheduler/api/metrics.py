@@ -14,8 +14,9 @@ from scheduler.api.views import environment_totals
 from scheduler.model import JobState
 
 if TYPE_CHECKING:
-    from scheduler.controller.book import Book
     from scheduler.controller import Controller
+    from scheduler.controller.book import Book
+    from scheduler.policy import Plan, Snapshot
 
 _WAIT_SECONDS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600)
 _PLAN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
@@ -57,8 +58,14 @@ class Metrics:
                 if job is not None and job.attempt is not None:
                     self._wait.observe(max(0.0, job.attempt.created - (job.queued or job.submitted)))
 
-    def planned(self, seconds: float) -> None:
-        self._plan.observe(seconds)
+    def timed(self, decide: Callable[[Snapshot], Plan]) -> Callable[[Snapshot], Plan]:
+        """The same policy, with its time taken."""
+
+        def decided(snapshot: Snapshot) -> Plan:
+            with self._plan.time():
+                return decide(snapshot)
+
+        return decided
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

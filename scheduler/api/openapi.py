@@ -56,10 +56,11 @@ def describe(routes: Iterable[tuple[str, type[ApiHandler]]], base_url: str) -> d
 
 def _schemas(endpoints: Iterable[Endpoint]) -> tuple[dict[type[BaseModel], dict[str, Any]], dict[str, Any]]:
     """A reference for each type, and what these refer to."""
-    types = dict.fromkeys(
+    types: dict[type[BaseModel], None] = dict.fromkeys(
         kind for endpoint in endpoints for kind in (endpoint.body, endpoint.answer) if kind is not None
     )
-    wanted: list[tuple[type[BaseModel], Mode]] = [(kind, "validation") for kind in (*types, Problem)]
+    kinds: list[type[BaseModel]] = [*types, Problem]
+    wanted: list[tuple[type[BaseModel], Mode]] = [(kind, "validation") for kind in kinds]
     refs, document = models_json_schema(wanted, ref_template=_REF)
     return {kind: ref for (kind, _), ref in refs.items()}, document["$defs"]  # type: ignore[misc]
 

@@ -1,0 +1,198 @@
+"""A whole scheduler in this process: real store, real engine, real controller, real HTTP on a free port."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+
+from scheduler.api.access import Caller, Scope
+from scheduler.api.app import make_app, make_server
+from scheduler.api.auth import Authenticator, token_of
+from scheduler.api.metrics import Metrics
+from scheduler.blobs import MAX_BYTES, Blobs
+from scheduler.controller import Controller
+from scheduler.engines.local import LocalEngine
+from scheduler.model import JobState, Pool, Project
+from scheduler.policy import decide
+from scheduler.store import Store
+from scheduler.telemetry import open_inventory
+
+SCRAPE = "only-for-metrics"
+
+CALLERS = {
+    "powerless": Caller.of("ann", frozenset()),
+    "reader": Caller.of("rex", frozenset({Scope.READ})),
+    "owner": Caller.of("ann", frozenset({Scope.SUBMIT})),
+    "mate": Caller.of("ben", frozenset({Scope.SUBMIT})),
+    "stranger": Caller.of("zoe", frozenset({Scope.SUBMIT})),
+    "admin": Caller.of("root", frozenset({Scope.ADMIN})),
+}
+"""Those known to the scheduler under test, by their tokens. The owner, the mate and the reader are of one project."""
+
+POOL = Pool(
+    projects=(
+        Project("vision", guaranteed=2000, members=frozenset({"ann", "ben", "rex"})),
+        Project("speech", guaranteed=2000, members=frozenset({"zoe"})),
+        Project("spare"),
+    )
+)
+
+
+class KnownTokens(Authenticator):
+    """Knows the callers of a table by their tokens; a test may take one out."""
+
+    def __init__(self, callers: dict[str, Caller]) -> None:
+        self.callers = dict(callers)
+
+    async def identify(self, handler: RequestHandler) -> Caller | None:
+        return self.callers.get(token_of(handler.request) or "")
+
+
+@dataclass
+class Service:
+    """The scheduler under test; `http` has a client for each caller, and `nobody`."""
+
+    url: str
+    state_dir: Path
+    app: Application
+    controller: Controller
+    tokens: KnownTokens
+    http: dict[str, httpx.AsyncClient]
+
+    async def submit(self, caller: str = "owner", **job: Any) -> dict[str, Any]:
+        answer = await self.http[caller].post("jobs", json={"command": ["sleep", "60"], **job})
+        assert answer.status_code == 201, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def until(self, job_id: str, *states: JobState) -> None:
+        """Wait until a job is in one of these states."""
+
+        def there() -> bool:
+            job = self.controller.book.jobs.get(job_id)
+            return job is not None and job.state in states
+
+        async def arrive() -> None:
+            events = self.controller.events(0)
+            async for event in events:
+                if event.subject == job_id:
+                    found = await self.controller.job(job_id)
+                    if found is not None and found.state in states:
+                        return
+
+        if not there():
+            async with asyncio.timeout(30):
+                await arrive()
+
+
+Start = Callable[..., Awaitable[Service]]
+
+
+async def eventually(condition: Callable[[], Any], seconds: float = 20) -> None:
+    """Wait until a condition holds that nobody tells of (a file is gone, say)."""
+    async with asyncio.timeout(seconds):
+        for pause in itertools.repeat(0.01):
+            found = condition()
+            if inspect.isawaitable(found):
+                found = await found
+            if found:
+                return
+            await asyncio.sleep(pause)
+
+
+@pytest.fixture(name="eventually")
+def _eventually() -> Callable[..., Awaitable[None]]:
+    return eventually
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Start]:
+    """Start a scheduler on this test's folder; see `running` for what may be said of it."""
+    async with AsyncExitStack() as stack:
+
+        async def started(**options: Any) -> Service:
+            return await stack.enter_async_context(running(tmp_path, **options))
+
+        yield started
+
+
+@pytest.fixture
+async def service(start: Start) -> Service:
+    return await start()
+
+
+@asynccontextmanager
+async def running(
+    state_dir: Path,
+    *,
+    authenticator: Authenticator | None = None,
+    base_url: str = "/",
+    pool: Pool = POOL,
+    max_blob: int = MAX_BYTES,
+) -> AsyncIterator[Service]:
+    state_dir.chmod(0o700)
+    engine = LocalEngine(state_dir)
+    inventory = open_inventory(8)
+    store = Store(f"sqlite:///{state_dir}/runai.sqlite")
+    store.open()
+    metrics = Metrics()
+    controller = Controller(store, engine, inventory, decide=metrics.timed(decide))
+    await controller.start()
+    if controller.book.pool.projects != pool.projects:
+        await controller.apply(pool)
+    tokens = KnownTokens(CALLERS)
+    app = make_app(
+        controller,
+        Blobs(state_dir),
+        engine,
+        inventory,
+        authenticator or tokens,
+        state_dir=state_dir,
+        base_url=base_url,
+        scrape_token=SCRAPE,
+        max_blob=max_blob,
+        metrics=metrics,
+    )
+    server = make_server(app)
+    sockets = bind_sockets(0, "127.0.0.1")
+    server.add_sockets(sockets)
+    url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{base_url}"
+    http = {
+        name: httpx.AsyncClient(
+            base_url=f"{url}api/v1/", headers={"Authorization": f"token {name}"}, timeout=30
+        )
+        for name in (*CALLERS, "wrong")
+    }
+    http["nobody"] = httpx.AsyncClient(base_url=f"{url}api/v1/", timeout=30)
+    try:
+        yield Service(url, state_dir, app, controller, tokens, http)
+    finally:
+        for client in http.values():
+            await client.aclose()
+        server.stop()
+        await server.close_all_connections()
+        for job in list(controller.book.jobs.values()):
+            await controller.cancel(job.id)
+        await settled(controller)
+        await controller.stop()
+        store.close()
+        inventory.close()
+
+
+async def settled(controller: Controller) -> None:
+    """Wait until every worker is gone, so that a test leaves no process behind."""
+    async with asyncio.timeout(30):
+        async for _ in controller.events(0):
+            if not controller.book.jobs:
+                return

@@ -1,0 +1,120 @@
+"""Who sees, changes and owns what; each case both ways."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler.api.access import Access, Caller, Scope
+from scheduler.errors import Forbidden, NotFound
+from scheduler.model import Job, JobKind, Pool, Program, Project, Request, Session
+
+POOL = Pool(
+    projects=(
+        Project("lab", members=frozenset({"head"})),
+        Project("vision", parent="lab", members=frozenset({"ann", "ben"})),
+        Project("speech", parent="lab", groups=frozenset({"speakers"})),
+        Project("open", members=frozenset({"*"})),
+    )
+)
+JOB = Job("j-1", "train", Request("vision", user="ann"), Program(JobKind.COMMAND, ("true",)), submitted=1.0)
+SESSION = Session("s-1", "", Request("", user="ann"), requested=1.0)
+
+
+def access(name: str, *scopes: Scope, groups: frozenset[str] = frozenset()) -> Access:
+    return Access(Caller.of(name, frozenset(scopes or {Scope.SUBMIT}), groups), POOL)
+
+
+def test_a_scope_includes_those_before_it() -> None:
+    assert Caller.of("a", frozenset({Scope.ADMIN})).scopes == set(Scope)
+    assert Caller.of("a", frozenset({Scope.SUBMIT})).scopes == {Scope.READ, Scope.SUBMIT}
+    assert Caller.of("a", frozenset({Scope.READ})).scopes == {Scope.READ}
+    assert Caller.of("a", frozenset()).scopes == frozenset()
+
+
+def test_projects_take_the_jobs_of_their_members_and_groups_in_the_pools_order() -> None:
+    assert access("ann").projects == ("vision", "open")
+    assert access("zoe").projects == ("open",)
+    assert access("zoe", groups=frozenset({"speakers"})).projects == ("speech", "open")
+
+
+def test_a_project_with_others_below_it_takes_no_jobs_and_membership_is_not_inherited() -> None:
+    assert access("head").projects == ("open",)
+    assert not access("head").sees_job(JOB)
+
+
+@pytest.mark.parametrize(
+    ("name", "scope", "sees"),
+    [
+        ("ann", Scope.READ, True),
+        ("ben", Scope.READ, True),
+        ("zoe", Scope.SUBMIT, False),
+        ("root", Scope.ADMIN, True),
+    ],
+)
+def test_jobs_are_seen_by_their_project_and_administrators(name: str, scope: Scope, sees: bool) -> None:
+    assert access(name, scope).sees_job(JOB) is sees
+
+
+def test_an_owner_goes_on_to_see_a_job_of_a_project_they_have_left() -> None:
+    assert access("zoe").sees_job(replace(JOB, request=Request("vision", user="zoe")))
+
+
+def test_what_is_not_seen_does_not_exist() -> None:
+    for ask in (access("zoe").visible_job, access("zoe").controlled_job, access("zoe").owned_job):
+        with pytest.raises(NotFound) as hidden:
+            ask(JOB, "j-1")
+        with pytest.raises(NotFound) as absent:
+            ask(None, "j-1")
+        assert hidden.value.sentence == absent.value.sentence
+
+
+def test_only_the_owner_and_administrators_change_a_job() -> None:
+    assert access("ann").controlled_job(JOB, "j-1") is JOB
+    assert access("root", Scope.ADMIN).controlled_job(JOB, "j-1") is JOB
+    with pytest.raises(Forbidden, match="belongs to ann"):
+        access("ben").controlled_job(JOB, "j-1")
+
+
+def test_logs_and_outputs_are_the_owners_alone() -> None:
+    assert access("ann").owned_job(JOB, "j-1") is JOB
+    for other in (access("ben"), access("root", Scope.ADMIN)):
+        with pytest.raises(Forbidden, match="theirs alone"):
+            other.owned_job(JOB, "j-1")
+
+
+def test_sessions_are_seen_by_their_user_and_administrators() -> None:
+    assert access("ann").own_session(SESSION, "s-1") is SESSION
+    assert access("root", Scope.ADMIN).own_session(SESSION, "s-1") is SESSION
+    with pytest.raises(NotFound):
+        access("ben").own_session(SESSION, "s-1")
+
+
+def test_a_service_is_not_the_user_of_its_name() -> None:
+    assert not access("service/ann").sees_job(JOB)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "gets"), [("ann", None, "vision"), ("ann", "open", "open"), ("zoe", None, "open")]
+)
+def test_a_job_goes_to_the_project_named_or_the_callers_first(
+    name: str, asked: str | None, gets: str
+) -> None:
+    assert access(name).project_for(asked) == gets
+
+
+def test_a_project_that_does_not_take_the_callers_jobs_is_refused_with_those_that_do() -> None:
+    with pytest.raises(Forbidden, match="yours are open") as refused:
+        access("zoe").project_for("vision")
+    assert refused.value.field == "project"
+
+
+def test_an_administrator_may_submit_to_any_project() -> None:
+    assert access("root", Scope.ADMIN).project_for("vision") == "vision"
+
+
+def test_who_has_no_project_is_told_whom_to_ask() -> None:
+    pool = Pool(projects=(Project("vision", members=frozenset({"ann"})),))
+    with pytest.raises(Forbidden, match="Ask an administrator"):
+        Access(Caller.of("zoe", frozenset({Scope.SUBMIT})), pool).project_for(None)

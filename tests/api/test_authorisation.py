@@ -1,0 +1,141 @@
+"""Who gets what answer on every route: the table of scopes, as data, walked both ways."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler.api.app import ROUTES
+from scheduler.model import JobState
+
+EVERYBODY = ("nobody", "wrong", "powerless", "reader", "owner", "mate", "stranger", "admin")
+
+OPEN = {("/healthz", "GET"), ("/readyz", "GET"), ("/api/v1/openapi.json", "GET")}
+"""What needs no credentials, and nothing else."""
+
+# The columns are EVERYBODY's. Job, bundle and session are the owner's; the mate and the reader are in their project.
+TABLE = """
+GET    /api/v1/me                              401 401 403 200 200 200 200 200
+GET    /api/v1/pool                            401 401 403 200 200 200 200 200
+GET    /api/v1/pool/file                       401 401 403 403 403 403 403 200
+POST   /api/v1/pool/apply                      401 401 403 403 403 403 403 200
+GET    /api/v1/projects                        401 401 403 200 200 200 200 200
+GET    /api/v1/projects/{name}                 401 401 403 200 200 200 200 200
+PUT    /api/v1/projects/{name}                 401 401 403 403 403 403 403 200
+DELETE /api/v1/projects/{name}                 401 401 403 403 403 403 403 204
+POST   /api/v1/jobs                            401 401 403 403 201 201 403 201
+GET    /api/v1/jobs                            401 401 403 200 200 200 200 200
+GET    /api/v1/jobs/{job_id}                   401 401 403 200 200 200 404 200
+GET    /api/v1/jobs/{job_id}/explain           401 401 403 200 200 200 404 200
+POST   /api/v1/jobs/{job_id}/cancel            401 401 403 403 200 403 404 200
+POST   /api/v1/jobs/{job_id}/pause             401 401 403 403 200 403 404 200
+POST   /api/v1/jobs/{job_id}/resume            401 401 403 403 200 403 404 200
+GET    /api/v1/jobs/{job_id}/logs              401 401 403 403 200 403 404 403
+GET    /api/v1/jobs/{job_id}/outputs           401 401 403 403 200 403 404 403
+GET    /api/v1/jobs/{job_id}/outputs/{path}    401 401 403 403 200 403 404 403
+HEAD   /api/v1/blobs/{digest}                  401 401 403 403 200 404 404 404
+PUT    /api/v1/blobs/{digest}                  401 401 403 403 200 200 200 200
+POST   /api/v1/sessions                        401 401 403 403 201 403 403 201
+GET    /api/v1/sessions                        401 401 403 200 200 200 200 200
+DELETE /api/v1/sessions/{session_id}           401 401 403 403 200 404 404 200
+GET    /api/v1/events                          401 401 403 200 200 200 200 200
+GET    /api/v1/openapi.json                    200 200 200 200 200 200 200 200
+GET    /healthz                                200 200 200 200 200 200 200 200
+GET    /readyz                                 200 200 200 200 200 200 200 200
+GET    /metrics                                401 401 403 403 403 403 403 200
+"""
+
+CASES = {
+    (method, path): dict(zip(EVERYBODY, map(int, statuses), strict=True))
+    for method, path, *statuses in map(str.split, TABLE.strip().splitlines())
+}
+
+BUNDLE = b"bundle of the owner's"
+DIGEST = hashlib.sha256(BUNDLE).hexdigest()
+BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", "/api/v1/pool/apply"): {"projects": [{"name": "vision", "members": ["ann", "ben", "rex"]}]},
+    ("PUT", "/api/v1/projects/{name}"): {"name": "spare", "guaranteed": 1},
+    ("POST", "/api/v1/jobs"): {"command": ["true"], "project": "vision"},
+    ("POST", "/api/v1/sessions"): {"user": "ann", "gpus": 1},
+}
+
+
+def test_the_table_has_every_route_and_no_other() -> None:
+    assert set(CASES) == {(method, path) for path, handler in ROUTES for method in handler.endpoints}
+
+
+def test_no_route_is_open_that_is_not_meant_to_be() -> None:
+    without_scope = {
+        (path, method)
+        for path, handler in ROUTES
+        for method, endpoint in handler.endpoints.items()
+        if endpoint.scope is None
+    }
+    assert without_scope == OPEN
+
+
+def test_whoever_is_refused_anywhere_is_refused_to_strangers_of_the_hub_everywhere() -> None:
+    for (method, path), statuses in CASES.items():
+        closed = (path, method) not in OPEN
+        assert (statuses["nobody"] == statuses["wrong"] == 401) is closed
+
+
+@pytest.mark.parametrize(("method", "path"), CASES, ids=[" ".join(case) for case in CASES])
+async def test_each_caller_gets_the_answer_of_the_table(service: Any, method: str, path: str) -> None:
+    for who, expected in CASES[method, path].items():
+        # Everything anew for each caller who may change something, so that none sees what another did.
+        target = (
+            await a_target(service, method, path) if expected < 400 else await first_target(service, path)
+        )
+        status = await status_of(
+            service.http[who], method, f"{service.url.rstrip('/')}{target}", BODIES.get((method, path))
+        )
+        assert status == expected, f"{who} got {status}"
+
+
+async def status_of(http: httpx.AsyncClient, method: str, url: str, body: Any) -> int:
+    """The status of an answer, of which no more is read: a stream does not end."""
+    content = BUNDLE if method == "PUT" and "/blobs/" in url else None
+    params = {"preview": "true"} if url.endswith("/apply") else None
+    async with http.stream(method, url, json=body, content=content, params=params) as answer:
+        if answer.status_code == 403:
+            assert answer.headers["Content-Type"] == "application/problem+json"
+        return answer.status_code
+
+
+async def first_target(service: Any, path: str) -> str:
+    """A target that stays: whoever is refused does not change it."""
+    kept: dict[str, str] = service.__dict__.setdefault("targets", {})
+    if path not in kept:
+        kept[path] = await a_target(service, "", path)
+    return kept[path]
+
+
+async def a_target(service: Any, method: str, path: str) -> str:
+    """The path with things of the owner's in it."""
+    owner = service.http["owner"]
+    if "{job_id}" in path:
+        script = 'echo hello; echo done > "$RUNAI_OUTPUT_DIR/result.txt"; '
+        outputs = "{path}" in path
+        job = await service.submit(command=["sh", "-c", script + ("true" if outputs else "exec sleep 60")])
+        if outputs:
+            await service.until(job["id"], JobState.SUCCEEDED)
+        if path.endswith("resume"):
+            await owner.post(f"jobs/{job['id']}/pause")
+            await service.until(job["id"], JobState.PAUSED)
+        return path.replace("{job_id}", job["id"]).replace("{path}", "result.txt")
+    if "{session_id}" in path:
+        answer = await owner.post("sessions", json={"user": "ann", "gpus": 1})
+        assert answer.status_code == 201, answer.text
+        return path.replace("{session_id}", answer.json()["id"])
+    if "{digest}" in path:
+        if method != "PUT":
+            assert (await owner.put(f"blobs/{DIGEST}", content=BUNDLE)).status_code == 200
+        return path.replace("{digest}", DIGEST)
+    if method == "POST" and path.endswith("/sessions"):
+        for session in list(service.controller.book.sessions):
+            await service.controller.close_session(session)
+    return path.replace("{name}", "spare")

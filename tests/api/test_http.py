@@ -1,0 +1,291 @@
+"""The form of all answers: problems with one sentence, closed headers, bounded bodies and pages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from scheduler.api.schema import JobPage, JobView, Me, PoolFile, PoolView, Problem, ProjectList
+from scheduler.model import JobState
+
+
+async def refused(
+    service: Any, status: int, method: str, path: str, who: str = "owner", **sent: Any
+) -> Problem:
+    answer = await service.http[who].request(method, path, **sent)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    problem = Problem.model_validate_json(answer.content)
+    assert problem.status == status
+    assert problem.detail.endswith((".", "?"))
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "words"),
+    [
+        (b"{", None, "JSON"),
+        (b"", "command", "missing"),
+        (b"[]", None, ""),
+        (b'{"command": ["x"], "gpu": 1}', "gpu", "did you mean 'gpus'"),
+        (b'{"command": []}', "command", "at least 1"),
+        (b'{"command": ["x"], "gpus": "1"}', "gpus", "number"),
+        (b'{"command": ["x"], "gpus": 1.5}', "gpus", "Ask for 1 or 2"),
+        (b'{"command": ["x"], "gpus": 0.0001}', "gpus", "0.001"),
+        (b'{"command": ["x"], "gpus": NaN}', "gpus", "finite"),
+        (b'{"command": ["x"], "workers": 0}', "workers", "greater"),
+        (b'{"command": ["x"], "env": {"A B": "1"}}', "env.A B", "not a name"),
+        (b'{"command": ["x"], "bundle": "abc"}', "bundle", "match"),
+        (b'{"command": ["x"], "user": "root"}', "user", "no key"),
+        (b'{"command": ["x"], "project": "nowhere"}', "project", "nowhere"),
+        (b'{"command": ["x"], "gpus": 64}', "gpus", "GPUs"),
+        (b'{"command": ["\xff"]}', None, ""),
+    ],
+)
+async def test_bad_input_gets_one_sentence_and_its_field(
+    service: Any, body: bytes, field: str | None, words: str
+) -> None:
+    problem = await refused(service, 422, "POST", "jobs", content=body)
+    if field is not None:
+        assert problem.field == field
+    assert words in problem.detail
+    assert (await service.http["owner"].get("jobs")).json()["jobs"] == []
+
+
+async def test_a_project_of_others_is_refused_with_those_that_are_open(service: Any) -> None:
+    problem = await refused(service, 403, "POST", "jobs", json={"command": ["x"], "project": "speech"})
+    assert problem.field == "project"
+    assert "vision" in problem.detail
+
+
+async def test_a_bundle_nobody_has_put_is_refused(service: Any) -> None:
+    problem = await refused(service, 422, "POST", "jobs", json={"command": ["x"], "bundle": "a" * 64})
+    assert problem.field == "bundle"
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("jobs?limit=501", "limit"),
+        ("jobs?limit=0", "limit"),
+        ("jobs?state=asleep", "state[0]"),
+        ("jobs?nme=x", "nme"),
+        ("jobs?after=x", "after"),
+        ("events?after=-1", "after"),
+    ],
+)
+async def test_a_bad_query_names_its_parameter(service: Any, path: str, field: str) -> None:
+    assert (await refused(service, 422, "GET", path)).field == field
+
+
+async def test_a_bad_last_event_id_is_refused(service: Any) -> None:
+    await refused(service, 422, "GET", "events", headers={"Last-Event-ID": "yesterday"})
+
+
+async def test_a_large_body_is_refused_before_it_is_kept(service: Any) -> None:
+    body = json.dumps({"command": ["x" * 2_000_000]}).encode()
+    await refused(service, 413, "POST", "jobs", content=body)
+
+    async def in_pieces() -> Any:
+        for _ in range(40):
+            yield b"x" * 65536
+
+    await refused(service, 413, "POST", "jobs", content=in_pieces())
+
+
+async def test_who_is_not_known_is_told_so_before_their_body_is_looked_at(service: Any) -> None:
+    await refused(service, 401, "POST", "jobs", who="nobody", content=b"{" * 2_000_000)
+
+
+async def test_nothing_and_wrong_methods_are_problems_too(service: Any) -> None:
+    await refused(service, 404, "GET", "nothing")
+    await refused(service, 404, "GET", "../../etc/passwd")
+    await refused(service, 405, "PATCH", "jobs")
+    await refused(service, 405, "OPTIONS", "jobs", who="nobody")
+    await refused(service, 404, "GET", "jobs/j-nothing")
+
+
+@pytest.mark.parametrize("path", ["me", "pool", "jobs", "nothing", "openapi.json"])
+async def test_every_answer_is_closed(service: Any, path: str) -> None:
+    for who in ("owner", "nobody"):
+        headers = (await service.http[who].get(path)).headers
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+        assert "Server" not in headers
+        assert "Access-Control-Allow-Origin" not in headers
+        assert "Set-Cookie" not in headers
+
+
+async def test_reads_are_of_their_types(service: Any) -> None:
+    owner, admin = service.http["owner"], service.http["admin"]
+    job = await service.submit(name="train", gpus=2)
+    assert Me.model_validate_json((await owner.get("me")).content).projects == ["vision"]
+    pool = PoolView.model_validate_json((await owner.get("pool")).content)
+    assert pool.declared
+    assert pool.build.gpus + pool.train.gpus == 8
+    projects = ProjectList.model_validate_json((await owner.get("projects")).content).projects
+    assert [project.name for project in projects] == ["vision", "speech", "spare"]
+    page = JobPage.model_validate_json((await owner.get("jobs")).content)
+    assert [one.id for one in page.jobs] == [job["id"]]
+    assert JobView.model_validate_json((await owner.get(f"jobs/{job['id']}")).content).gpus == 2
+    assert PoolFile.model_validate_json((await admin.get("pool/file")).content).projects[0].name == "vision"
+
+
+async def test_what_others_hold_is_seen_but_not_whose_it_is(service: Any) -> None:
+    job = await service.submit(name="secret-plan", gpus=1)
+    await service.until(job["id"], JobState.RUNNING)
+
+    async def occupant(who: str) -> dict[str, Any]:
+        pool = (await service.http[who].get("pool")).json()
+        (found,) = [one for node in pool["nodes"] for gpu in node["gpus"] for one in gpu["occupants"]]
+        return dict(found)
+
+    for who in ("owner", "mate", "reader", "admin"):
+        assert (await occupant(who))["name"] == "secret-plan"
+    hidden = await occupant("stranger")
+    assert (hidden["kind"], hidden["project"], hidden["share"]) == ("job", "vision", 1)
+    assert (hidden["id"], hidden["name"], hidden["user"]) == (None, None, None)
+
+
+async def test_members_are_told_to_members(service: Any) -> None:
+    assert (await service.http["owner"].get("projects/vision")).json()["members"] == ["ann", "ben", "rex"]
+    assert (await service.http["stranger"].get("projects/vision")).json()["members"] == []
+
+
+async def test_the_same_key_gives_the_same_job(service: Any) -> None:
+    async def submit(who: str, key: str) -> str:
+        body = {"command": ["sleep", "60"], "gpus": 0}
+        answer = await service.http[who].post("jobs", json=body, headers={"Idempotency-Key": key})
+        assert answer.status_code == 201
+        return str(answer.json()["id"])
+
+    first, again = await asyncio.gather(submit("owner", "k1"), submit("owner", "k1"))
+    assert first == again
+    assert await submit("owner", "k2") != first
+    assert await submit("mate", "k1") != first
+
+
+async def test_pages_follow_each_other_without_gap_or_repetition(service: Any) -> None:
+    ids = [(await service.submit(gpus=0, command=["true"]))["id"] for _ in range(7)]
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        page = (
+            await service.http["owner"].get(
+                "jobs", params={"limit": 3, **({"after": after} if after else {})}
+            )
+        ).json()
+        assert len(page["jobs"]) <= 3
+        found += [job["id"] for job in page["jobs"]]
+        after = page["next"]
+        if after is None:
+            break
+    assert found == ids[::-1]
+
+
+async def test_lists_show_ones_own_projects_and_what_is_asked_for(service: Any) -> None:
+    mine = (await service.submit("owner"))["id"]
+    mates = (await service.submit("mate"))["id"]
+    theirs = (await service.submit("stranger"))["id"]
+
+    async def listed(who: str, **params: str) -> set[str]:
+        return {job["id"] for job in (await service.http[who].get("jobs", params=params)).json()["jobs"]}
+
+    assert await listed("owner") == {mine, mates}
+    assert await listed("owner", mine="true") == {mine}
+    assert await listed("stranger") == {theirs}
+    assert await listed("stranger", project="vision") == set()
+    assert await listed("admin") == {mine, mates, theirs}
+    assert await listed("admin", project="speech") == {theirs}
+    assert await listed("admin", state="succeeded") == set()
+
+
+async def test_a_job_says_why_it_waits(service: Any, eventually: Any) -> None:
+    train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
+    first = await service.submit(gpus=train)
+    await service.until(first["id"], JobState.RUNNING)
+    second = await service.submit(gpus=train)
+
+    async def explained() -> dict[str, Any]:
+        return dict((await service.http["owner"].get(f"jobs/{second['id']}/explain")).json())
+
+    async def blocked() -> bool:
+        return bool((await explained())["blocked_by"])
+
+    await eventually(blocked)
+    answer = await explained()
+    assert answer["action"] == "wait"
+    assert answer["reason"]
+    seen = (await service.http["owner"].get(f"jobs/{second['id']}")).json()
+    assert seen["reason"] == answer["reason"]
+    assert seen["position"] == 1
+
+
+async def test_a_pool_file_is_previewed_applied_and_idempotent(service: Any) -> None:
+    admin = service.http["admin"]
+    file = (await admin.get("pool/file")).json()
+    file["projects"].append({"name": "audio", "guaranteed": 1})
+    preview = (await admin.post("pool/apply?preview=true", json=file)).json()
+    assert [(change["action"], change["name"]) for change in preview["changes"]] == [("add", "audio")]
+    assert (await admin.get("projects/audio")).status_code == 404
+    applied = (await admin.post("pool/apply", json=file)).json()
+    assert applied["changes"] == preview["changes"]
+    assert (await admin.get("projects/audio")).status_code == 200
+    assert (await admin.post("pool/apply", json=file)).json()["changes"] == []
+
+
+async def test_a_project_with_jobs_is_not_removed(service: Any) -> None:
+    await service.submit()
+    problem = await refused(service, 409, "DELETE", "projects/vision", who="admin")
+    assert "cancel" in problem.detail
+
+
+async def test_changes_of_projects_at_the_same_time_are_all_kept(service: Any) -> None:
+    names = [f"p{number}" for number in range(8)]
+    answers = await asyncio.gather(
+        *(service.http["admin"].put(f"projects/{name}", json={"name": name}) for name in names)
+    )
+    assert {answer.status_code for answer in answers} == {200}
+    found = {project["name"] for project in (await service.http["admin"].get("projects")).json()["projects"]}
+    assert found >= set(names)
+
+
+async def test_a_session_gives_its_gpus_to_the_server(service: Any) -> None:
+    answer = await service.http["owner"].post("sessions", json={"user": "ann", "gpus": 1})
+    assert answer.status_code == 201, answer.text
+    session = answer.json()
+    assert session["state"] == "leased"
+    assert session["env"]["CUDA_VISIBLE_DEVICES"] == session["env"]["RUNAI_GPUS"] != ""
+    again = await service.http["owner"].post("sessions", json={"user": "ann", "gpus": 1})
+    assert again.json()["id"] == session["id"]
+    too_many = await refused(service, 409, "POST", "sessions", json={"user": "ann", "server": "b", "gpus": 1})
+    assert "1" in too_many.detail
+
+
+async def test_metrics_are_for_administrators_and_the_scrape_token(service: Any) -> None:
+    await service.submit(gpus=0)
+    text = (await service.http["admin"].get(f"{service.url}metrics")).text
+    assert 'runai_gpus{environment="train",state="free"}' in text
+    assert "runai_jobs{" in text
+    assert 'runai_http_requests_total{handler="JobsHandler",method="POST",status="201"} 1.0' in text
+    assert "runai_plan_seconds_count" in text
+    assert "runai_queue_wait_seconds_count" in text
+    scrape = {"Authorization": "Bearer only-for-metrics"}
+    assert (await service.http["nobody"].get(f"{service.url}metrics", headers=scrape)).status_code == 200
+    assert (await service.http["nobody"].get("me", headers=scrape)).status_code == 401
+
+
+async def test_queue_waits_and_plans_are_measured(service: Any) -> None:
+    job = await service.submit(gpus=1)
+    await service.until(job["id"], JobState.RUNNING)
+    text = (await service.http["admin"].get(f"{service.url}metrics")).text
+    figures = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert float(figures["runai_queue_wait_seconds_count"]) == 1
+    assert 0 <= float(figures["runai_queue_wait_seconds_sum"]) < time.time()
+    assert float(figures["runai_plan_seconds_count"]) >= 1

@@ -1,0 +1,274 @@
+"""Identity behind a real JupyterHub: tokens of each scope, revoked ones, services, groups, and a browser's login."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from jupyterhub.services.auth import HubOAuth
+
+from scheduler.api.hub_auth import HubAuthenticator
+from scheduler.model import Pool, Project
+
+BASE = "/services/runai/"
+
+
+@dataclass
+class Hub:
+    """A running hub; `url` is its own port, `service` and `robot` the tokens of its services."""
+
+    url: str
+    service: str
+    robot: str
+    admin: httpx.Client
+
+    def token(self, user: str, *scopes: str) -> tuple[str, str]:
+        """A new token of a user, and its id."""
+        made = self.admin.post(f"users/{user}/tokens", json={"scopes": list(scopes)})
+        assert made.status_code == 201, made.text
+        return made.json()["token"], made.json()["id"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    folder = tmp_path_factory.mktemp("hub")
+    port, service, admin, robot = free_port(), *(secrets.token_hex(16) for _ in range(3))
+    environment = {
+        **os.environ,
+        "TEST_HUB_PORT": str(port),
+        "TEST_HUB_PUBLIC_PORT": str(free_port()),
+        "TEST_SERVICE_TOKEN": service,
+        "TEST_ADMIN_TOKEN": admin,
+        "TEST_ROBOT_TOKEN": robot,
+    }
+    config = Path(__file__).with_name("jupyterhub_config.py")
+    log = (folder / "hub.log").open("wb")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jupyterhub", "-f", str(config)],
+        cwd=folder,
+        env=environment,
+        stdout=log,
+        stderr=log,
+    )
+    url = f"http://127.0.0.1:{port}"
+    client = httpx.Client(base_url=f"{url}/hub/api/", headers={"Authorization": f"token {admin}"}, timeout=30)
+    try:
+        for _ in range(600):
+            assert process.poll() is None, (folder / "hub.log").read_text()
+            try:
+                if client.get("").status_code == 200:
+                    break
+            except httpx.TransportError:
+                time.sleep(0.1)
+        else:
+            raise AssertionError((folder / "hub.log").read_text())
+        for user in ("ann", "ben", "root"):
+            assert client.post(f"users/{user}").status_code in (201, 409)
+        yield Hub(url, service, robot, client)
+    finally:
+        client.close()
+        process.terminate()
+        process.wait(20)
+        log.close()
+
+
+@pytest.fixture
+async def behind(hub: Hub, start: Any) -> Any:
+    """The scheduler under test as that hub's service."""
+    auth = HubOAuth(
+        api_url=f"{hub.url}/hub/api",
+        api_token=hub.service,
+        base_url=BASE,
+        hub_prefix="/hub/",
+        oauth_client_id="service-runai",
+        oauth_redirect_uri=f"{BASE}oauth_callback",
+        cache_max_age=1,
+    )
+    pool = Pool(
+        projects=(
+            Project("own", members=frozenset({"ann"})),
+            Project("vision", groups=frozenset({"vision-team"})),
+        )
+    )
+    return await start(authenticator=HubAuthenticator(auth), base_url=BASE, pool=pool)
+
+
+async def me(service: Any, token: str) -> httpx.Response:
+    async with httpx.AsyncClient(timeout=30) as http:
+        return await http.get(f"{service.url}api/v1/me", headers={"Authorization": f"token {token}"})
+
+
+@pytest.mark.parametrize(
+    ("user", "scope", "expected"),
+    [
+        ("ann", "custom:runai:read", ["read"]),
+        ("ann", "custom:runai:submit", ["read", "submit"]),
+        ("root", "custom:runai:admin", ["read", "submit", "admin"]),
+    ],
+)
+async def test_a_token_may_what_its_scopes_say(
+    hub: Hub, behind: Any, user: str, scope: str, expected: list[str]
+) -> None:
+    token, _ = hub.token(user, scope)
+    answer = await me(behind, token)
+    assert answer.status_code == 200
+    assert answer.json()["name"] == user
+    assert answer.json()["scopes"] == expected
+
+
+async def test_a_token_without_our_scopes_is_known_and_refused(hub: Hub, behind: Any) -> None:
+    token, _ = hub.token("ann", "read:users:name!user")
+    assert (await me(behind, token)).status_code == 403
+
+
+async def test_a_reader_cannot_submit(hub: Hub, behind: Any) -> None:
+    token, _ = hub.token("ann", "custom:runai:read")
+    async with httpx.AsyncClient(headers={"Authorization": f"token {token}"}, timeout=30) as http:
+        answer = await http.post(f"{behind.url}api/v1/jobs", json={"command": ["true"]})
+    assert answer.status_code == 403
+    assert "scope submit" in answer.json()["detail"]
+
+
+async def test_a_token_nobody_knows_is_nobodys(behind: Any) -> None:
+    assert (await me(behind, "made-up")).status_code == 401
+
+
+async def test_a_revoked_token_stops_working(hub: Hub, behind: Any, eventually: Any) -> None:
+    token, token_id = hub.token("ann", "custom:runai:read")
+    assert (await me(behind, token)).status_code == 200
+    assert hub.admin.delete(f"users/ann/tokens/{token_id}").status_code == 204
+
+    async def refused() -> bool:
+        return (await me(behind, token)).status_code == 401
+
+    await eventually(refused)
+
+
+async def test_groups_of_the_hub_are_members_of_projects(hub: Hub, behind: Any) -> None:
+    ann, ben = hub.token("ann", "custom:runai:submit")[0], hub.token("ben", "custom:runai:submit")[0]
+    assert (await me(behind, ann)).json()["projects"] == ["own"]
+    assert (await me(behind, ben)).json()["projects"] == ["vision"]
+
+
+async def test_the_services_own_token_is_an_administrators(hub: Hub, behind: Any) -> None:
+    answer = (await me(behind, hub.service)).json()
+    assert answer["name"] == "service/runai"
+    assert answer["admin"]
+
+
+async def test_another_service_is_not_the_user_of_its_name(hub: Hub, behind: Any) -> None:
+    answer = (await me(behind, hub.robot)).json()
+    assert answer["name"] == "service/ann"
+    assert answer["scopes"] == ["read", "submit"]
+    assert answer["projects"] == []
+
+
+class Browser:
+    """Follows redirects between the hub and the service as the proxy in front of both would have it."""
+
+    def __init__(self, hub: Hub, service: Any) -> None:
+        self._hub, self._service = hub.url, service.url.removesuffix(BASE)
+        self.http = httpx.AsyncClient(timeout=30)
+
+    def _at(self, path: str) -> str:
+        return (self._service if path.startswith(BASE) else self._hub) + path
+
+    async def get(self, path: str, **options: Any) -> httpx.Response:
+        for _ in range(10):
+            answer = await self.http.get(self._at(path), headers={"Sec-Fetch-Mode": "navigate"}, **options)
+            if not answer.is_redirect:
+                return answer
+            target = urlsplit(answer.headers["Location"])
+            path = target.path + (f"?{target.query}" if target.query else "")
+        raise AssertionError("redirected for ever")
+
+    async def log_in(self, user: str) -> None:
+        form = await self.get("/hub/login")
+        xsrf = form.cookies.get("_xsrf") or self.http.cookies.get("_xsrf", path="/hub/")
+        answer = await self.http.post(
+            self._at("/hub/login"), data={"username": user, "password": "let-me-in", "_xsrf": xsrf}
+        )
+        assert answer.status_code == 302, answer.text
+
+
+@pytest.fixture
+async def browser(hub: Hub, behind: Any) -> AsyncIterator[Browser]:
+    found = Browser(hub, behind)
+    yield found
+    await found.http.aclose()
+
+
+async def test_a_browser_that_is_not_logged_in_is_sent_to_the_hub(behind: Any) -> None:
+    async with httpx.AsyncClient() as http:
+        answer = await http.get(behind.url)
+    assert answer.status_code == 302
+    assert answer.headers["Location"].startswith("/hub/api/oauth2/authorize")
+    assert "code_challenge=" in answer.headers["Location"]
+
+
+async def test_a_browser_logs_in_through_the_hub_and_sees_the_page(browser: Browser) -> None:
+    await browser.log_in("ann")
+    page = await browser.get(BASE)
+    assert page.status_code == 200, page.text
+    assert 'id="runai-admin"' in page.text
+    assert f'data-base-url="{BASE}"' in page.text
+    assert 'href="/hub/home"' in page.text
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    assert "unsafe" not in page.headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
+    assert page.headers["Cache-Control"] == "no-store"
+
+
+async def test_a_cookie_reads_but_changes_nothing_without_its_xsrf_token(
+    browser: Browser, behind: Any
+) -> None:
+    await browser.log_in("ann")
+    assert (await browser.get(BASE)).status_code == 200
+    xsrf = browser.http.cookies.get("_xsrf", path=BASE)
+    url = f"{behind.url}api/v1/"
+    assert (await browser.http.get(f"{url}me")).json()["name"] == "ann"
+
+    async def submit(**headers: str) -> int:
+        return (
+            await browser.http.post(f"{url}jobs", json={"command": ["true"]}, headers=headers)
+        ).status_code
+
+    assert await submit() == 401
+    assert await submit(**{"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "cross-site"}) == 401
+    assert await submit(**{"Sec-Fetch-Mode": "no-cors"}) == 401
+    assert await submit(**{"X-XSRFToken": "made-up"}) == 401
+    assert await submit(**{"X-XSRFToken": str(xsrf), "Sec-Fetch-Mode": "cors"}) == 201
+
+
+async def test_another_origin_cannot_read_with_the_cookie(browser: Browser, behind: Any) -> None:
+    await browser.log_in("ann")
+    await browser.get(BASE)
+    answer = await browser.http.get(
+        f"{behind.url}api/v1/me", headers={"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "cross-site"}
+    )
+    assert answer.status_code == 401
+
+
+async def test_a_token_in_the_url_is_not_looked_at(hub: Hub, behind: Any) -> None:
+    token, _ = hub.token("ann", "custom:runai:submit")
+    async with httpx.AsyncClient() as http:
+        answer = await http.get(f"{behind.url}api/v1/me", params={"token": token})
+    assert answer.status_code == 401

@@ -1,0 +1,305 @@
+"""Streams: events that resume without gap or repetition and show no more than may be seen; logs that are followed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from scheduler.api import events, logs
+from scheduler.model import JobState
+
+
+@asynccontextmanager
+async def listening(
+    service: Any, who: str = "owner", after: int | None = None, **query: str
+) -> AsyncIterator[Any]:
+    """The stream of a caller, as an iterator of `(event id, kind, data)`; open when this is entered."""
+    headers = {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after is not None else {})}
+    async with service.http[who].stream("GET", "events", params=query, headers=headers) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        assert answer.headers["X-Accel-Buffering"] == "no"
+        lines = answer.aiter_lines()
+        assert (await anext(lines)).startswith("retry: ")
+        assert (await anext(lines)).startswith("id: ")
+        yield parsed(lines)
+
+
+async def parsed(lines: AsyncIterator[str]) -> AsyncIterator[tuple[int, str, dict[str, Any]]]:
+    fields: dict[str, str] = {}
+    async for line in lines:
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif "data" in fields:
+            yield int(fields["id"]), fields["event"], json.loads(fields["data"])
+            fields = {}
+
+
+async def take(stream: Any, until: Any, seconds: float = 20) -> list[tuple[int, str, dict[str, Any]]]:
+    """What comes, up to the first event of which `until(kind, data)` is true."""
+    found = []
+    async with asyncio.timeout(seconds):
+        async for one in stream:
+            found.append(one)
+            if until(one[1], one[2]):
+                return found
+    raise AssertionError("the stream ended")
+
+
+def ended(job_id: str) -> Any:
+    return lambda kind, data: data["subject"] == job_id and data["data"].get("state") == "succeeded"
+
+
+async def test_a_jobs_life_is_told_with_the_job_as_it_is(service: Any) -> None:
+    async with listening(service) as stream:
+        job = await service.submit(command=["true"], gpus=1)
+        told = await take(stream, ended(job["id"]))
+    kinds = [kind for _, kind, data in told if data["subject"] == job["id"]]
+    assert kinds[0] == "job.submitted"
+    assert set(kinds) <= {"job.submitted", "job.state", "job.reason"}
+    assert told[-1][2]["job"]["state"] == "succeeded"
+    assert told[-1][2]["job"]["mine"] is True
+
+
+async def test_a_stream_that_resumes_misses_nothing_and_repeats_nothing(service: Any) -> None:
+    jobs = [(await service.submit(command=["true"], gpus=0))["id"] for _ in range(3)]
+    for job in jobs:
+        await service.until(job, JobState.SUCCEEDED)
+
+    def durable(told: list[tuple[int, str, Any]]) -> list[tuple[int, str]]:
+        return [(number, data["subject"]) for number, kind, data in told if kind != "job.reason"]
+
+    last = service.controller.book.last_event
+    async with listening(service, after=0) as stream:
+        whole = durable(await take(stream, lambda kind, data: data["id"] >= last))
+    assert len({number for number, _ in whole}) == len(whole)
+    middle = whole[len(whole) // 2][0]
+    async with listening(service, after=middle) as stream:
+        rest = durable(await take(stream, lambda kind, data: data["id"] >= last))
+    assert rest == [one for one in whole if one[0] > middle]
+
+
+async def test_a_list_and_the_events_after_it_leave_no_gap(service: Any) -> None:
+    answer = await service.http["owner"].get("jobs")
+    job = await service.submit(gpus=0)
+    async with listening(service, after=int(answer.headers["Runai-Event"])) as stream:
+        told = await take(stream, lambda kind, data: kind == "job.submitted")
+    assert told[-1][2]["subject"] == job["id"]
+
+
+async def test_nobody_is_told_of_what_they_may_not_see(service: Any) -> None:
+    async with (
+        listening(service, "stranger", after=0) as strangers,
+        listening(service, "reader", after=0) as readers,
+    ):
+        theirs = await service.submit("owner", command=["true"], gpus=0)
+        await service.http["owner"].post("sessions", json={"user": "ann", "gpus": 1})
+        await service.until(theirs["id"], JobState.SUCCEEDED)
+        own = await service.submit("stranger", command=["true"], gpus=0)
+        told = await take(strangers, ended(own["id"]))
+        assert theirs["id"] not in json.dumps(told)
+        assert '"ann"' not in json.dumps(told)
+        seen = await take(readers, ended(theirs["id"]))
+        assert own["id"] not in json.dumps(seen)
+        assert not [kind for _, kind, _ in seen if kind.startswith("session.")]
+
+
+async def test_one_subject_can_be_listened_to(service: Any) -> None:
+    first = await service.submit(command=["true"], gpus=0)
+    second = await service.submit(command=["true"], gpus=0)
+    async with listening(service, after=0, subject=second["id"]) as stream:
+        told = await take(stream, ended(second["id"]))
+    assert {data["subject"] for _, _, data in told} == {second["id"]}
+    assert first["id"] not in json.dumps(told)
+
+
+async def test_a_silent_stream_shows_that_it_lives(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "HEARTBEAT", 0.05)
+    async with (
+        asyncio.timeout(10),
+        service.http["owner"].stream("GET", "events") as answer,
+    ):
+        async for line in answer.aiter_lines():
+            if line.startswith(":"):
+                return
+
+
+async def test_a_stream_ends_when_its_caller_may_no_longer_read(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(events, "CHECK_EVERY", 0.1)
+    async with asyncio.timeout(10), service.http["mate"].stream("GET", "events") as answer:
+        lines = answer.aiter_lines()
+        await anext(lines)
+        del service.tokens.callers["mate"]
+        async for _ in lines:
+            pass
+
+
+async def test_a_reader_who_does_not_read_is_let_go(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "PATIENCE", 0.2)
+    monkeypatch.setattr(events, "QUEUE", 4)
+    # Enough events to fill every buffer between here and there.
+    for _ in range(20):
+        await asyncio.gather(*(service.submit(gpus=0, name="n" * 128, command=["false"]) for _ in range(25)))
+    last = service.controller.book.last_event
+    port = int(service.url.rsplit(":", 1)[1].rstrip("/"))
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", port))
+        slow.sendall(
+            b"GET /api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: token owner\r\nLast-Event-ID: 0\r\n\r\n"
+        )
+        await asyncio.sleep(2)
+        received = await asyncio.to_thread(drain, slow)
+    assert b'"id":' in received
+    assert f'"id":{last},'.encode() not in received
+
+
+def drain(connection: socket.socket) -> bytes:
+    """All that a connection still gives before its end."""
+    connection.settimeout(20)
+    received = b""
+    with contextlib.suppress(ConnectionResetError):
+        while piece := connection.recv(65536):
+            received += piece
+    return received
+
+
+# -- logs ---------------------------------------------------------------------------------------------------
+
+
+async def followed(service: Any, job_id: str, **query: Any) -> bytes:
+    params = {"follow": "true", **query}
+    async with (
+        asyncio.timeout(30),
+        service.http["owner"].stream("GET", f"jobs/{job_id}/logs", params=params) as answer,
+    ):
+        assert answer.status_code == 200
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+        return b"".join([piece async for piece in answer.aiter_raw()])
+
+
+async def test_a_log_is_streamed_as_it_grows_until_the_job_has_ended(service: Any) -> None:
+    script = 'echo one; while [ ! -e "$RUNAI_OUTPUT_DIR/go" ]; do sleep 0.05; done; echo two'
+    job = await service.submit(command=["sh", "-c", script], gpus=0)
+    params = {"follow": "true"}
+    async with (
+        asyncio.timeout(30),
+        service.http["owner"].stream("GET", f"jobs/{job['id']}/logs", params=params) as answer,
+    ):
+        pieces = answer.aiter_raw()
+        assert await anext(pieces) == b"one\n"
+        (service.state_dir / "jobs" / job["id"] / "output" / "go").touch()
+        assert [piece async for piece in pieces] == [b"two\n"]
+
+
+async def test_a_log_followed_before_the_job_starts_is_whole(service: Any) -> None:
+    train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
+    first = await service.submit(gpus=train)
+    await service.until(first["id"], JobState.RUNNING)
+    second = await service.submit(gpus=train, command=["sh", "-c", "echo at last"])
+    following = asyncio.create_task(followed(service, second["id"]))
+    await service.until(second["id"], JobState.QUEUED)
+    await service.http["owner"].post(f"jobs/{first['id']}/cancel")
+    assert await following == b"at last\n"
+
+
+async def test_a_log_goes_on_with_the_next_attempt_after_a_line(service: Any) -> None:
+    script = "echo attempt $RUNAI_ATTEMPT; if [ $RUNAI_ATTEMPT = 1 ]; then exec sleep 60; fi"
+    job = await service.submit(command=["sh", "-c", script], gpus=0, grace=1)
+    await service.until(job["id"], JobState.RUNNING)
+    following = asyncio.create_task(followed(service, job["id"]))
+    only_first = asyncio.create_task(followed(service, job["id"], attempt=1))
+    await until_text(service, job["id"], b"attempt 1\n")
+    await service.http["owner"].post(f"jobs/{job['id']}/pause")
+    await service.until(job["id"], JobState.PAUSED)
+    assert await only_first == b"attempt 1\n"
+    await service.http["owner"].post(f"jobs/{job['id']}/resume")
+    assert await following == b"attempt 1\n\n--- attempt 2 ---\nattempt 2\n"
+    assert await followed(service, job["id"], attempt=1) == b"attempt 1\n"
+    assert await followed(service, job["id"], attempt=2) == b"attempt 2\n"
+
+
+async def until_text(service: Any, job_id: str, text: bytes) -> None:
+    async with (
+        asyncio.timeout(20),
+        service.http["owner"].stream("GET", f"jobs/{job_id}/logs", params={"follow": "true"}) as answer,
+    ):
+        found = b""
+        async for piece in answer.aiter_raw():
+            found += piece
+            if text in found:
+                return
+
+
+async def test_a_page_of_a_log_is_bounded_and_the_next_follows(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await service.submit(command=["sh", "-c", "seq 1 400000"], gpus=0)
+    await service.until(job["id"], JobState.SUCCEEDED)
+    whole, offset = b"", 0
+    while True:
+        answer = await service.http["owner"].get(f"jobs/{job['id']}/logs", params={"offset": offset})
+        assert len(answer.content) <= logs.PAGE
+        if not answer.content:
+            break
+        whole += answer.content
+        offset = len(whole)
+    assert whole == "".join(f"{number}\n" for number in range(1, 400001)).encode()
+    assert await followed(service, job["id"]) == whole
+
+
+async def test_a_followed_log_ends_when_its_reader_may_no_longer_read(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "CHECK_EVERY", 0.1)
+    job = await service.submit(command=["sh", "-c", "echo hi; exec sleep 60"], gpus=0)
+    await service.until(job["id"], JobState.RUNNING)
+    following = asyncio.create_task(followed(service, job["id"]))
+    await until_text(service, job["id"], b"hi\n")
+    del service.tokens.callers["owner"]
+    assert await following == b"hi\n"
+
+
+@pytest.mark.parametrize(
+    ("query", "status"), [("rank=1", 422), ("attempt=9", 404), ("follow=true&attempt=9", 404)]
+)
+async def test_a_log_that_cannot_be_is_refused(service: Any, query: str, status: int) -> None:
+    job = await service.submit(gpus=0)
+    assert (await service.http["owner"].get(f"jobs/{job['id']}/logs?{query}")).status_code == status
+
+
+# -- outputs ------------------------------------------------------------------------------------------------
+
+
+async def test_outputs_come_back_and_links_out_do_not(service: Any) -> None:
+    script = 'cd "$RUNAI_OUTPUT_DIR"; mkdir a; printf data > "a/b c.bin"; ln -s /etc/passwd leak; ln -s /etc etc; mkfifo pipe'
+    job = await service.submit(command=["sh", "-c", script], gpus=0)
+    await service.until(job["id"], JobState.SUCCEEDED)
+    owner = service.http["owner"]
+    files = (await owner.get(f"jobs/{job['id']}/outputs")).json()["files"]
+    assert [(file["path"], file["size"]) for file in files] == [("a/b c.bin", 4)]
+    answer = await owner.get(f"jobs/{job['id']}/outputs/a/b%20c.bin")
+    assert answer.content == b"data"
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+    for path in (
+        "leak",
+        "etc/passwd",
+        "pipe",
+        "nothing",
+        "a",
+        "..%2f..%2f..%2ftoken",
+        "%2fetc%2fpasswd",
+        "a/%00",
+    ):
+        assert (await owner.get(f"jobs/{job['id']}/outputs/{path}")).status_code == 404, path

@@ -1,0 +1,50 @@
+"""Where the client looks for its scheduler, and what it says where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.client import Address, find
+from scheduler.errors import Unauthenticated, Unavailable
+from scheduler.statefolder import StateFolder
+
+
+def test_an_address_and_a_token_are_taken_from_the_environment() -> None:
+    assert find({"RUNAI_URL": "http://a/", "RUNAI_TOKEN": "t"}) == Address("http://a/", "t")
+
+
+def test_a_token_may_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t\n")
+    found = find({"RUNAI_URL": "http://a/", "RUNAI_TOKEN_FILE": str(tmp_path / "token")})
+    assert found == Address("http://a/", "t")
+
+
+def test_inside_a_hubs_server_the_hubs_token_serves() -> None:
+    assert find({"RUNAI_URL": "http://a/", "JUPYTERHUB_API_TOKEN": "h"}).token == "h"
+    assert find({"RUNAI_URL": "http://a/", "JUPYTERHUB_API_TOKEN": "h", "RUNAI_TOKEN": "t"}).token == "t"
+
+
+def test_else_the_scheduler_of_the_state_folder_is_found(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "state")
+    folder.open()
+    token = folder.token()
+    folder.write_endpoint("http://127.0.0.1:1234/")
+    assert find({"RUNAI_STATE_DIR": str(folder.path)}) == Address("http://127.0.0.1:1234/", token)
+
+
+def test_where_there_is_none_it_says_how_to_start_one(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="jupyter runai serve"):
+        find({"RUNAI_STATE_DIR": str(tmp_path / "nothing")})
+
+
+def test_an_address_without_a_token_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(Unauthenticated, match="RUNAI_TOKEN"):
+        find({"RUNAI_URL": "http://a/"})
+    with pytest.raises(Unauthenticated, match="No such file"):
+        find({"RUNAI_URL": "http://a/", "RUNAI_TOKEN_FILE": str(tmp_path / "nothing")})
+
+
+def test_a_token_is_not_shown() -> None:
+    assert "secret" not in repr(Address("http://a/", "secret"))
