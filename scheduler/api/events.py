@@ -65,6 +65,7 @@ class EventsHandler(ApiHandler):
         self._queue: asyncio.Queue[EventRecord | None] = asyncio.Queue(QUEUE)
         if after is None:
             after = self.api.book.last_event
+        self.send_at_once()
         pump = asyncio.create_task(self._pump(after))
         try:
             # The id comes first, so that a reader who loses the line at once resumes from here.

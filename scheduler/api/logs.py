@@ -60,6 +60,7 @@ class LogHandler(ApiHandler):
         self.set_header("Runai-Attempt", str(number))
         if query.follow:
             self.set_header("X-Accel-Buffering", "no")
+            self.send_at_once()
             try:
                 await self._follow(job, number, query.attempt is not None, query.rank, query.offset)
             except StreamClosedError:
