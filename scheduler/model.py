@@ -276,10 +276,12 @@ class Job:
 
     def workload(self) -> Workload:
         holds = self.state.holds_gpus
+        preempted = (a.stopping for a in reversed(self.attempts) if a.ending is Ending.PREEMPTED)
         return Workload(
             id=self.id,
             request=self.request,
             submitted=self.queued or self.submitted,
+            preempted=next(preempted, None),
             running=holds,
             stopping=self.state is JobState.STOPPING,
             started=self.attempts[-1].started if holds else None,

@@ -1,0 +1,13 @@
+"""The loop that joins all rooms: observe → snapshot → plan → act → record.
+
+`Controller` is its face, `Book` what everybody may read. Inside: `lifecycle`, `admission` and `notices` are pure; the
+`ledger` makes changes durable and the book true; the `crew` has workers launched and stopped; the `planner` wakes the policy;
+the `feed` tells what happened.
+"""
+
+from __future__ import annotations
+
+from scheduler.controller.book import Book
+from scheduler.controller.controller import Controller
+
+__all__ = ["Book", "Controller"]

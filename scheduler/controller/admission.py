@@ -1,0 +1,224 @@
+"""Whether a job could ever run on this pool: if not, it is refused at once, with the field at fault and what could be had.
+
+Pure functions of a request, the pool and its nodes. What is free just now does not matter here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from scheduler.errors import Invalid
+from scheduler.model import ONE, Environment, MiB, Milli, Node, Pool, Project, Request, Session, Shape
+
+_SAME_NODE = ("node", "same_node")
+
+
+def admit_job(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
+    """Raises `Invalid` where the request names what is not there or asks for more than could ever be given."""
+    project = _project(request.project, pool)
+    _form(request)
+    there = _of_environment(pool, nodes, request.environment)
+    there = _in_node_pools(request, pool, there)
+    there = _of_gpu_types(request, there)
+    _fits_one_worker(request.shape, there)
+    _fits_gang(request, pool, there)
+    _within_limits(request, project, pool)
+
+
+def admit_session(session: Session, pool: Pool, nodes: Sequence[Node]) -> None:
+    """Raises `Invalid` where a session asks for more than its user's quota, or than any build node has."""
+    shape = session.request.shape
+    _shape(shape)
+    quota = next((u.build_quota for u in pool.users if u.name == session.user), pool.default_build_quota)
+    if shape.gpu_memory is None and shape.gpus > quota:
+        raise Invalid(
+            f"{session.user}'s build quota is {gpus(quota)}; ask for no more than that.", field="gpus"
+        )
+    _fits_one_worker(shape, _of_environment(pool, nodes, Environment.BUILD))
+
+
+# -- names ------------------------------------------------------------------------------------------------------
+
+
+def _project(name: str, pool: Pool) -> Project:
+    projects = {project.name: project for project in pool.projects}
+    children = [project.name for project in pool.projects if project.parent == name]
+    if name not in projects:
+        raise Invalid(f"There is no project {name!r}; {_instead(name, projects)}", field="project")
+    if children:
+        raise Invalid(
+            f"Project {name!r} only holds other projects; submit to one of them: {_list(children)}.",
+            field="project",
+        )
+    return projects[name]
+
+
+def _in_node_pools(request: Request, pool: Pool, nodes: Sequence[Node]) -> Sequence[Node]:
+    if request.node_pools is None:
+        return nodes
+    serving = [
+        node_pool.name for node_pool in pool.node_pools if node_pool.environment is request.environment
+    ]
+    for name in request.node_pools:
+        if name not in serving:
+            raise Invalid(
+                f"There is no node pool {name!r} for {request.environment.value} workloads; "
+                f"{_instead(name, serving)}",
+                field="node_pools",
+            )
+    return [node for node in nodes if node.node_pool in request.node_pools]
+
+
+def _of_gpu_types(request: Request, nodes: Sequence[Node]) -> Sequence[Node]:
+    if request.gpu_types is None:
+        return nodes
+    types = {node.gpu_type for node in nodes if node.gpu_type is not None}
+    if not types.intersection(request.gpu_types):
+        asked = " or ".join(request.gpu_types) or "of no type"
+        raise Invalid(
+            f"No node that this job may use has GPUs {asked}; there are: {_list(sorted(types)) or 'none with a type'}.",
+            field="gpu_types",
+        )
+    return [node for node in nodes if node.gpu_type in request.gpu_types]
+
+
+def _of_environment(pool: Pool, nodes: Iterable[Node], environment: Environment) -> Sequence[Node]:
+    serving = {node_pool.name for node_pool in pool.node_pools if node_pool.environment is environment}
+    return [node for node in nodes if node.node_pool in serving]
+
+
+# -- amounts ----------------------------------------------------------------------------------------------------
+
+
+def _form(request: Request) -> None:
+    _shape(request.shape)
+    if not 1 <= request.min_workers <= request.workers:
+        raise Invalid(
+            f"min_workers is {request.min_workers} and must be between 1 and workers, which is {request.workers}.",
+            field="min_workers",
+        )
+
+
+def _shape(shape: Shape) -> None:
+    if shape.gpus < 0 or (shape.gpus > ONE and shape.gpus % ONE):
+        raise Invalid(
+            f"A worker takes whole GPUs, or a part of one; {shape.gpus / ONE:g} is neither.", field="gpus"
+        )
+
+
+def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
+    if any(capacity(shape, node) for node in nodes):
+        return
+    if shape.gpu_memory is not None and not any((n.gpu_memory or 0) >= shape.gpu_memory for n in nodes):
+        most = max((n.gpu_memory or 0 for n in nodes), default=0)
+        there = f"the largest here has {_gib(most)}" if most else "nobody knows how much the GPUs here have"
+        raise Invalid(
+            f"A worker asks for {_gib(shape.gpu_memory)} of GPU memory, and {there}.", field="gpu_memory_gib"
+        )
+    most_gpus = max((node.gpus for node in nodes), default=0) * ONE
+    if shape.gpus > most_gpus:
+        raise Invalid(
+            f"A worker asks for {gpus(shape.gpus)}, and the largest node that it may use has {gpus(most_gpus)}; "
+            "ask for fewer per worker, or for more workers.",
+            field="gpus",
+        )
+    field = "cpus" if any(capacity(_without_cpus(shape), node) for node in nodes) else "memory_gib"
+    raise Invalid(
+        "No node that it may use has the GPUs, CPUs and memory that one worker asks for; ask for less.",
+        field=field,
+    )
+
+
+def _fits_gang(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
+    field = "workers" if request.workers > 1 else "gpus"
+    rooms: dict[str, int] = defaultdict(int)
+    for node in nodes:
+        rooms[_domain(request.require, node, pool)] += capacity(request.shape, node)
+    most = max(rooms.values(), default=0)
+    if request.min_workers <= most:
+        return
+    size = f"workers of {gpus(request.shape.gpus)}" if request.shape.gpus else "such workers"
+    place = f"in one {request.require.removeprefix('same_')}" if request.require else "in the pool"
+    raise Invalid(
+        f"It needs {request.min_workers} {size} at the same time, and at most {most} could ever be {place}.",
+        field=field,
+    )
+
+
+def _within_limits(request: Request, project: Project, pool: Pool) -> None:
+    asked = request.shape.gpus * request.min_workers
+    projects = {project.name: project for project in pool.projects}
+    above: Project | None = project
+    while above is not None:
+        if above.limit is not None and asked > above.limit:
+            raise Invalid(
+                f"It needs {gpus(asked)} at the same time, and project {above.name!r} may hold {gpus(above.limit)} "
+                "at the most.",
+                field="gpus" if request.workers == 1 else "workers",
+            )
+        above = projects.get(above.parent) if above.parent is not None else None
+
+
+def capacity(shape: Shape, node: Node) -> int:
+    """How many workers of this shape an empty node could take."""
+    rooms = [_by_gpus(shape, node)]
+    if shape.cpus and node.cpus is not None:
+        rooms.append(node.cpus // shape.cpus)
+    if shape.memory and node.memory is not None:
+        rooms.append(node.memory // shape.memory)
+    return min(rooms)
+
+
+_ANY = 1_000_000
+"""Workers without GPUs are not counted by them."""
+
+
+def _by_gpus(shape: Shape, node: Node) -> int:
+    if shape.gpu_memory is not None:
+        return node.gpus * ((node.gpu_memory or 0) // shape.gpu_memory)
+    if shape.gpus == 0:
+        return _ANY
+    if shape.gpus < ONE:
+        return node.gpus * (ONE // shape.gpus)
+    return node.gpus * ONE // shape.gpus
+
+
+def _without_cpus(shape: Shape) -> Shape:
+    return Shape(shape.gpus, shape.gpu_memory, None, shape.memory)
+
+
+def _domain(require: str | None, node: Node, pool: Pool) -> str:
+    if require is None:
+        return ""
+    if require in _SAME_NODE:
+        return node.name
+    label = require.removeprefix("same_")
+    if label not in pool.topology:
+        known = [*pool.topology, "node"]
+        raise Invalid(f"There is no topology {require!r}; {_instead(require, known)}", field="require")
+    return node.labels.get(label, f"alone: {node.name}")
+
+
+# -- words ------------------------------------------------------------------------------------------------------
+
+
+def _instead(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = get_close_matches(name, names, n=3, cutoff=0.6)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return f"there are: {_list(names)}." if names else "there is none."
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+
+
+def gpus(amount: Milli) -> str:
+    return f"{amount / ONE:g} GPU{'' if amount == ONE else 's'}"
+
+
+def _gib(amount: MiB) -> str:
+    return f"{amount / 1024:g} GiB"

@@ -1,0 +1,114 @@
+"""The book: everything that is not over, in memory, as immutable values.
+
+The controller keeps two: the one that everybody reads holds what is durable; the one ahead of it holds, besides, what is on
+its way to the disk, so that one decision can follow another without waiting for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from scheduler.model import (
+    ONE,
+    Job,
+    JobState,
+    Milli,
+    Node,
+    Pool,
+    Session,
+    SessionState,
+    WorkerPlacement,
+    Workload,
+)
+from scheduler.policy.types import Plan
+from scheduler.store import Change
+
+
+class Book:
+    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan` is the latest."""
+
+    def __init__(self, pool: Pool | None = None, nodes: tuple[Node, ...] = ()) -> None:
+        self.pool = pool or Pool()
+        self.nodes = nodes
+        self.plan = Plan(decisions={}, projects={})
+        self.last_event = 0
+        self._jobs: dict[str, Job] = {}
+        self._sessions: dict[str, Session] = {}
+        self._workloads: dict[str, Workload] = {}
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        return MappingProxyType(self._jobs)
+
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        return MappingProxyType(self._sessions)
+
+    @property
+    def workloads(self) -> Mapping[str, Workload]:
+        """What holds GPUs or waits for them, as the policy sees it."""
+        return MappingProxyType(self._workloads)
+
+    def copy(self) -> Book:
+        twin = Book(self.pool, self.nodes)
+        twin.plan, twin.last_event = self.plan, self.last_event
+        twin._jobs, twin._sessions = dict(self._jobs), dict(self._sessions)
+        twin._workloads = dict(self._workloads)
+        return twin
+
+    def put(self, change: Change) -> None:
+        """Take over a change."""
+        for job in (*change.submitted, *change.jobs):
+            self._put_job(job)
+        for session in change.sessions:
+            self._put_session(session)
+        if change.pool is not None:
+            self.pool = change.pool
+
+    def _put_job(self, job: Job) -> None:
+        if job.state.final:
+            self._jobs.pop(job.id, None)
+        else:
+            self._jobs[job.id] = job
+        if job.state.final or job.state is JobState.PAUSED:
+            self._workloads.pop(job.id, None)
+        else:
+            self._workloads[job.id] = job.workload()
+
+    def _put_session(self, session: Session) -> None:
+        if session.state is SessionState.ENDED:
+            self._sessions.pop(session.id, None)
+            self._workloads.pop(session.id, None)
+        else:
+            self._sessions[session.id] = session
+            self._workloads[session.id] = session.workload()
+
+
+class Holdings:
+    """How much of each GPU is taken. It has the last word before a plan is carried out: no GPU is given twice."""
+
+    def __init__(self, nodes: Iterable[Node], workloads: Iterable[Workload]) -> None:
+        self._gpus = {node.name: node.gpus for node in nodes}
+        self._taken: dict[tuple[str, int], Milli] = {}
+        for workload in workloads:
+            self._add(workload.placement)
+
+    def take(self, placement: tuple[WorkerPlacement, ...]) -> bool:
+        """Take what a placement needs, if all of it is there and free."""
+        needs: dict[tuple[str, int], Milli] = {}
+        for worker in placement:
+            if worker.node not in self._gpus:
+                return False
+            for gpu in worker.gpus:
+                needs[worker.node, gpu] = needs.get((worker.node, gpu), 0) + worker.share
+        for (node, gpu), share in needs.items():
+            if gpu >= self._gpus[node] or self._taken.get((node, gpu), 0) + share > ONE:
+                return False
+        self._add(placement)
+        return True
+
+    def _add(self, placement: tuple[WorkerPlacement, ...]) -> None:
+        for worker in placement:
+            for gpu in worker.gpus:
+                self._taken[worker.node, gpu] = self._taken.get((worker.node, gpu), 0) + worker.share

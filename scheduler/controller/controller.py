@@ -1,0 +1,406 @@
+"""The controller: its verbs, and what happens by itself.
+
+What must hold, over a `kill -9` at any instant:
+- A change is durable before anybody is told of it and before anything is done because of it. So an attempt is on disk
+  before the engine is asked to launch it, and what the disk says holds GPUs is asked for after a restart.
+- Changes are decided one after another, in the event loop, each on top of all before it.
+- GPUs are only given by a plan, plans are carried out one at a time, and `Holdings` has the last word.
+- Nobody who asks waits for a plan, but for a session, which cannot begin without one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from heapq import nlargest
+
+from scheduler.controller import admission, lifecycle, notices
+from scheduler.controller.book import Book, Holdings
+from scheduler.controller.crew import Crew
+from scheduler.controller.leases import Leases
+from scheduler.controller.ledger import Ledger, Written
+from scheduler.controller.lifecycle import Instruction, Step, Stop
+from scheduler.controller.planner import Decide, Digest, Planner
+from scheduler.engines.base import Engine
+from scheduler.errors import Conflict, NotFound, RunaiError, Unavailable
+from scheduler.model import Job, JobState, Node, Pool, Session, SessionState
+from scheduler.policy import Action, Decision, Snapshot
+from scheduler.policy import decide as production_policy
+from scheduler.poolchange import refuse_harm
+from scheduler.store import Change, EventRecord, Store
+from scheduler.telemetry import Inventory
+
+log = logging.getLogger(__name__)
+
+UNFINISHED = frozenset(state for state in JobState if not state.final)
+
+
+class Controller:
+    """One for each open store. `ready` once it has found again what ran before; `lost` when the state isn't ours any more."""
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        inventory: Inventory,
+        *,
+        clock: Callable[[], float] = time.time,
+        decide: Decide = production_policy,
+    ) -> None:
+        self.ready = False
+        self._store = store
+        self._inventory = inventory
+        self._clock = clock
+        self._ledger = Ledger(store, self._begin_anew)
+        self._crew = Crew(engine, self._observe)
+        self._planner = Planner(decide, self._look, self._carry_out, clock)
+        self._leases = Leases()
+        self._deadlines: dict[str, asyncio.TimerHandle] = {}
+        self._submitting: dict[tuple[str, str], asyncio.Task[Job]] = {}
+        self._given_back = False
+
+    @property
+    def book(self) -> Book:
+        return self._ledger.book
+
+    @property
+    def lost(self) -> asyncio.Event:
+        return self._ledger.lost
+
+    @property
+    def _ahead(self) -> Book:
+        return self._ledger.ahead
+
+    # -- beginning and end --------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Read the store, find the workers again, begin to plan."""
+        await self._ledger.open()
+        self._ledger.set_nodes(self._inventory.nodes(self.book.pool))
+        holding = [job for job in self.book.jobs.values() if job.state.holds_gpus]
+        never = await self._crew.open(holding)
+        for job in holding:
+            if (job.id, len(job.attempts)) in never:
+                self._take(job, lifecycle.never_launched(job, self._clock()))
+        self._begin_anew()
+        self._planner.open()
+        self.ready = True
+
+    async def stop(self) -> None:
+        """Let go; workers run on."""
+        self.ready = False
+        await self._planner.close()
+        for deadline in self._deadlines.values():
+            deadline.cancel()
+        self._leases.close()
+        await self._crew.close()
+        with suppress(RunaiError):
+            await self._ledger.durable()
+        self._ledger.close()
+
+    def _begin_anew(self) -> None:
+        """Judge everything that holds GPUs from what is durable and from what is known of its workers."""
+        self._part_from_missing_nodes()
+        for job in list(self._ahead.jobs.values()):
+            self._mind(job)
+            if job.state is JobState.STOPPING:
+                self._do(Stop(job.id, len(job.attempts), job.program.grace))
+            if job.state.holds_gpus:
+                self._observe(job.id, len(job.attempts))
+        self._planner.wake()
+
+    # -- jobs ---------------------------------------------------------------------------------------------
+
+    async def submit(self, job: Job) -> Job:
+        """Queue a new job; durable when it returns. The same user's same idempotency key gives the first job again.
+
+        Raises `Invalid` where the job could never run.
+        """
+        if job.idempotency_key is None:
+            return await self._submit(job)
+        key = (job.user, job.idempotency_key)
+        submitting = self._submitting.get(key)
+        if submitting is None:
+            submitting = asyncio.get_running_loop().create_task(self._submit_once(job, *key))
+            self._submitting[key] = submitting
+            submitting.add_done_callback(partial(self._submitted, key))
+        return await asyncio.shield(submitting)
+
+    async def _submit_once(self, job: Job, user: str, key: str) -> Job:
+        return await self._store.job_with_key(user, key) or await self._submit(job)
+
+    def _submitted(self, key: tuple[str, str], submitting: asyncio.Task[Job]) -> None:
+        del self._submitting[key]
+        if not submitting.cancelled():
+            submitting.exception()  # whoever asked may have gone
+
+    async def _submit(self, job: Job) -> Job:
+        admission.admit_job(job.request, self._ahead.pool, self._ahead.nodes)
+        job = replace(job, state=JobState.QUEUED, reason="Waits for its turn.")
+        event = notices.job_submitted(job, self._clock())
+        written = self._ledger.commit(Change(submitted=(job,), events=(event,)))
+        self._planner.wake()
+        await self._ledger.durable(written)
+        return job
+
+    async def cancel(self, job_id: str) -> Job:
+        """End a job for good. Raises `Conflict` where it has ended by itself."""
+        return await self._ask(job_id, lifecycle.cancel)
+
+    async def pause(self, job_id: str) -> Job:
+        """Have a job give its GPUs back and wait for `resume`. Raises `Conflict` where it has ended or is being cancelled."""
+        return await self._ask(job_id, lifecycle.pause)
+
+    async def resume(self, job_id: str) -> Job:
+        """Queue a paused job again; one that is not paused stays as it is. Raises `Conflict` where it has ended."""
+        return await self._ask(job_id, lifecycle.resume)
+
+    async def _ask(self, job_id: str, verb: Callable[[Job, float], Step]) -> Job:
+        job = self._ahead.jobs.get(job_id) or await self._store.job(job_id)
+        if job is None:
+            raise NotFound(f"There is no job {job_id}.")
+        step = verb(self._ahead.jobs.get(job_id, job), self._clock())
+        await self._ledger.durable(self._take(job, step))
+        return step.job
+
+    async def job(self, job_id: str) -> Job | None:
+        """A job, whether it has ended or not."""
+        return self.book.jobs.get(job_id) or await self._store.job(job_id)
+
+    async def jobs(
+        self,
+        *,
+        states: Collection[JobState] | None = None,
+        project: str | None = None,
+        user: str | None = None,
+        projects: Collection[str] | None = None,
+        limit: int = 100,
+        after: tuple[float, str] | None = None,
+    ) -> list[Job]:
+        """Newest first; `after` is `(submitted, id)` of the last one seen. Unfinished ones come from the book."""
+        if states is None or not UNFINISHED.issuperset(states):
+            return await self._store.jobs(
+                states=states, project=project, user=user, projects=projects, limit=limit, after=after
+            )
+        wanted = (
+            job
+            for job in self.book.jobs.values()
+            if job.state in states
+            and project in (None, job.request.project)
+            and user in (None, job.user)
+            and (projects is None or job.request.project in projects)
+            and (after is None or (job.submitted, job.id) < after)
+        )
+        return nlargest(limit, wanted, key=lambda job: (job.submitted, job.id))
+
+    # -- sessions -----------------------------------------------------------------------------------------
+
+    async def open_session(self, session: Session) -> Session:
+        """Lease GPUs to a user's server; asked again for the same user and server it gives the same lease.
+
+        Raises `RunaiError` with the reason where it can't be placed now.
+        """
+        for open_one in self._ahead.sessions.values():
+            if (open_one.user, open_one.server) == (session.user, session.server):
+                await self._ledger.durable()
+                return open_one
+        admission.admit_session(session, self._ahead.pool, self._ahead.nodes)
+        answer = self._leases.ask(session)
+        self._planner.wake()
+        return await asyncio.shield(answer)
+
+    async def close_session(self, session_id: str) -> Session:
+        """Take a session's GPUs back. A session that has ended stays so."""
+        session = self._ahead.sessions.get(session_id)
+        if session is None:
+            known = await self._store.session(session_id)
+            if known is None:
+                raise NotFound(f"There is no session {session_id}.")
+            await self._ledger.durable()
+            return known
+        ended = self._end_session(session, "Its server has stopped.")
+        await self._ledger.durable()
+        return ended
+
+    def _end_session(self, session: Session, reason: str) -> Session:
+        now = self._clock()
+        ended = replace(session, state=SessionState.ENDED, reason=reason, ended=now)
+        self._ledger.commit(Change(sessions=(ended,), events=(notices.session_state(ended, now),)))
+        self._given_back = True
+        self._planner.wake()
+        return ended
+
+    # -- the pool -----------------------------------------------------------------------------------------
+
+    async def apply(self, pool: Pool) -> None:
+        """Make this the pool; durable when it returns. Raises `Conflict` where it would harm what is there."""
+        ahead = self._ahead
+        present: list[Job | Session] = [*ahead.jobs.values(), *ahead.sessions.values()]
+        refuse_harm(ahead.pool, pool, (each.workload() for each in present))
+        nodes = self._inventory.nodes(pool)
+        events = tuple(notices.pool_changed(ahead.pool, pool, self._clock()))
+        written = self._ledger.commit(Change(pool=pool, events=events), partial(self._set_nodes, nodes))
+        await self._ledger.durable(written)
+
+    def refresh(self) -> None:
+        """Look again which nodes there are."""
+        self._set_nodes(self._inventory.nodes(self.book.pool))
+
+    def _set_nodes(self, nodes: tuple[Node, ...]) -> None:
+        self._ledger.set_nodes(nodes)
+        self._part_from_missing_nodes()
+        self._planner.wake()
+
+    def _part_from_missing_nodes(self) -> None:
+        """What stood on a node that is gone does not stand there any more."""
+        there = {node.name for node in self._ahead.nodes}
+        for job in list(self._ahead.jobs.values()):
+            gone = frozenset(worker.node for worker in job.placement) - there
+            if gone:
+                self._crew.lose(job, gone, self._clock())
+        for session in list(self._ahead.sessions.values()):
+            if any(worker.node not in there for worker in session.placement):
+                self._end_session(session, "Its node is gone.")
+
+    # -- what happened ------------------------------------------------------------------------------------
+
+    def events(self, after: int | None = None) -> AsyncGenerator[EventRecord, None]:
+        """Durable events after the one with the id `after`, then what happens; from now on where it is `None`."""
+        return self._ledger.feed.follow(after)
+
+    # -- the lives of jobs --------------------------------------------------------------------------------
+
+    def _observe(self, job_id: str, attempt: int) -> None:
+        """What is known of an attempt's workers has changed."""
+        job = self._ahead.jobs.get(job_id)
+        if job is None or not _runs(job, attempt):
+            durable = self.book.jobs.get(job_id)
+            if durable is None or not _runs(durable, attempt):
+                self._crew.dismiss(job_id, attempt)
+            return
+        refusal = self._crew.refusal(job)
+        if refusal is None:
+            step = lifecycle.observe(job, self._crew.standing(job), self._clock())
+        else:
+            blameless = isinstance(refusal, Unavailable)
+            step = lifecycle.refused(job, refusal.sentence, self._clock(), blameless=blameless)
+        self._take(job, step)
+
+    def _overran(self, job_id: str) -> None:
+        self._deadlines.pop(job_id, None)
+        job = self._ahead.jobs.get(job_id)
+        if job is not None:
+            self._take(job, lifecycle.overran(job, self._clock()))
+
+    def _take(self, before: Job, step: Step) -> Written | None:
+        """Take a step: what it asks for is done once it is durable."""
+        job = step.job
+        if job == before:
+            for instruction in step.do:
+                self._do(instruction)
+            return None
+        told = (job.state, job.reason) != (before.state, before.reason)
+        events = (notices.job_state(job, self._clock()),) if told else ()
+        do = (partial(self._do, instruction) for instruction in step.do)
+        written = self._ledger.commit(Change(jobs=(job,), events=events), partial(self._mind, job), *do)
+        if before.state.holds_gpus and not job.state.holds_gpus:
+            self._given_back = True
+        if job.state is not before.state:
+            self._planner.wake()
+        return written
+
+    def _do(self, instruction: Instruction) -> None:
+        job = self.book.jobs.get(instruction.job)
+        if job is not None and len(job.attempts) == instruction.attempt:
+            self._crew.do(instruction, job, {node.name: node for node in self.book.nodes})
+
+    def _mind(self, job: Job) -> None:
+        """See to what a job's durable state asks for: watch its run time, or forget its workers."""
+        limit = job.program.max_runtime
+        if job.state is JobState.RUNNING and limit is not None and job.id not in self._deadlines:
+            left = max(0.0, (job.attempts[-1].started or 0.0) + limit - self._clock())
+            loop = asyncio.get_running_loop()
+            self._deadlines[job.id] = loop.call_later(left, self._overran, job.id)
+        if not job.state.holds_gpus:
+            if job.id in self._deadlines:
+                self._deadlines.pop(job.id).cancel()
+            self._crew.dismiss(job.id, len(job.attempts))
+
+    # -- plans --------------------------------------------------------------------------------------------
+
+    def _look(self) -> Snapshot:
+        ahead = self._ahead
+        waiting = (
+            w.session.workload() for w in self._leases.waiting.values() if w.session.id not in ahead.sessions
+        )
+        self._given_back = False
+        return Snapshot(self._clock(), ahead.pool, ahead.nodes, (*ahead.workloads.values(), *waiting))
+
+    def _carry_out(self, digest: Digest) -> None:
+        self.book.plan = digest.plan
+        holdings = Holdings(self._ahead.nodes, self._ahead.workloads.values())
+        for workload, decision in digest.acts.items():
+            if decision.action is Action.START:
+                self._start(workload, decision, holdings)
+            elif decision.action is not Action.GROW:  # no engine can add workers to an attempt
+                self._preempt(workload, decision)
+        for session in list(self._leases.waiting):
+            if session in digest.plan.decisions and session not in self._ahead.sessions:
+                self._answer(session, digest.plan.decisions[session])
+        self._tell(digest.news)
+
+    def _start(self, workload: str, decision: Decision, holdings: Holdings) -> None:
+        """Give a waiting job or session its GPUs, if it still waits and they are still there."""
+        job = self._ahead.jobs.get(workload)
+        waiting = self._leases.waiting.get(workload)
+        if (job is None or job.state is not JobState.QUEUED) and waiting is None:
+            return
+        if not holdings.take(decision.placement):
+            log.warning("The plan for %s was overtaken: %s is not free.", workload, decision.placement)
+        elif job is not None:
+            self._take(job, lifecycle.start(job, decision.placement, self._clock()))
+        elif waiting is not None:
+            self._lease(waiting.session, decision)
+
+    def _lease(self, session: Session, decision: Decision) -> None:
+        now = self._clock()
+        reason = f"Holds its GPUs on {lifecycle.where(decision.placement)}."
+        leased = replace(
+            session, state=SessionState.LEASED, reason=reason, placement=decision.placement, started=now
+        )
+        change = Change(sessions=(leased,), events=(notices.session_state(leased, now),))
+        self._ledger.commit(change, partial(self._leases.granted, leased))
+
+    def _preempt(self, workload: str, decision: Decision) -> None:
+        job = self._ahead.jobs.get(workload)
+        if job is not None:
+            self._take(job, lifecycle.preempt(job, decision.reason, self._clock()))
+
+    def _answer(self, session: str, decision: Decision) -> None:
+        """A session that was not leased its GPUs by this plan waits for those that come back, or is refused."""
+        if decision.action is not Action.WAIT:
+            self._leases.note(session, decision)
+        elif not self._given_back:  # else this plan is older than GPUs that it might get
+            kind = (decision.blocked_by or {}).get("kind")
+            self._leases.refuse(session, (Conflict if kind == "quota" else Unavailable)(decision.reason))
+
+    def _tell(self, news: Mapping[str, Decision]) -> None:
+        """Tell waiting jobs what they wait for, where that has changed."""
+        now, last = self._clock(), self.book.last_event
+        jobs = ((self.book.jobs.get(job_id), decision) for job_id, decision in news.items())
+        self._ledger.feed.tell(
+            [
+                notices.job_reason(job, decision, now, last)
+                for job, decision in jobs
+                if job is not None and job.state is JobState.QUEUED
+            ]
+        )
+
+
+def _runs(job: Job, attempt: int) -> bool:
+    return job.state.holds_gpus and len(job.attempts) == attempt

@@ -1,0 +1,146 @@
+"""The workers of all attempts: has the engine launch and stop them, and knows how each stands.
+
+What must hold: what the engine tells of a worker is kept until its job has ended that attempt, so that it can be judged
+again. While an attempt is being launched nobody judges its workers: the launch may yet fail as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+
+from scheduler.controller.lifecycle import Instruction, Launch
+from scheduler.engines import base
+from scheduler.engines.base import Engine, WorkerState, WorkerStatus
+from scheduler.errors import RunaiError, Unavailable
+from scheduler.model import Job, Node
+
+log = logging.getLogger(__name__)
+
+AGAIN = 1.0
+"""Seconds until the engine is asked again to stop an attempt that it could not stop."""
+
+FAREWELL = 5.0
+"""Seconds that launches under way have to get done when the scheduler stops."""
+
+Attempt = tuple[str, int]
+"""A job and the number of its attempt."""
+
+
+class Crew:
+    """`changed(job id, attempt)` is called when something new is known of an attempt's workers."""
+
+    def __init__(self, engine: Engine, changed: Callable[[str, int], None]) -> None:
+        self._engine = engine
+        self._changed = changed
+        self._workers: dict[Attempt, dict[int, WorkerStatus]] = {}
+        self._refusals: dict[Attempt, RunaiError] = {}
+        self._launching: set[Attempt] = set()
+        self._recovering = True
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self, jobs: Iterable[Job]) -> frozenset[Attempt]:
+        """Find the workers of these jobs' attempts again; returns the attempts that were never launched."""
+        attempts = [(job.id, job.attempts[-1].number, len(job.placement)) for job in jobs]
+        await self._engine.open(self._report)
+        never = await self._engine.recover(attempts)
+        self._recovering = False
+        return never
+
+    async def close(self) -> None:
+        """Let launches get done, then let go; the workers run on."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=FAREWELL)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._engine.close()
+
+    def standing(self, job: Job) -> Mapping[int, WorkerStatus]:
+        """How the workers of a job's latest attempt stand, by rank; empty while they are being launched."""
+        attempt = (job.id, len(job.attempts))
+        return {} if attempt in self._launching else self._workers.get(attempt, {})
+
+    def refusal(self, job: Job) -> RunaiError | None:
+        """Why a job's latest attempt could not be launched; nothing of it runs."""
+        return self._refusals.get((job.id, len(job.attempts)))
+
+    def dismiss(self, job: str, attempt: int) -> None:
+        """The attempt is over; nothing needs to be known of its workers any more."""
+        self._workers.pop((job, attempt), None)
+        self._refusals.pop((job, attempt), None)
+
+    def do(self, instruction: Instruction, job: Job, nodes: Mapping[str, Node]) -> None:
+        if isinstance(instruction, Launch):
+            self._launching.add((instruction.job, instruction.attempt))
+            self._run(self._launch(job, nodes))
+        else:
+            self._run(self._stop(instruction.job, instruction.attempt, instruction.grace))
+
+    def lose(self, job: Job, nodes: frozenset[str], now: float) -> None:
+        """These nodes are gone: nobody will hear of the workers on them again."""
+        attempt = job.attempts[-1].number
+        for rank, worker in enumerate(job.placement):
+            if worker.node in nodes:
+                reason = f"node {worker.node} is gone."
+                self._note(WorkerStatus(job.id, attempt, rank, WorkerState.LOST, now, reason=reason))
+        self._changed(job.id, attempt)
+
+    # -- what the engine tells ----------------------------------------------------------------------------
+
+    def _report(self, status: WorkerStatus) -> None:
+        attempt = (status.job, status.attempt)
+        if self._note(status) and not self._recovering and attempt not in self._launching:
+            self._changed(*attempt)
+
+    def _note(self, status: WorkerStatus) -> bool:
+        workers = self._workers.setdefault((status.job, status.attempt), {})
+        known = workers.get(status.rank)
+        if known is not None and (known.state is not WorkerState.RUNNING or known.state is status.state):
+            return False
+        workers[status.rank] = status
+        return True
+
+    # -- what the engine is asked -------------------------------------------------------------------------
+
+    async def _launch(self, job: Job, nodes: Mapping[str, Node]) -> None:
+        attempt = (job.id, len(job.attempts))
+        try:
+            await self._engine.launch(_order(job, nodes))
+        except RunaiError as error:
+            self._refusals[attempt] = error
+        except Exception as error:
+            log.exception("Attempt %d of job %s could not be launched.", attempt[1], job.id)
+            self._refusals[attempt] = RunaiError(f"The job could not be started: {error!r}.")
+        finally:
+            self._launching.discard(attempt)
+        self._changed(*attempt)
+
+    async def _stop(self, job: str, attempt: int, grace: float) -> None:
+        while True:
+            try:
+                return await self._engine.stop(job, attempt, grace)
+            except Exception:
+                log.exception("Attempt %d of job %s could not be stopped; trying again.", attempt, job)
+                await asyncio.sleep(AGAIN)
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _order(job: Job, nodes: Mapping[str, Node]) -> base.Launch:
+    attempt = job.attempts[-1]
+    missing = [worker.node for worker in attempt.placement if worker.node not in nodes]
+    if missing:
+        raise Unavailable(f"Node {missing[0]} is gone.")
+    return base.Launch(
+        job=job.id,
+        attempt=attempt.number,
+        program=job.program,
+        workers=attempt.placement,
+        nodes={worker.node: nodes[worker.node] for worker in attempt.placement},
+        env={"RUNAI_JOB_NAME": job.name, "RUNAI_PROJECT": job.request.project},
+    )

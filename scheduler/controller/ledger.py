@@ -1,0 +1,99 @@
+"""Changes on their way to the disk, and the two books: what is durable, and what will be.
+
+Changes are put into `ahead` at once, so that the next decision knows of them, and become durable in that order. Only then
+does `book` take them over, is anybody told, and is what they demand done.
+
+Where a change can't be written, it and all behind it are refused, since they may build on it; `ahead` is forgotten, and
+after a moment everything starts again from what is durable (`begin_anew`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from scheduler.controller.book import Book
+from scheduler.controller.feed import Feed
+from scheduler.model import Node
+from scheduler.store import Change, EventRecord, Store
+
+log = logging.getLogger(__name__)
+
+PAUSE = 1.0
+"""Seconds before writing is tried again after it failed."""
+
+Then = Callable[[], None]
+Written = asyncio.Future[tuple[EventRecord, ...]]
+
+
+class Ledger:
+    """`lost` is set when the state has become somebody else's; this process must end then."""
+
+    def __init__(self, store: Store, begin_anew: Then) -> None:
+        self.book = Book()
+        self.ahead = Book()
+        self.feed = Feed(store.events, 0)
+        self.lost = asyncio.Event()
+        self._store = store
+        self._begin_anew = begin_anew
+        self._mending: asyncio.TimerHandle | None = None
+
+    async def open(self) -> None:
+        """Read what is durable."""
+        loaded = await asyncio.to_thread(self._store.load)
+        self.book = Book(loaded.pool)
+        self.book.put(Change(jobs=loaded.jobs, sessions=loaded.sessions))
+        self.book.last_event = loaded.last_event
+        self.ahead = self.book.copy()
+        self.feed = Feed(self._store.events, loaded.last_event)
+
+    def close(self) -> None:
+        self.feed.close()
+        if self._mending is not None:
+            self._mending.cancel()
+
+    def commit(self, change: Change, *then: Then) -> Written:
+        """Decide a change. `then` is done once it is durable, even if nobody waits for that any more."""
+        self.ahead.put(change)
+        written = self._store.write(change)
+        written.add_done_callback(partial(self._written, change, then))
+        return written
+
+    async def durable(self, written: Written | None = None) -> None:
+        """Wait until a change is durable; without one, until everything that was decided until now is."""
+        await asyncio.shield(self._store.write(Change()) if written is None else written)
+
+    def set_nodes(self, nodes: tuple[Node, ...]) -> None:
+        """Nodes are looked at, not remembered, so they need no disk."""
+        self.book.nodes = self.ahead.nodes = nodes
+
+    def _written(self, change: Change, then: tuple[Then, ...], written: Written) -> None:
+        error = written.exception()
+        if error is not None:
+            self._mend_later()
+            return
+        self.book.put(change)
+        events = written.result()
+        if events:
+            self.book.last_event = events[-1].id
+            self.feed.tell(events)
+        for do in then:
+            do()
+
+    def _mend_later(self) -> None:
+        if self._mending is None:
+            log.warning("Nothing can be written to the state; trying again in %g s.", PAUSE)
+            self._mending = asyncio.get_running_loop().call_later(PAUSE, self._mend)
+
+    def _mend(self) -> None:
+        """From here on everything is decided on top of what is durable; what was decided before is refused until now."""
+        self._mending = None
+        if self._store.lost:
+            log.critical("The state belongs to another scheduler now; this one must end.")
+            self.lost.set()
+            return
+        self._store.mend()
+        self.ahead = self.book.copy()
+        self._begin_anew()

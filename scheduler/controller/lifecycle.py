@@ -1,0 +1,301 @@
+"""What becomes of a job: the job and what happened to it in, the job as it is now and what must be done out.
+
+Pure: no clock, no store, no engine. Each function is one thing that can happen; each returns a `Step`. The controller
+makes the job durable first and then does what the step says. What must hold:
+- the same happening twice changes nothing the second time, so that a restart may simply tell everything again;
+- a job holds GPUs until the last of its workers has ended, and not a moment longer;
+- a gang ends whole: when one worker fails, the others are stopped;
+- every state has a reason that a person understands.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from scheduler.engines.base import WorkerState, WorkerStatus
+from scheduler.errors import Conflict
+from scheduler.model import Attempt, Ending, Job, JobState, WorkerPlacement
+
+LOSSES = 5
+"""So many attempts in a row may be lost through no fault of the job before it is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Start the workers of the job's latest attempt."""
+
+    job: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the workers of an attempt, with `grace` seconds between asking and killing."""
+
+    job: str
+    attempt: int
+    grace: float
+
+
+Instruction = Launch | Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The job as it is now, and what must be done once that is durable."""
+
+    job: Job
+    do: tuple[Instruction, ...] = ()
+
+
+# -- what the plan decides --------------------------------------------------------------------------------------
+
+
+def start(job: Job, placement: tuple[WorkerPlacement, ...], now: float) -> Step:
+    """A queued job gets its GPUs."""
+    attempt = Attempt(number=len(job.attempts) + 1, placement=placement, created=now)
+    started = replace(job, state=JobState.STARTING, reason=f"Starts on {where(placement)}.")
+    return Step(started.with_attempt(attempt), (Launch(job.id, attempt.number),))
+
+
+def preempt(job: Job, reason: str, now: float) -> Step:
+    """Its GPUs are taken back; it is queued again once it has ended."""
+    if job.state not in (JobState.STARTING, JobState.RUNNING):
+        return Step(job)
+    return _stop(job, Ending.PREEMPTED, reason or "Its GPUs are needed elsewhere.", now)
+
+
+# -- what its owner asks ----------------------------------------------------------------------------------------
+
+
+def cancel(job: Job, now: float) -> Step:
+    """End it for good. Raises `Conflict` where it has ended by itself."""
+    if job.state is JobState.CANCELLED or job.wanted is JobState.CANCELLED:
+        return Step(job)
+    if job.state.final:
+        raise Conflict(f"Job {job.id} has {job.state.value} already; there is nothing left to cancel.")
+    job = replace(job, wanted=JobState.CANCELLED)
+    if not job.state.holds_gpus:
+        return Step(_over(job, JobState.CANCELLED, "Cancelled.", now))
+    return _stop(job, Ending.STOPPED, "Is being cancelled.", now)
+
+
+def pause(job: Job, now: float) -> Step:
+    """Give its GPUs back and wait until it is resumed. Raises `Conflict` where it has ended or is about to for good."""
+    if job.state is JobState.PAUSED or job.wanted is JobState.PAUSED:
+        return Step(job)
+    _refuse_ended(job, "paused")
+    job = replace(job, wanted=JobState.PAUSED)
+    if not job.state.holds_gpus:
+        return Step(replace(job, state=JobState.PAUSED, reason="Paused; resume it to queue it again."))
+    return _stop(job, Ending.STOPPED, "Is being paused.", now)
+
+
+def resume(job: Job, now: float) -> Step:
+    """Queue a paused job again, behind those that waited meanwhile. A job that is not paused stays as it is."""
+    _refuse_ended(job, "resumed")
+    if job.wanted is not JobState.PAUSED:
+        return Step(job)
+    job = replace(job, wanted=None, queued=now)
+    if job.state is JobState.PAUSED:
+        return Step(replace(job, state=JobState.QUEUED, reason="Resumed; waits for its turn."))
+    return Step(replace(job, reason="Resumed; is queued again once its workers have ended."))
+
+
+def _refuse_ended(job: Job, verb: str) -> None:
+    if job.state.final:
+        raise Conflict(f"Job {job.id} has {_AS_ENDED[job.state]} and cannot be {verb}; submit it again.")
+    if job.wanted is JobState.CANCELLED:
+        raise Conflict(f"Job {job.id} is being cancelled and cannot be {verb}; submit it again.")
+
+
+_AS_ENDED = {
+    JobState.SUCCEEDED: "succeeded",
+    JobState.FAILED: "failed",
+    JobState.CANCELLED: "been cancelled",
+}
+
+
+# -- what its workers do ----------------------------------------------------------------------------------------
+
+
+def observe(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Step:
+    """How the workers of its latest attempt stand, by rank (one of which nothing is known yet is absent)."""
+    attempt = job.attempt
+    if attempt is None or not job.state.holds_gpus:
+        return Step(job)
+    world = len(attempt.placement)
+    codes = tuple(workers[rank].exit_code if rank in workers else None for rank in range(world))
+    attempt = replace(attempt, exit_codes=codes if any(_over_with(w) for w in workers.values()) else ())
+    if job.state is JobState.STARTING and len(workers) == world:
+        attempt = replace(attempt, started=max((w.at for w in workers.values()), default=now))
+        job = replace(job, state=JobState.RUNNING, reason=f"Runs on {where(attempt.placement)}.")
+    fault = _first_fault(workers)
+    if fault is not None and attempt.ending is None:
+        ending = Ending.LOST if fault.state is WorkerState.LOST else Ending.FAILED
+        attempt = replace(attempt, ending=ending, reason=_blame(fault, world))
+    job = job.with_attempt(attempt)
+    if len(workers) == world and all(_over_with(worker) for worker in workers.values()):
+        return Step(_ended(job, workers, now))
+    if attempt.ending is not None and attempt.stopping is None:
+        return _stop(job, attempt.ending, attempt.reason, now)
+    return Step(job)
+
+
+def refused(job: Job, sentence: str, now: float, *, blameless: bool) -> Step:
+    """The engine could not launch it, and nothing of it runs. `blameless`: another try elsewhere may do better."""
+    attempt = job.attempt
+    if attempt is None or not job.state.holds_gpus:
+        return Step(job)
+    if attempt.ending is None:
+        attempt = replace(attempt, ending=Ending.LOST if blameless else Ending.FAILED, reason=sentence)
+    return Step(_ended(job.with_attempt(attempt), {}, now))
+
+
+def never_launched(job: Job, now: float) -> Step:
+    """After a restart: nothing of its attempt was ever started. It is started now, unless it was to stop anyway."""
+    attempt = job.attempt
+    if attempt is None or not job.state.holds_gpus:
+        return Step(job)
+    if job.state is JobState.STARTING:
+        return Step(job, (Launch(job.id, attempt.number),))
+    if attempt.ending is None:
+        attempt = replace(attempt, ending=Ending.LOST, reason="Nobody can say what became of its workers.")
+    return Step(_ended(job.with_attempt(attempt), {}, now))
+
+
+def overran(job: Job, now: float) -> Step:
+    """It has run for its longest run time."""
+    limit = job.program.max_runtime
+    if job.state is not JobState.RUNNING or limit is None:
+        return Step(job)
+    return _stop(job, Ending.OVERRAN, f"Ran longer than its longest run time of {duration(limit)}.", now)
+
+
+# -- ends -------------------------------------------------------------------------------------------------------
+
+
+def _stop(job: Job, ending: Ending, reason: str, now: float) -> Step:
+    """Have the workers ended. What was decided first about the attempt's end holds; the newest reason is shown."""
+    attempt = job.attempt
+    if attempt is None or attempt.stopping is not None:
+        return Step(replace(job, reason=reason))
+    stopping = replace(
+        attempt, stopping=now, ending=attempt.ending or ending, reason=attempt.reason or reason
+    )
+    job = replace(job, state=JobState.STOPPING, reason=reason).with_attempt(stopping)
+    return Step(job, (Stop(job.id, attempt.number, job.program.grace),))
+
+
+def _ended(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
+    """The last worker is gone: what becomes of the job."""
+    attempt = job.attempts[-1]
+    if _succeeded(attempt, workers):
+        attempt = replace(attempt, ending=Ending.SUCCEEDED, reason="Succeeded.")
+    attempt = replace(attempt, ended=max((w.at for w in workers.values()), default=now))
+    job = job.with_attempt(attempt)
+    if attempt.ending is Ending.SUCCEEDED:
+        return _over(job, JobState.SUCCEEDED, attempt.reason, now)
+    if job.wanted is JobState.CANCELLED:
+        return _over(job, JobState.CANCELLED, "Cancelled.", now)
+    if not _again(job):
+        return _over(job, JobState.FAILED, attempt.reason, now)
+    if job.wanted is JobState.PAUSED:
+        return replace(job, state=JobState.PAUSED, reason="Paused; resume it to queue it again.")
+    return replace(job, state=JobState.QUEUED, reason=_why_again(job))
+
+
+def _succeeded(attempt: Attempt, workers: Mapping[int, WorkerStatus]) -> bool:
+    """Every rank ended well and by itself: a worker that was told to stop may end well and yet have work left."""
+    return len(workers) == len(attempt.placement) and all(
+        worker.exit_code == 0 and (attempt.stopping is None or worker.at < attempt.stopping)
+        for worker in workers.values()
+    )
+
+
+def _again(job: Job) -> bool:
+    """Whether another attempt is due after the latest."""
+    match job.attempts[-1].ending:
+        case Ending.FAILED:
+            return _count(job, Ending.FAILED) <= job.program.retries
+        case Ending.LOST:
+            recent = job.attempts[-LOSSES:]
+            return len(recent) < LOSSES or any(attempt.ending is not Ending.LOST for attempt in recent)
+        case ending:
+            return ending in (Ending.PREEMPTED, Ending.STOPPED)
+
+
+def _why_again(job: Job) -> str:
+    attempt = job.attempts[-1]
+    match attempt.ending:
+        case Ending.FAILED:
+            tries = job.program.retries + 1
+            return (
+                f"Is tried again (try {_count(job, Ending.FAILED) + 1} of {tries}), since: {attempt.reason}"
+            )
+        case Ending.LOST:
+            return f"Is queued again through no fault of its own: {attempt.reason}"
+        case Ending.STOPPED:
+            return "Resumed; waits for its turn."
+        case _:
+            return attempt.reason
+
+
+def _count(job: Job, ending: Ending) -> int:
+    return sum(attempt.ending is ending for attempt in job.attempts)
+
+
+def _over(job: Job, state: JobState, reason: str, now: float) -> Job:
+    return replace(job, state=state, reason=reason, ended=now)
+
+
+# -- workers ----------------------------------------------------------------------------------------------------
+
+
+def _over_with(worker: WorkerStatus) -> bool:
+    return worker.state is not WorkerState.RUNNING
+
+
+def _first_fault(workers: Mapping[int, WorkerStatus]) -> WorkerStatus | None:
+    faults = [worker for worker in workers.values() if _over_with(worker) and worker.exit_code != 0]
+    return min(faults, key=lambda worker: (worker.at, worker.rank), default=None)
+
+
+def _blame(worker: WorkerStatus, world: int) -> str:
+    who = f"Worker {worker.rank} of {world}" if world > 1 else "It"
+    if worker.state is WorkerState.LOST:
+        return f"{who} was lost{f': {worker.reason}' if worker.reason else '.'}"
+    if worker.reason:
+        return f"{who} ended: {worker.reason}"
+    if worker.exit_code is None:
+        return f"{who} never started."
+    if worker.exit_code < 0:
+        return f"{who} was killed by {signal_name(-worker.exit_code)}."
+    return f"{who} ended with exit code {worker.exit_code}."
+
+
+# -- words ------------------------------------------------------------------------------------------------------
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def where(placement: tuple[WorkerPlacement, ...]) -> str:
+    """`n1`, `n1 and n2`, `n1, n2 and 6 more nodes`."""
+    nodes = list(dict.fromkeys(worker.node for worker in placement))
+    if len(nodes) <= 2:
+        return " and ".join(nodes) or "no node"
+    return f"{nodes[0]}, {nodes[1]} and {len(nodes) - 2} more node{'s' if len(nodes) > 3 else ''}"
+
+
+def duration(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"

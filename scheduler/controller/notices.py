@@ -1,0 +1,51 @@
+"""The events that tell of a change: one line each, for the record and for those who listen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.model import Job, Pool, Session
+from scheduler.policy.types import Decision
+from scheduler.store import EventRecord
+
+
+def job_submitted(job: Job, now: float) -> EventRecord:
+    return _of_job(job, "job.submitted", now, name=job.name)
+
+
+def job_state(job: Job, now: float) -> EventRecord:
+    return _of_job(job, "job.state", now, attempt=len(job.attempts))
+
+
+def _of_job(job: Job, kind: str, now: float, **more: object) -> EventRecord:
+    data = {"state": job.state.value, "reason": job.reason, **more}
+    return EventRecord(now, kind, job.id, job.user, job.request.project, data)
+
+
+def job_reason(job: Job, decision: Decision, now: float, last_event: int) -> EventRecord:
+    """A waiting job's place in the plan has changed. Plans are not kept, so this is a passing event."""
+    data = {
+        "state": job.state.value,
+        "reason": decision.reason,
+        "position": decision.position,
+        "estimated_start": decision.estimated_start,
+    }
+    return EventRecord(
+        now, "job.reason", job.id, job.user, job.request.project, data, id=last_event, durable=False
+    )
+
+
+def session_state(session: Session, now: float) -> EventRecord:
+    data = {"state": session.state.value, "reason": session.reason, "server": session.server}
+    return EventRecord(now, "session.state", session.id, session.user, None, data)
+
+
+def pool_changed(before: Pool, after: Pool, now: float) -> Iterable[EventRecord]:
+    """One for the pool and one for each project that is new, different or gone."""
+    yield EventRecord(now, "pool.changed", "pool")
+    was = {project.name: project for project in before.projects}
+    will = {project.name: project for project in after.projects}
+    for name in {**was, **will}:
+        if was.get(name) != will.get(name):
+            change = "removed" if name not in will else "changed" if name in was else "added"
+            yield EventRecord(now, "project.changed", name, project=name, data={"change": change})

@@ -1,0 +1,130 @@
+"""Wakes the policy when something changed, and again when its plan said so.
+
+On an idle pool it plans at once; changes that come while it plans, or just after, are judged together. It takes at most half
+of the time, so that deciding over many jobs leaves room for those who ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from scheduler.policy import Action, Decision, Plan, Snapshot
+
+log = logging.getLogger(__name__)
+
+TOGETHER = 0.003
+"""Changes within so many seconds after a plan are judged together."""
+
+AFTER_FAILURE = 5.0
+"""Seconds until a plan that failed is tried again, if nothing changes before."""
+
+TELL = 500
+"""So many waiting jobs are told of a new reason at once, those in front first; the others a moment later."""
+
+TELL_AGAIN = 1.0
+
+Decide = Callable[[Snapshot], Plan]
+Told = Mapping[str, tuple[str, int | None]]
+"""What each waiting job was told last: its reason and position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A plan, with what has to be done picked out of it.
+
+    `acts` are the decisions that change something now; `news` are waiting jobs that have another reason or position.
+    """
+
+    snapshot: Snapshot
+    plan: Plan
+    acts: Mapping[str, Decision]
+    news: Mapping[str, Decision]
+
+
+class Planner:
+    """Reads with `look`, decides in a thread with `decide`, and hands the result to `carry_out`, one plan at a time."""
+
+    def __init__(
+        self,
+        decide: Decide,
+        look: Callable[[], Snapshot],
+        carry_out: Callable[[Digest], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._decide = decide
+        self._look = look
+        self._carry_out = carry_out
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._told: Told = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._forever())
+        self.wake()
+
+    async def close(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def wake(self) -> None:
+        """Something changed."""
+        self._changed.set()
+
+    async def _forever(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            began = time.monotonic()
+            try:
+                await self._once()
+            except Exception:
+                log.exception("Planning failed.")
+                self._wake_at(self._clock() + AFTER_FAILURE)
+            await asyncio.sleep(max(TOGETHER, time.monotonic() - began))
+
+    async def _once(self) -> None:
+        snapshot = self._look()
+        digest, told = await asyncio.to_thread(self._digest, snapshot)
+        self._told = told
+        again = digest.plan.again_at
+        if len(digest.news) == TELL:
+            again = min(again or float("inf"), self._clock() + TELL_AGAIN)
+        self._wake_at(again)
+        self._carry_out(digest)
+
+    def _wake_at(self, at: float | None) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None
+        if at is not None:
+            delay = max(0.0, at - self._clock())
+            self._alarm = asyncio.get_running_loop().call_later(delay, self.wake)
+
+    # -- in a thread --------------------------------------------------------------------------------------
+
+    def _digest(self, snapshot: Snapshot) -> tuple[Digest, Told]:
+        plan = self._decide(snapshot)
+        acts: dict[str, Decision] = {}
+        waits: dict[str, Decision] = {}
+        for workload, decision in plan.decisions.items():
+            if decision.action is Action.WAIT or (decision.action is Action.START and decision.after):
+                waits[workload] = decision
+            elif decision.action is not Action.KEEP:
+                acts[workload] = decision
+        changed = [name for name, d in waits.items() if self._told.get(name) != (d.reason, d.position)]
+        changed.sort(key=lambda name: waits[name].position or 0)
+        news = {name: waits[name] for name in changed[:TELL]}
+        told = {name: self._told[name] for name in waits if name in self._told}
+        told.update({name: (decision.reason, decision.position) for name, decision in news.items()})
+        return Digest(snapshot, plan, acts, news), told

@@ -1,0 +1,284 @@
+"""Real stores, declared nodes, and an engine whose workers end when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from scheduler.controller import Controller
+from scheduler.engines.base import Engine, Launch, Output, Report, WorkerState, WorkerStatus
+from scheduler.errors import NotFound, RunaiError
+from scheduler.model import (
+    ONE,
+    Environment,
+    Job,
+    JobKind,
+    JobState,
+    Node,
+    Pool,
+    Program,
+    Project,
+    Request,
+    Session,
+    Shape,
+    WorkerPlacement,
+)
+from scheduler.policy import Action, Decision, Plan, Snapshot
+from scheduler.store import Store
+from scheduler.telemetry import GpuUsage, Inventory
+from scheduler.telemetry.machine import Machine
+
+ids = itertools.count(1)
+
+
+class Machines(Inventory):
+    """Nodes that a test may take away."""
+
+    def __init__(self, *nodes: Node) -> None:
+        super().__init__(Machine("box", (), declared=True))
+        self.there = nodes
+
+    def nodes(self, pool: Pool) -> tuple[Node, ...]:
+        return tuple(self.there)
+
+    def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class World:
+    """What outlives a scheduler: the workers, by (job, attempt) and rank, and every launch there ever was."""
+
+    workers: dict[tuple[str, int], dict[int, WorkerStatus]] = field(default_factory=dict)
+    launches: list[tuple[str, int]] = field(default_factory=list)
+    placements: dict[tuple[str, int], Launch] = field(default_factory=dict)
+
+    def running(self) -> set[tuple[str, int]]:
+        return {
+            attempt
+            for attempt, workers in self.workers.items()
+            if any(worker.state is WorkerState.RUNNING for worker in workers.values())
+        }
+
+
+class ScriptedEngine(Engine):
+    """Workers in a `World`. One that is told to stop ends by SIGTERM at once, or when the test ends it (`stubborn`)."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.report: Report | None = None
+        self.stubborn = False
+        self.refuse: RunaiError | None = None
+        self.stops: list[tuple[str, int, float]] = []
+
+    async def open(self, report: Report) -> None:
+        self.report = report
+
+    async def close(self) -> None:
+        self.report = None
+
+    async def launch(self, launch: Launch) -> None:
+        await asyncio.sleep(0)
+        if self.refuse is not None:
+            raise self.refuse
+        attempt = (launch.job, launch.attempt)
+        if attempt not in self.world.workers:
+            self.world.launches.append(attempt)
+            self.world.placements[attempt] = launch
+            self.world.workers[attempt] = {}
+            for rank in range(len(launch.workers)):
+                self.tell(WorkerStatus(*attempt, rank, WorkerState.RUNNING, time.time()))
+
+    async def stop(self, job: str, attempt: int, grace: float) -> None:
+        self.stops.append((job, attempt, grace))
+        if not self.stubborn:
+            for rank, worker in self.world.workers.get((job, attempt), {}).items():
+                if worker.state is WorkerState.RUNNING:
+                    self.end(job, attempt, rank, -15)
+
+    async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
+        named = {(job, number) for job, number, _ in attempts}
+        for attempt in self.world.running() - named:
+            for rank in self.world.workers[attempt]:
+                self.end(*attempt, rank, -9)
+        for attempt in named & self.world.workers.keys():
+            for status in self.world.workers[attempt].values():
+                assert self.report is not None
+                self.report(status)
+        return frozenset(named - self.world.workers.keys())
+
+    def end(self, job: str, attempt: int, rank: int, code: int | None, *, at: float | None = None) -> None:
+        """A worker's process ends; `None` loses it."""
+        state = WorkerState.LOST if code is None else WorkerState.EXITED
+        known = self.world.workers[job, attempt][rank]
+        if known.state is WorkerState.RUNNING:
+            self.tell(replace(known, state=state, exit_code=code, at=at or time.time()))
+
+    def tell(self, status: WorkerStatus) -> None:
+        self.world.workers[status.job, status.attempt][status.rank] = status
+        if self.report is not None:
+            self.report(status)
+
+    async def read_log(self, job: str, attempt: int, rank: int, offset: int, limit: int) -> bytes:
+        return b""
+
+    async def wait_log(self, job: str, attempt: int, rank: int, offset: int) -> bool:
+        return False
+
+    async def outputs(self, job: str) -> tuple[Output, ...]:
+        return ()
+
+    async def open_output(self, job: str, path: str) -> BinaryIO:
+        raise NotFound("There are no files here.")
+
+    async def forget(self, job: str) -> None:
+        self.world.workers = {k: v for k, v in self.world.workers.items() if k[0] != job}
+
+
+def first_come(snapshot: Snapshot) -> Plan:
+    """The plainest policy: whoever asked first starts where it fits; nobody is stopped."""
+    environments = {node_pool.name: node_pool.environment for node_pool in snapshot.pool.node_pools}
+    free = {(node.name, gpu): ONE for node in snapshot.nodes for gpu in range(node.gpus)}
+    for workload in snapshot.workloads:
+        for worker in workload.placement:
+            for gpu in worker.gpus:
+                free[worker.node, gpu] = free.get((worker.node, gpu), 0) - worker.share
+    decisions = {w.id: Decision(Action.KEEP) for w in snapshot.workloads if w.running}
+    waiting = [w for w in snapshot.workloads if not w.running]
+    for position, workload in enumerate(sorted(waiting, key=lambda w: (w.submitted, w.id)), 1):
+        nodes = [n for n in snapshot.nodes if environments[n.node_pool] is workload.request.environment]
+        placement = _fit(workload.request, nodes, dict(free))
+        if placement is None:
+            reason = f"Waits for {workload.request.workers} workers' GPUs to become free."
+            decisions[workload.id] = Decision(Action.WAIT, reason, position=position)
+            continue
+        decisions[workload.id] = Decision(Action.START, placement=placement)
+        for worker in placement:
+            for gpu in worker.gpus:
+                free[worker.node, gpu] -= worker.share
+    return Plan(decisions, {})
+
+
+def _fit(
+    request: Request, nodes: list[Node], free: dict[tuple[str, int], int]
+) -> tuple[WorkerPlacement, ...] | None:
+    placement: list[WorkerPlacement] = []
+    share, count = min(request.shape.gpus, ONE), max(1, request.shape.gpus // ONE)
+    for _ in range(request.workers):
+        for node in nodes:
+            gpus = [gpu for gpu in range(node.gpus) if free[node.name, gpu] >= share][:count]
+            if len(gpus) == count:
+                break
+        else:
+            return None
+        for gpu in gpus:
+            free[node.name, gpu] -= share
+        placement.append(WorkerPlacement(node.name, tuple(gpus), share))
+    return tuple(placement)
+
+
+def make_job(
+    project: str = "default", *, gpus: float = 1, workers: int = 1, user: str = "ana", **more: object
+) -> Job:
+    program = {key: more.pop(key) for key in ("grace", "max_runtime", "retries") if key in more}
+    request = {key: more.pop(key) for key in list(more) if key in Request.__dataclass_fields__}
+    request.setdefault("min_workers", workers)
+    return Job(
+        id=f"job{next(ids):05}",
+        name="train",
+        request=Request(project, user, shape=Shape(int(gpus * ONE)), workers=workers, **request),  # type: ignore[arg-type]
+        program=Program(JobKind.COMMAND, ("train",), **program),  # type: ignore[arg-type]
+        submitted=time.time(),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def make_session(user: str = "ana", *, gpus: float = 1, server: str = "") -> Session:
+    request = Request(
+        "", user, environment=Environment.BUILD, shape=Shape(int(gpus * ONE)), preemptible=False
+    )
+    return Session(id=f"session{next(ids):05}", server=server, request=request, requested=time.time())
+
+
+@dataclass
+class Bench:
+    """A controller at work, and what a test needs to watch it."""
+
+    controller: Controller
+    engine: ScriptedEngine
+    machines: Machines
+    store: Store
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait for the event after which something holds."""
+        async with asyncio.timeout(10):
+            if holds():
+                return
+            async for _ in self.controller.events(self.controller.book.last_event):
+                if holds():
+                    return
+
+    async def reaches(self, job: Job, *states: JobState) -> Job:
+        """Wait until a job is in one of these states."""
+        events = self.controller.events(0)
+        async with asyncio.timeout(10):
+            now = await self.controller.job(job.id)
+            while now is None or now.state not in states:
+                await anext(events)
+                now = await self.controller.job(job.id)
+        await events.aclose()
+        return now
+
+    async def reasons(self, job: Job) -> list[str]:
+        """Every reason that was told of a job, oldest first."""
+        events = await self.store.events(0)
+        return [str((e.data or {}).get("reason")) for e in events if e.subject == job.id]
+
+
+POOL = Pool(
+    projects=(
+        Project("default", members=frozenset({"*"})),
+        Project("speech", guaranteed=2 * ONE),
+        Project("vision", guaranteed=2 * ONE),
+        Project("research"),
+        Project("nlp", parent="research", limit=2 * ONE),
+    )
+)
+
+NODES = (
+    Node("box-build", gpus=2, node_pool="build", declared=True),
+    Node("n1", gpus=4, gpu_type="A100", declared=True),
+)
+
+Open = Callable[..., Awaitable[Bench]]
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path,
+    world: World,
+    *nodes: Node,
+    pool: Pool | None = POOL,
+    decide: Callable[[Snapshot], Plan] = first_come,
+) -> AsyncIterator[Bench]:
+    store = Store(f"sqlite:///{folder}/runai.sqlite")
+    store.open()
+    engine, machines = ScriptedEngine(world), Machines(*(nodes or NODES))
+    controller = Controller(store, engine, machines, decide=decide)
+    await controller.start()
+    try:
+        if pool is not None and controller.book.pool != pool:
+            await controller.apply(pool)
+        yield Bench(controller, engine, machines, store)
+    finally:
+        await controller.stop()
+        store.close()
