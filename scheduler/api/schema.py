@@ -325,6 +325,7 @@ class SettingsEntry(Wire):
     reservations: int = Field(1, ge=0)
     preemption_delay: float = Field(0, ge=0)
     time_aware: float = Field(0, ge=0)
+    lending: bool = Field(False, description="idle build GPUs may be lent to preemptible jobs")
 
 
 class PoolFile(Wire):
