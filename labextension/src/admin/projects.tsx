@@ -16,7 +16,7 @@ export function ProjectTable({ projects }: { projects: readonly ProjectView[] })
           <tr>
             <th scope="col">{trans.__('Project')}</th>
             <th scope="col" className="runai-Table-bar">
-              {trans.__('Held')}
+              {trans.__('Held / guarantee')}
             </th>
             <th scope="col">{trans.__('Held')}</th>
             <th scope="col">{trans.__('Guarantee')}</th>

@@ -46,7 +46,7 @@ export function Tiles({ pool, jobs }: { pool: PoolView; jobs: readonly JobView[]
         name={trans._n('job waiting', 'jobs waiting', pool.waiting)}
         more={[
           Number.isFinite(oldest) ? trans.__('longest %1', duration(now - oldest, trans)) : '',
-          Number.isFinite(next) ? trans.__('next start about %1', clock(next, now)) : ''
+          Number.isFinite(next) ? trans.__('next about %1', clock(next, now)) : ''
         ]
           .filter(Boolean)
           .join(' · ')}

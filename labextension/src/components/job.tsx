@@ -37,7 +37,7 @@ export interface JobRowProps {
   now: number;
   client: Client;
   actions: JobActions;
-  /** Whether whose job it is is said. */
+  /** Whether it is said whose the job is. */
   named: boolean;
   open: boolean;
   onToggle: () => void;
@@ -79,7 +79,11 @@ export function JobRow(props: JobRowProps): ReactElement {
           </span>
         </div>
         <div className="runai-Job-said" title={said}>
-          {named && <b>{job.mine ? trans.__('you') : job.user} · </b>}
+          {named && (
+            <>
+              <b>{job.mine ? trans.__('you') : job.user}</b> · {job.project} ·{' '}
+            </>
+          )}
           {said}
         </div>
       </div>

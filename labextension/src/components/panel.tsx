@@ -1,7 +1,7 @@
 /** The panel: my GPUs, my projects, jobs. */
 import { useMemo, useRef, useState, type ReactElement, type ReactNode } from 'react';
 import type { JobView } from '../model/api';
-import { amount, gpus } from '../model/format';
+import { amount } from '../model/format';
 import { isFinal, type IPoolModel, type PoolState } from '../model/pool';
 import { usePointer, usePool, useStill, useTrans } from './hooks';
 import { ActionIcon } from './icons';
@@ -86,20 +86,11 @@ function MyProjects({ state }: { state: PoolState }): ReactElement {
     name => state.projects.find(project => project.name === name) ?? []
   );
   const train = state.pool?.train;
-  const declared = state.pool?.declared ? trans.__('declared') : '';
+  const free = train ? trans.__('%1 of %2 free', amount(train.free), amount(train.gpus)) : '';
   return (
     <Section
       title={trans.__('My projects')}
-      aside={
-        train
-          ? [
-              trans.__('train · %1 of %2 free', amount(train.free), gpus(train.gpus, trans)),
-              declared
-            ]
-              .filter(Boolean)
-              .join(' · ')
-          : ''
-      }
+      aside={state.pool?.declared ? trans.__('%1 · declared', free) : free}
     >
       {projects.length > 0 ? (
         <ul className="runai-List">

@@ -1,7 +1,6 @@
 /** How times, amounts and states are said: short, local, with units. */
 import type { JobState, JobView } from './api';
 import type { Trans } from '../trans';
-import { isFinal } from './pool';
 
 /** A length of time: `41 s`, `38 min`, `2 h 10 min`, `3 d 4 h`. */
 export function duration(seconds: number, trans: Trans): string {
@@ -100,7 +99,7 @@ export function places(job: JobView, trans: Trans): string {
     .join(', ');
 }
 
-/** `0–3, 5` for 0, 1, 2, 3 and 5. */
+/** `0–3, 5` for 0, 1, 2, 3 and 5; a range is not broken over lines. */
 export function ranges(indices: readonly number[]): string {
   const sorted = [...new Set(indices)].sort((a, b) => a - b);
   const parts: string[] = [];
@@ -113,8 +112,8 @@ export function ranges(indices: readonly number[]): string {
       i === j
         ? `${sorted[i]}`
         : j === i + 1
-          ? `${sorted[i]}, ${sorted[j]}`
-          : `${sorted[i]}–${sorted[j]}`
+          ? `${sorted[i]},\u00a0${sorted[j]}`
+          : `${sorted[i]}\u2060–\u2060${sorted[j]}`
     );
     i = j + 1;
   }
@@ -134,41 +133,53 @@ export function elapsed(job: JobView, now: number): number | null {
 /** The line under a job's name: how it stands and, where the scheduler gave one, the reason. */
 export function sentence(job: JobView, now: number, trans: Trans): string {
   const ran = elapsed(job, now);
-  const reason = job.reason.trim();
   switch (job.state) {
     case 'running':
       return join(trans.__('running %1', duration(ran ?? 0, trans)), places(job, trans));
+    case 'starting':
+      return join(trans.__('starting'), places(job, trans));
     case 'queued':
       return join(
         job.position === null ? '' : inLine(job.position, trans),
-        reason || trans.__('waiting %1', duration(now - job.submitted, trans)),
         job.estimated_start === null
           ? ''
-          : trans.__('starts about %1', clock(job.estimated_start, now))
+          : trans.__('starts about %1', clock(job.estimated_start, now)),
+        job.reason || trans.__('waiting %1', duration(now - job.submitted, trans))
       );
-    case 'starting':
-      return join(trans.__('starting'), places(job, trans));
     case 'stopping':
-      return join(trans.__('stopping'), reason);
     case 'paused':
-      return join(trans.__('paused'), reason);
-    default:
-      return join(ending(job, ran, now, trans), job.state === 'succeeded' ? '' : reason);
+      return join(stateWord(job.state, trans), news(job, trans));
+    case 'succeeded':
+      return ending(job, ran, now, trans);
+    case 'failed':
+    case 'cancelled':
+      return join(ending(job, ran, now, trans), news(job, trans));
   }
 }
 
 function ending(job: JobView, ran: number | null, now: number, trans: Trans): string {
   const word = stateWord(job.state, trans);
   const at = clock(job.ended ?? now, now);
-  return ran === null || !isFinal(job.state)
+  return ran === null
     ? trans.__('%1 %2', word, at)
     : trans.__('%1 %2 after %3', word, at, duration(ran, trans));
+}
+
+/** The reason without the state that it begins with: that has been said. */
+function news(job: JobView, trans: Trans): string {
+  const word = stateWord(job.state, trans);
+  const same = job.reason.toLowerCase().startsWith(word);
+  return same ? job.reason.slice(word.length).replace(/^[\s.;:,]+/, '') : job.reason;
 }
 
 function inLine(position: number, trans: Trans): string {
   return position === 1 ? trans.__('next in line') : trans.__('number %1 in line', position);
 }
 
+/** One line from what is known: the full stop of a sentence inside it goes. */
 function join(...parts: string[]): string {
-  return parts.filter(part => part !== '').join(' · ');
+  const known = parts.map(part => part.trim()).filter(Boolean);
+  return known
+    .map((part, at) => (at < known.length - 1 ? part.replace(/\.$/, '') : part))
+    .join(' · ');
 }

@@ -225,7 +225,7 @@ describe('the panel', () => {
     expect(within(mine).getByText('box-build · GPU 0')).toBeTruthy();
     expect(mine.textContent).toContain('Declared, so its use is not measured.');
     expect(screen.getByRole('region', { name: 'My projects' }).textContent).toContain(
-      '6 of 6 GPUs free · declared'
+      '6 of 6 free · declared'
     );
     model.dispose();
   });
