@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import os
 import sys
@@ -13,7 +14,15 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from pytest_jupyter.jupyter_core import *  # noqa: F403 (fixtures: jp_environ, …)
+from pytest_jupyter.jupyter_server import *  # noqa: F403 (fixtures: jp_serverapp, jp_fetch, …)
 from traitlets.config import Config
+
+
+@pytest.fixture
+async def jp_asyncio_loop() -> asyncio.AbstractEventLoop:
+    """The loop of the test is the server's, too."""
+    return asyncio.get_running_loop()
 
 
 class Notebook:

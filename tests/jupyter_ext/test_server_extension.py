@@ -1,0 +1,149 @@
+"""`/runai/…` of a real notebook server: who may ask, what passes, what is said where nobody answers."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+import pytest
+from tornado.httpclient import HTTPClientError
+
+from jupyter_ext.proxy import ROUTES
+
+# Other extensions' handlers are theirs to mend; a method of ours that says nothing of who may call it fails every test here.
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning")
+
+SECRET = "a-token-that-no-browser-may-see"
+
+
+@pytest.fixture
+def nobody_listens() -> str:
+    """An address where nobody answers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}/services/runai"
+
+
+@pytest.fixture
+def jp_server_config(nobody_listens: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setenv("RUNAI_URL", nobody_listens)
+    monkeypatch.setenv("RUNAI_TOKEN", SECRET)
+    monkeypatch.setenv("RUNAI_GPUS", "GPU-1,GPU-2")
+    return {
+        "ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}
+    }
+
+
+async def refused(fetch: Any, *path: str, **options: Any) -> tuple[int, Any]:
+    """The status and the body of what is refused."""
+    with pytest.raises(HTTPClientError) as error:
+        await fetch(*path, **options)
+    response = error.value.response
+    assert response is not None
+    assert SECRET not in response.body.decode()
+    return response.code, response
+
+
+PATHS = {
+    "me": "me",
+    "pool": "pool",
+    "projects": "projects",
+    "jobs": "jobs",
+    r"jobs/[A-Za-z0-9_-]+": "jobs/j1",
+    r"jobs/[A-Za-z0-9_-]+/explain": "jobs/j1/explain",
+    r"jobs/[A-Za-z0-9_-]+/logs": "jobs/j1/logs",
+    r"jobs/[A-Za-z0-9_-]+/outputs": "jobs/j1/outputs",
+    r"jobs/[A-Za-z0-9_-]+/outputs/.+": "jobs/j1/outputs/a/b.txt",
+    r"jobs/[A-Za-z0-9_-]+/(?:cancel|pause|resume)": "jobs/j1/cancel",
+    "sessions": "sessions",
+    "events": "events",
+}
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+async def test_nobody_passes_without_logging_in(route: Any, jp_fetch: Any) -> None:
+    path = ("runai", "api", "v1", *PATHS[route.path].split("/"))
+    options: dict[str, Any] = {"method": route.method, "headers": {"Authorization": "token wrong"}}
+    if route.method == "POST":
+        options["body"] = ""
+    code, _ = await refused(jp_fetch, *path, **options)
+    assert code == 403
+
+
+async def test_who_may_not_is_refused_by_the_servers_authorizer(jp_fetch: Any, jp_serverapp: Any) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def is_authorized(handler: Any, user: Any, action: str, resource: str) -> bool:
+        asked.append((action, resource))
+        return False
+
+    jp_serverapp.authorizer.is_authorized = is_authorized
+    assert (await refused(jp_fetch, "runai", "api", "v1", "pool"))[0] == 403
+    assert (await refused(jp_fetch, "runai", "api", "v1", "jobs", "j1", "cancel", method="POST", body=""))[
+        0
+    ] == 403
+    assert (await refused(jp_fetch, "runai", "status"))[0] == 403
+    assert asked == [("read", "runai"), ("write", "runai"), ("read", "runai")]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "pool/file"),
+        ("POST", "pool/apply"),
+        ("POST", "jobs"),
+        ("DELETE", "projects/vision"),
+        ("POST", "sessions"),
+        ("GET", "openapi.json"),
+        ("GET", "jobs/j1/outputs/../../../me"),
+        ("GET", "jobs//logs"),
+        ("GET", "jobs/a%2Fb"),
+        ("POST", "jobs/j1/explain"),
+    ],
+)
+async def test_what_is_not_listed_does_not_pass(method: str, path: str, jp_fetch: Any) -> None:
+    body = "" if method == "POST" else None
+    code, _ = await refused(jp_fetch, "runai", "api", "v1", path, method=method, body=body)
+    assert code in (404, 405)
+
+
+async def test_a_large_body_does_not_pass(jp_fetch: Any) -> None:
+    path = ("runai", "api", "v1", "jobs", "j1", "cancel")
+    code, response = await refused(jp_fetch, *path, method="POST", body="x" * 70_000)
+    assert code == 413
+    assert json.loads(response.body)["detail"] == "A request has at most 65536 bytes."
+
+
+async def test_a_scheduler_that_is_down_is_one_sentence(jp_fetch: Any) -> None:
+    code, response = await refused(jp_fetch, "runai", "api", "v1", "pool")
+    assert code == 503
+    assert response.headers["Content-Type"] == "application/problem+json"
+    problem = json.loads(response.body)
+    assert problem["status"] == 503
+    assert problem["detail"].startswith("The scheduler does not answer.")
+
+
+async def test_the_status_says_so_too_and_names_the_lease(jp_fetch: Any) -> None:
+    response = await jp_fetch("runai", "status")
+    status = json.loads(response.body)
+    assert (status["connected"], status["mode"], status["declared"]) == (False, "hub", None)
+    assert status["message"].startswith("The scheduler does not answer.")
+    assert status["lease"] == {"gpus": ["GPU-1", "GPU-2"]}
+    assert SECRET not in response.body.decode()
+    assert "http" not in status["message"]
+
+
+async def test_a_hub_without_a_pool_is_told(jp_fetch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RUNAI_URL")
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", SECRET)
+    status = json.loads((await jp_fetch("runai", "status")).body)
+    assert (status["connected"], status["mode"]) == (False, "none")
+    assert "This hub has no pool" in status["message"]
+
+
+async def test_looking_is_no_activity(jp_fetch: Any, jp_serverapp: Any) -> None:
+    before = jp_serverapp.web_app.settings.get("api_last_activity")
+    await jp_fetch("runai", "status")
+    await refused(jp_fetch, "runai", "api", "v1", "pool")
+    assert jp_serverapp.web_app.settings.get("api_last_activity") == before
