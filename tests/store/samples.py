@@ -1,0 +1,134 @@
+"""Jobs, sessions and a pool with something in every field."""
+
+from __future__ import annotations
+
+from scheduler.model import (
+    Attempt,
+    Ending,
+    Environment,
+    Job,
+    JobKind,
+    JobState,
+    Node,
+    NodePool,
+    PlacementStyle,
+    Pool,
+    Program,
+    Project,
+    Request,
+    Session,
+    SessionState,
+    Settings,
+    Shape,
+    User,
+    WorkerPlacement,
+)
+from scheduler.store import EventRecord
+
+PLACED = (WorkerPlacement("n1", (0, 1)), WorkerPlacement("n2", (3,), share=250))
+
+
+def job(number: int, *, user: str = "ana", project: str = "vision", at: float | None = None) -> Job:
+    return Job(
+        id=f"job{number:04}",
+        name="train",
+        request=Request(project, user),
+        program=Program(JobKind.COMMAND, ("train",)),
+        submitted=1000.0 + number if at is None else at,
+    )
+
+
+def event(subject: str = "job0001", kind: str = "job.state") -> EventRecord:
+    return EventRecord(1000.5, kind, subject, "ana", "vision", {"state": "queued", "n": [1, None, "é"]})
+
+
+FULL_JOB = Job(
+    id="full",
+    name="Größe",
+    request=Request(
+        "vision",
+        "ana",
+        Environment.TRAIN,
+        Shape(2000, None, 4000, 2048),
+        workers=4,
+        min_workers=2,
+        priority=70,
+        preemptible=False,
+        gpu_types=("A100", "H100"),
+        node_pools=("train",),
+        require="rack",
+        prefer="node",
+        min_runtime=60.0,
+        expected_runtime=3600.0,
+    ),
+    program=Program(
+        JobKind.CELL,
+        ("python", "-c", "print('☃')"),
+        bundle="a" * 64,
+        env={"A": "1", "B": "2\n"},
+        outputs=("model", "accuracy"),
+        grace=12.5,
+        max_runtime=99.0,
+        retries=3,
+    ),
+    submitted=1000.25,
+    state=JobState.STOPPING,
+    reason="Paused for *speech*.",
+    wanted=JobState.PAUSED,
+    queued=1001.0,
+    attempts=(
+        Attempt(
+            1,
+            PLACED,
+            1002.0,
+            1003.0,
+            1010.0,
+            (0, -15),
+            "Worker 1 of 2 was killed by SIGTERM.",
+            1009.0,
+            Ending.FAILED,
+        ),
+        Attempt(2, PLACED, 1020.0, 1021.0, None, (), "", 1030.0, Ending.PREEMPTED),
+    ),
+    checkpointed=1025.0,
+    idempotency_key="once",
+)
+
+SESSION = Session(
+    id="s1",
+    server="gpu",
+    request=Request("", "ana", Environment.BUILD, Shape(500), preemptible=False),
+    requested=1000.0,
+    state=SessionState.LEASED,
+    reason="Holds its GPUs on box-build.",
+    placement=(WorkerPlacement("box-build", (0,), 500),),
+    started=1001.0,
+)
+
+POOL = Pool(
+    node_pools=(
+        NodePool("build", Environment.BUILD, gpus=2),
+        NodePool("train", Environment.TRAIN, PlacementStyle.SPREAD),
+    ),
+    projects=(
+        Project("research", guaranteed=None, members=frozenset()),
+        Project(
+            "vision",
+            "research",
+            4000,
+            8000,
+            500,
+            3,
+            100.0,
+            0.25,
+            frozenset({"ana", "bo"}),
+            frozenset({"staff"}),
+        ),
+    ),
+    users=(User("ana", 2000),),
+    default_build_quota=500,
+    topology=("block", "rack"),
+    settings=Settings("guarantee", 2, 5.0, 3600.0),
+)
+
+NODE = Node("n1", 8)

@@ -1,0 +1,80 @@
+"""What was acknowledged is there after `kill -9`, and the lock goes with the process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scheduler.errors import Conflict
+from scheduler.store import StateLock, Store
+
+ROOT = Path(__file__).parents[2]
+
+WRITES_UNTIL_KILLED = """
+import asyncio, os, sys
+from scheduler.store import Change, Store
+from tests.store.samples import event, job
+
+async def client(store, first):
+    for n in range(first, first + 10_000):
+        await store.write(Change(submitted=(job(n),), events=(event(job(n).id, "job.submitted"),)))
+        os.write(1, f"{job(n).id}\\n".encode())
+
+async def main():
+    store = Store(sys.argv[1])
+    store.open()
+    await asyncio.gather(*(client(store, 10_000 * c) for c in range(8)))
+
+asyncio.run(main())
+"""
+
+
+def kill_after(lines: int, *command: str) -> list[str]:
+    """What a process has said when it was killed after so many lines."""
+    process = subprocess.Popen([sys.executable, "-c", *command], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    said = [process.stdout.readline().strip() for _ in range(lines)]
+    process.kill()
+    said += [line.strip() for line in process.stdout if line.endswith("\n")]
+    process.stdout.close()
+    assert process.wait() == -9
+    return said
+
+
+async def test_every_acknowledged_change_survives_kill_9(url: str) -> None:
+    acknowledged = kill_after(400, WRITES_UNTIL_KILLED, url)
+    store = Store(url)
+    store.open()
+    kept = {job.id for job in store.load().jobs}
+    assert set(acknowledged) <= kept
+    events = await store.events(0, limit=100_000)
+    assert [event.id for event in events] == list(range(1, len(events) + 1))
+    assert {event.subject for event in events} == kept
+    store.close()
+
+
+HOLDS_THE_LOCK = """
+import sys, time
+from pathlib import Path
+from scheduler.store import StateLock
+StateLock(Path(sys.argv[1])).take()
+print("taken", flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_lock_names_its_holder_and_goes_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    holder = subprocess.Popen([sys.executable, "-c", HOLDS_THE_LOCK, str(path)], stdout=subprocess.PIPE)
+    with holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(Conflict, match=f"process {holder.pid}"):
+            StateLock(path).take()
+        holder.kill()
+    lock = StateLock(path)
+    lock.take()
+    lock.release()
