@@ -99,6 +99,7 @@ class Hub:
             base_url=f"{self.url}/hub/api", headers={"Authorization": f"token {TOKEN}"}, timeout=PATIENCE
         )
         self.scheduler = Client(f"{self.url}/services/runai", TOKEN)
+        self._browsers: list[httpx.Client] = []
 
     def start(self) -> None:
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
@@ -138,6 +139,8 @@ class Hub:
         """Leave nothing behind, whatever a test has killed."""
         if self.process.poll() is None:
             self.stop()
+        for client in (self.api, self.scheduler, *self._browsers):
+            client.close()
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 if str(self.folder) in " ".join([*process.cmdline(), process.cwd()]):
@@ -188,6 +191,7 @@ class Hub:
     def login(self, user: str) -> httpx.Client:
         """A browser's cookies, by way of the login page."""
         browser = httpx.Client(base_url=self.url, follow_redirects=True, timeout=PATIENCE)
+        self._browsers.append(browser)
         page = browser.get("/hub/login")
         xsrf = re.search(r'name="_xsrf"\s+value="([^"]+)"', page.text)
         assert xsrf, page.text
