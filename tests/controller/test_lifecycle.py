@@ -1,0 +1,352 @@
+"""A job's life as a pure function: what happened in, what becomes of it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from scheduler.controller import lifecycle
+from scheduler.controller.lifecycle import LOSSES, Launch, Stop
+from scheduler.engines.base import WorkerState, WorkerStatus
+from scheduler.errors import Conflict
+from scheduler.model import Ending, Job, JobState, WorkerPlacement
+from tests.controller.stage import make_job
+
+NOW = 1000.0
+
+
+def placed(workers: int) -> tuple[WorkerPlacement, ...]:
+    return tuple(WorkerPlacement(f"n{rank}", (0,)) for rank in range(workers))
+
+
+def workers(job: Job, *codes: int | str | None, at: float = NOW + 5) -> dict[int, WorkerStatus]:
+    """How each rank stands: `"runs"`, `"lost"`, an exit code, or `None` for one of which nothing is known."""
+    found = {}
+    for rank, code in enumerate(codes):
+        if code is not None:
+            state = {"runs": WorkerState.RUNNING, "lost": WorkerState.LOST}.get(str(code), WorkerState.EXITED)
+            exit_code = code if isinstance(code, int) else None
+            found[rank] = WorkerStatus(job.id, len(job.attempts), rank, state, at, exit_code)
+    return found
+
+
+def starting(size: int = 1, **more: object) -> Job:
+    return lifecycle.start(make_job(workers=size, **more), placed(size), NOW).job  # type: ignore[arg-type]
+
+
+def running(size: int = 1, **more: object) -> Job:
+    job = starting(size, **more)
+    return lifecycle.observe(job, workers(job, *["runs"] * size, at=NOW), NOW).job
+
+
+def stopping(size: int = 1, **more: object) -> Job:
+    return lifecycle.preempt(running(size, **more), "Paused for speech.", NOW + 1).job
+
+
+def ended(job: Job, *codes: int | str | None, at: float = NOW + 5) -> Job:
+    return lifecycle.observe(job, workers(job, *codes, at=at), NOW + 5).job
+
+
+# -- the good way -----------------------------------------------------------------------------------------------
+
+
+def test_a_start_is_an_attempt_and_a_launch() -> None:
+    queued = make_job(workers=2)
+    step = lifecycle.start(queued, placed(2), NOW)
+    assert step.do == (Launch(queued.id, 1),)
+    assert step.job.state is JobState.STARTING
+    assert step.job.reason == "Starts on n0 and n1."
+    assert step.job.placement == placed(2)
+
+
+def test_it_runs_once_every_worker_does() -> None:
+    job = starting(2)
+    assert ended(job, "runs", None).state is JobState.STARTING
+    both = ended(job, "runs", "runs", at=NOW + 2)
+    assert both.state is JobState.RUNNING
+    assert both.attempts[-1].started == NOW + 2
+
+
+def test_it_has_succeeded_once_every_worker_has() -> None:
+    job = running(2)
+    one = ended(job, 0, "runs")
+    assert (one.state, one.attempts[-1].exit_codes) == (JobState.RUNNING, (0, None))
+    both = ended(one, 0, 0)
+    assert (both.state, both.reason) == (JobState.SUCCEEDED, "Succeeded.")
+    assert both.placement == ()
+    assert both.attempts[-1].ending is Ending.SUCCEEDED
+
+
+def test_one_that_ends_at_once_was_started_too() -> None:
+    done = ended(starting(), 0)
+    assert done.state is JobState.SUCCEEDED
+    assert done.attempts[-1].started is not None
+
+
+# -- gangs end whole --------------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_fails_ends_its_gang() -> None:
+    job = running(3, grace=7.0)
+    step = lifecycle.observe(job, workers(job, "runs", 3, "runs"), NOW + 5)
+    assert step.do == (Stop(job.id, 1, 7.0),)
+    assert (step.job.state, step.job.reason) == (
+        JobState.STOPPING,
+        "Worker 1 of 3 ended with exit code 3.",
+    )
+    failed = ended(step.job, -15, 3, 0, at=NOW + 6)
+    assert (failed.state, failed.reason) == (JobState.FAILED, "Worker 1 of 3 ended with exit code 3.")
+    assert failed.attempts[-1].exit_codes == (-15, 3, 0)
+
+
+def test_the_first_to_fail_is_to_blame() -> None:
+    job = running(3)
+    stands = workers(job, "runs", 1, -9)
+    stands[2] = replace(stands[2], at=NOW + 2)
+    assert lifecycle.observe(job, stands, NOW + 5).job.reason == "Worker 2 of 3 was killed by SIGKILL."
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (1, "It ended with exit code 1."),
+        (-11, "It was killed by SIGSEGV."),
+        (-40, "It was killed by signal 40."),
+    ],
+)
+def test_the_reason_says_how_it_failed(code: int, reason: str) -> None:
+    assert ended(running(), code).reason == reason
+
+
+def test_it_holds_its_gpus_until_the_last_worker_is_gone() -> None:
+    job = running(2)
+    job = ended(job, 1, "runs")
+    assert job.placement == placed(2)
+    assert ended(job, 1, -9).placement == ()
+
+
+# -- retries and losses -----------------------------------------------------------------------------------------
+
+
+def test_a_failed_attempt_is_tried_again_as_often_as_was_asked() -> None:
+    job = make_job(retries=2)
+    for number in (1, 2):
+        job = ended(lifecycle.start(job, placed(1), NOW).job, 1)
+        assert job.state is JobState.QUEUED
+        assert job.reason == f"Is tried again (try {number + 1} of 3), since: It ended with exit code 1."
+    job = ended(lifecycle.start(job, placed(1), NOW).job, 1)
+    assert (job.state, len(job.attempts)) == (JobState.FAILED, 3)
+
+
+def test_a_loss_is_nobodys_fault_but_not_for_ever() -> None:
+    job = make_job()
+    for _ in range(LOSSES - 1):
+        job = ended(lifecycle.start(job, placed(1), NOW).job, "lost")
+        assert job.state is JobState.QUEUED
+        assert job.reason == "Is queued again through no fault of its own: It was lost."
+    assert ended(lifecycle.start(job, placed(1), NOW).job, "lost").state is JobState.FAILED
+
+
+def test_losses_count_only_in_a_row() -> None:
+    job = make_job(retries=1)
+    for how in (*["lost"] * (LOSSES - 1), 1, *["lost"] * (LOSSES - 1)):
+        job = ended(lifecycle.start(job, placed(1), NOW).job, how)
+        assert job.state is JobState.QUEUED
+
+
+def test_a_lost_worker_takes_the_rest_of_its_attempt_along() -> None:
+    job = running(2)
+    step = lifecycle.observe(job, workers(job, "runs", "lost"), NOW + 5)
+    assert (step.job.state, step.do) == (JobState.STOPPING, (Stop(job.id, 1, 30.0),))
+    assert ended(step.job, -15, "lost").state is JobState.QUEUED
+
+
+def test_a_launch_that_is_refused_fails_unless_it_may_go_better_elsewhere() -> None:
+    failed = lifecycle.refused(starting(), "There is no such bundle.", NOW, blameless=False).job
+    assert (failed.state, failed.reason) == (JobState.FAILED, "There is no such bundle.")
+    queued = lifecycle.refused(starting(), "Node n0 is gone.", NOW, blameless=True).job
+    assert queued.state is JobState.QUEUED
+    assert "Node n0 is gone." in queued.reason
+
+
+def test_a_launch_that_is_refused_while_it_is_cancelled_is_cancelled() -> None:
+    cancelled = lifecycle.cancel(starting(), NOW).job
+    assert lifecycle.refused(cancelled, "No.", NOW, blameless=False).job.state is JobState.CANCELLED
+
+
+# -- being stopped ----------------------------------------------------------------------------------------------
+
+
+def test_a_preempted_job_is_queued_again_with_its_age_and_the_reason() -> None:
+    before = running()
+    step = lifecycle.preempt(before, "Paused for *speech*, which took its guarantee back.", NOW + 1)
+    assert step.do == (Stop(before.id, 1, 30.0),)
+    after = ended(step.job, -15)
+    assert (after.state, after.reason) == (JobState.QUEUED, step.job.reason)
+    assert after.workload().submitted == before.workload().submitted
+    assert after.workload().preempted == NOW + 1
+
+
+def test_a_worker_that_saves_itself_and_ends_well_when_told_to_stop_has_work_left() -> None:
+    assert ended(stopping(), 0).state is JobState.QUEUED
+
+
+def test_one_that_had_ended_well_just_before_it_was_told_to_stop_has_succeeded() -> None:
+    assert ended(stopping(), 0, at=NOW + 0.5).state is JobState.SUCCEEDED
+
+
+def test_running_too_long_is_a_failure_that_is_not_tried_again() -> None:
+    job = running(max_runtime=90.0, retries=5)
+    step = lifecycle.overran(job, NOW + 90)
+    assert step.do == (Stop(job.id, 1, 30.0),)
+    failed = ended(step.job, 0, at=NOW + 91)
+    assert (failed.state, failed.reason) == (
+        JobState.FAILED,
+        "Ran longer than its longest run time of 1.5 min.",
+    )
+
+
+def test_nothing_is_stopped_twice() -> None:
+    job = stopping()
+    for again in (
+        lambda: lifecycle.preempt(job, "Again.", NOW + 2),
+        lambda: lifecycle.overran(job, NOW + 2),
+        lambda: lifecycle.cancel(job, NOW + 2),
+        lambda: lifecycle.pause(job, NOW + 2),
+        lambda: lifecycle.observe(job, workers(job, "runs"), NOW + 2),
+    ):
+        assert again().do == ()
+
+
+# -- what an owner asks, in every state -------------------------------------------------------------------------
+
+
+def of(state: JobState) -> Job:
+    match state:
+        case JobState.QUEUED:
+            return make_job()
+        case JobState.STARTING:
+            return starting()
+        case JobState.RUNNING:
+            return running()
+        case JobState.STOPPING:
+            return stopping()
+        case JobState.PAUSED:
+            return lifecycle.pause(make_job(), NOW).job
+        case JobState.SUCCEEDED:
+            return ended(running(), 0)
+        case JobState.FAILED:
+            return ended(running(), 1)
+        case JobState.CANCELLED:
+            return lifecycle.cancel(make_job(), NOW).job
+
+
+S = JobState
+NOT = None
+
+MATRIX = [
+    # state        cancel → then              pause → then             resume → then
+    (S.QUEUED, (S.CANCELLED, S.CANCELLED), (S.PAUSED, S.PAUSED), (S.QUEUED, S.QUEUED)),
+    (S.STARTING, (S.STOPPING, S.CANCELLED), (S.STOPPING, S.PAUSED), (S.STARTING, S.FAILED)),
+    (S.RUNNING, (S.STOPPING, S.CANCELLED), (S.STOPPING, S.PAUSED), (S.RUNNING, S.FAILED)),
+    (S.STOPPING, (S.STOPPING, S.CANCELLED), (S.STOPPING, S.PAUSED), (S.STOPPING, S.QUEUED)),
+    (S.PAUSED, (S.CANCELLED, S.CANCELLED), (S.PAUSED, S.PAUSED), (S.QUEUED, S.QUEUED)),
+    (S.SUCCEEDED, NOT, NOT, NOT),
+    (S.FAILED, NOT, NOT, NOT),
+    (S.CANCELLED, (S.CANCELLED, S.CANCELLED), NOT, NOT),
+]
+"""What a verb makes of a job, and what becomes of it when its workers (if any) end by SIGTERM after that."""
+
+
+@pytest.mark.parametrize(
+    ("state", "verb", "expected"),
+    [
+        (state, verb, expected)
+        for state, *row in MATRIX
+        for verb, expected in zip((lifecycle.cancel, lifecycle.pause, lifecycle.resume), row, strict=True)
+    ],
+)
+def test_what_an_owner_asks(
+    state: JobState,
+    verb: Callable[[Job, float], lifecycle.Step],
+    expected: tuple[JobState, JobState] | None,
+) -> None:
+    job = of(state)
+    if expected is None:
+        with pytest.raises(Conflict, match=job.id):
+            verb(job, NOW + 2)
+        return
+    now, then = expected
+    asked = verb(job, NOW + 2).job
+    assert asked.state is now
+    assert verb(asked, NOW + 3).job == asked, "asked twice is asked once"
+    assert ended(asked, -15).state is then
+    assert asked.reason
+
+
+def test_a_job_that_is_being_cancelled_is_cancelled() -> None:
+    job = lifecycle.cancel(running(), NOW).job
+    for verb in (lifecycle.pause, lifecycle.resume):
+        with pytest.raises(Conflict, match="is being cancelled"):
+            verb(job, NOW)
+
+
+def test_one_that_is_resumed_while_it_pauses_is_queued_again() -> None:
+    job = lifecycle.resume(lifecycle.pause(running(), NOW).job, NOW + 1).job
+    assert job.state is JobState.STOPPING
+    assert ended(job, -15).state is JobState.QUEUED
+
+
+def test_a_resumed_job_stands_behind_those_that_waited() -> None:
+    job = lifecycle.resume(lifecycle.pause(make_job(), NOW).job, NOW + 50).job
+    assert job.workload().submitted == NOW + 50
+
+
+def test_a_failing_job_does_not_escape_by_being_paused() -> None:
+    job = running(2)
+    failing = ended(job, 1, "runs")
+    assert ended(lifecycle.pause(failing, NOW + 6).job, 1, -15).state is JobState.FAILED
+    again = running(2, retries=1)
+    assert ended(lifecycle.pause(ended(again, 1, "runs"), NOW + 6).job, 1, -15).state is JobState.PAUSED
+
+
+# -- after a restart --------------------------------------------------------------------------------------------
+
+
+def test_what_was_never_launched_is_launched_now_unless_it_was_to_stop() -> None:
+    job = starting()
+    assert lifecycle.never_launched(job, NOW) == lifecycle.Step(job, (Launch(job.id, 1),))
+    assert lifecycle.never_launched(lifecycle.cancel(job, NOW).job, NOW).job.state is JobState.CANCELLED
+    preempted = lifecycle.preempt(job, "Paused for speech.", NOW).job
+    assert lifecycle.never_launched(preempted, NOW).job.state is JobState.QUEUED
+    assert lifecycle.never_launched(running(), NOW).job.state is JobState.QUEUED
+
+
+@pytest.mark.parametrize("codes", [("runs", "runs"), ("runs", 1), (0, 0), ("lost", "runs"), (-9, 1)])
+@pytest.mark.parametrize("make", [starting, running, stopping])
+def test_the_same_told_again_changes_nothing(
+    make: Callable[[int], Job], codes: tuple[int | str, ...]
+) -> None:
+    job = make(2)
+    once = lifecycle.observe(job, workers(job, *codes), NOW + 5).job
+    assert lifecycle.observe(once, workers(once, *codes), NOW + 9) == lifecycle.Step(once)
+
+
+# -- words ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [(1, "n0"), (2, "n0 and n1"), (3, "n0, n1 and 1 more node"), (8, "n0, n1 and 6 more nodes")],
+)
+def test_where(nodes: int, words: str) -> None:
+    assert lifecycle.where(placed(nodes)) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(5, "5 s"), (90, "1.5 min"), (7200, "2 h"), (129600, "1.5 d")]
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert lifecycle.duration(seconds) == words
