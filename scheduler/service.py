@@ -19,6 +19,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -56,12 +57,10 @@ async def serve(options: RunaiService) -> None:
     folder.open()
     await _lock(folder, patience=PREDECESSOR if options.hub_managed else GLANCE)
     try:
-        folder.remove_endpoint()
         async with _running(options, folder) as (url, lost):
             folder.write_endpoint(url)
             options.log.info("The scheduler answers at %s; its state is in %s", url, folder.path)
             await _first(stopped.wait(), lost.wait(), gone)
-            folder.remove_endpoint()
             if lost.is_set():
                 raise Unavailable("The state has become another scheduler's; this one ends, and jobs run on.")
             options.log.info("Stopping; jobs run on")
@@ -106,7 +105,7 @@ async def _orphaned(hub: int) -> None:
 async def _running(options: RunaiService, folder: StateFolder) -> AsyncIterator[tuple[str, asyncio.Event]]:
     """The service, ready: its address, and what is set when the state has become another's."""
     async with contextlib.AsyncExitStack() as ends:
-        sockets = _listen(options.ip, options.port)
+        sockets = _listen(options.ip, options.port, folder)
         inventory = open_inventory(options.declared_gpus)
         ends.callback(inventory.close)
         store = Store(options.db_url)
@@ -141,7 +140,12 @@ async def _close(server: HTTPServer) -> None:
             await server.close_all_connections()
 
 
-def _listen(ip: str, port: int) -> list[socket.socket]:
+def _listen(ip: str, port: int, folder: StateFolder) -> list[socket.socket]:
+    """Take the port. Any will do for 0, and the one of last time is best: who still follows a job finds us there again."""
+    last = folder.last_endpoint()
+    if port == 0 and last is not None:
+        with contextlib.suppress(OSError, ValueError):
+            return bind_sockets(urlsplit(last.url).port or 0, address=ip)
     try:
         return bind_sockets(port, address=ip)
     except OSError as error:

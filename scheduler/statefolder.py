@@ -128,15 +128,16 @@ class StateFolder:
 
     def endpoint(self) -> Endpoint | None:
         """Where the scheduler that holds the folder answers; `None` where nobody holds it or it is not ready yet."""
+        found = self.last_endpoint()
+        return found if found is not None and self.holder() == found.pid else None
+
+    def last_endpoint(self) -> Endpoint | None:
+        """Where the last scheduler here answered, be it over or not; `None` where there was none."""
         try:
             content = json.loads((self.path / "endpoint.json").read_text("utf-8"))
-            found = Endpoint(str(content["url"]), int(content["pid"]), float(content["started"]))
+            return Endpoint(str(content["url"]), int(content["pid"]), float(content["started"]))
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             return None
-        return found if self.holder() == found.pid else None
-
-    def remove_endpoint(self) -> None:
-        (self.path / "endpoint.json").unlink(missing_ok=True)
 
     # -- the pool file --------------------------------------------------------------------------------------
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+from unittest.mock import patch
 
 import psutil
 import pytest
 
+from scheduler.cli import main
 from scheduler.client import Client
 from scheduler.statefolder import Endpoint, StateFolder
 
@@ -31,6 +35,27 @@ def until(look: Callable[[], T | None]) -> T:
             return found
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.01)
+
+
+class Done(NamedTuple):
+    """A command that has ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Captured(io.TextIOWrapper):
+    """A standard stream, with the bytes below it, that is kept."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
+
+    @property
+    def text(self) -> str:
+        kept = self.buffer
+        assert isinstance(kept, io.BytesIO)
+        return kept.getvalue().decode()
 
 
 class Service:
@@ -95,20 +120,21 @@ class Service:
         assert token is not None
         return Client(endpoint.url, token)
 
-    def cli(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run `jupyter runai …` in the working folder."""
-        done = subprocess.run(
-            [sys.executable, "-m", "scheduler.cli", *words],
-            env=self.environment,
-            cwd=self.work,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert not check or done.returncode == 0, (
-            f"{words}: {done.stdout}\n{done.stderr}\n{self.log.read_text()}"
-        )
+    def cli(self, *words: str, check: bool = True) -> Done:
+        """Run `jupyter runai …` in the working folder (in this process: a start of Python less, and the same otherwise)."""
+        out, err = Captured(), Captured()
+        with (
+            patch.dict(os.environ, self.environment, clear=True),
+            chdir(self.work),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            try:
+                status = main(words)
+            except SystemExit as ended:
+                status = int(ended.code or 0)
+        done = Done(status, out.text, err.text)
+        assert not check or status == 0, f"{words}: {done}\n{self.log.read_text()}"
         return done
 
 
@@ -129,11 +155,25 @@ def end_all(folder: Path) -> None:
             process.kill()
 
 
+@contextmanager
+def on(folder: Path) -> Iterator[Service]:
+    found = Service(folder, "--declared-gpus=4")
+    yield found
+    end_all(folder)
+    if found.process is not None:
+        found.process.wait()
+
+
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     """A scheduler with 4 declared GPUs (1 to build on, 3 to train on), not started yet."""
-    found = Service(tmp_path, "--declared-gpus=4")
-    yield found
-    end_all(tmp_path)
-    if found.process is not None:
-        found.process.wait()
+    with on(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The same, started, for tests that leave nothing behind."""
+    with on(tmp_path_factory.mktemp("shared")) as found:
+        found.start()
+        yield found

@@ -59,17 +59,16 @@ def bare(imports: str, folder: Path) -> float:
 def submitted(client: Client, imports: str, folder: Path) -> tuple[float, float]:
     """Seconds from submitting it to its first line, and until the client hears that it runs."""
     stamp = folder / "job"
-    events = client.events()
     begun = time.time()
     job = client.submit(JobSubmit(command=program(imports, stamp), gpus=1))
     heard = 0.0
-    for event in events:
-        if event.subject == job.id and event.job is not None:
-            if not heard and event.job.state in (JobState.RUNNING, JobState.SUCCEEDED):
-                heard = time.time() - begun
-            if event.job.state.final:
-                assert event.job.state is JobState.SUCCEEDED, event.job.reason
-                return float(stamp.read_text()) - begun, heard
+    for event in client.events(after=0, subject=job.id):
+        state = event.data.get("state")
+        if state == JobState.RUNNING:
+            heard = time.time() - begun
+        if state in (JobState.SUCCEEDED, JobState.FAILED):
+            assert state == JobState.SUCCEEDED, event
+            return float(stamp.read_text()) - begun, heard
     raise AssertionError("the stream of events never ends by itself")
 
 

@@ -1,0 +1,249 @@
+"""How long one full cycle of the policy takes, and how that grows with nodes and with jobs.
+
+Each case states its pool and its jobs exactly. A cycle is complete when every workload's decision has been read. The
+table's cases come first; `--growth` adds the points from which the growth is drawn; names run only those cases.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from scheduler.model import (
+    Environment,
+    Node,
+    NodePool,
+    Pool,
+    Project,
+    Request,
+    Shape,
+    WorkerPlacement,
+    Workload,
+)
+from scheduler.policy import Action, Plan, Planner, Snapshot, decide
+
+RUNS = 3
+TRAIN = (NodePool("train", Environment.TRAIN),)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A snapshot, and what a right plan for it does (checked, so that speed is never that of a wrong answer)."""
+
+    name: str
+    make: Callable[[], Snapshot]
+    right: Callable[[Plan], bool]
+
+
+def nodes(count: int, gpus: int = 8, cpus: int | None = None) -> tuple[Node, ...]:
+    return tuple(Node(f"n{n:05}", gpus, cpus=cpus) for n in range(count))
+
+
+def pool(*projects: Project) -> Pool:
+    return Pool(node_pools=TRAIN, projects=projects)
+
+
+def job(
+    name: str, project: str, gpus: int = 1, workers: int = 1, at: float = -100.0, priority: int = 50
+) -> Workload:
+    request = Request(
+        project, shape=Shape(gpus * 1000), workers=workers, min_workers=workers, priority=priority
+    )
+    return Workload(name, request, submitted=at)
+
+
+def running(count: int, project: str, per_node: int = 8) -> tuple[Workload, ...]:
+    """One-GPU jobs that fill the nodes from the first one on."""
+    request = Request(project)
+    return tuple(
+        Workload(
+            f"r{n:06}",
+            request,
+            submitted=-7200.0,
+            running=True,
+            started=-3600.0,
+            placement=(WorkerPlacement(f"n{n // per_node:05}", (n % per_node,)),),
+        )
+        for n in range(count)
+    )
+
+
+def actions(plan: Plan) -> dict[Action, int]:
+    counts = dict.fromkeys(Action, 0)
+    for decision in plan.decisions.values():
+        counts[decision.action] += 1
+    return counts
+
+
+# -- the cases ----------------------------------------------------------------------------------------------
+
+
+def fill(count: int = 500) -> Snapshot:
+    jobs = tuple(job(f"j{n:06}", "a", at=n - 1e6) for n in range(8 * count))
+    return Snapshot(0.0, pool(Project("a", guaranteed=0)), nodes(count), jobs)
+
+
+def reclaim_large(count: int = 1000) -> Snapshot:
+    projects = Project("over", guaranteed=0), Project("due", guaranteed=count * 8000)
+    gang = job("gang", "due", gpus=8, workers=count // 2)
+    return Snapshot(0.0, pool(*projects), nodes(count), (*running(8 * count, "over"), gang))
+
+
+def reclaim_many(count: int = 500) -> Snapshot:
+    projects = Project("over", guaranteed=0), Project("due", guaranteed=count * 8000)
+    jobs = tuple(job(f"j{n:06}", "due", at=n - 1e6) for n in range(8 * count))
+    return Snapshot(0.0, pool(*projects), nodes(count), (*running(8 * count, "over"), *jobs))
+
+
+def schedule_many(count: int = 1000, jobs: int = 64_000) -> Snapshot:
+    """CPU slots: a job takes one of a node's 32 CPUs and no GPU."""
+    request = Request("a", shape=Shape(0, cpus=1000))
+    waiting = tuple(Workload(f"j{n:06}", request, submitted=n - 1e6) for n in range(jobs))
+    return Snapshot(0.0, pool(Project("a")), nodes(count, gpus=0, cpus=32_000), waiting)
+
+
+def unschedulable(count: int = 500) -> Snapshot:
+    """Nine nodes can be cleared for the gang of ten; on every other one somebody can't be preempted."""
+    projects = (
+        Project("over", guaranteed=0),
+        Project("firm", guaranteed=count * 8000),
+        Project("due", guaranteed=80_000),
+    )
+    fixed = Request("firm", preemptible=False)
+    work = list(running(8 * count, "over"))
+    for n in range(9, count):
+        work[8 * n] = Workload(
+            f"r{8 * n:06}", fixed, -7200.0, running=True, started=-3600.0, placement=work[8 * n].placement
+        )
+    return Snapshot(0.0, pool(*projects), nodes(count), (*work, job("gang", "due", gpus=8, workers=10)))
+
+
+def large(count: int = 10_000, jobs: int = 100_000, projects: int = 200, shapes: int = 50) -> Snapshot:
+    """Jobs of 50 shapes (GPUs, workers, priority) in 200 projects with guarantees for three quarters of the pool."""
+    draw = random.Random(7)
+    guarantee = count * 8000 * 3 // 4 // projects
+    tree = [Project(f"p{n:03}", guaranteed=guarantee, created=float(n)) for n in range(projects)]
+    kinds = [
+        (draw.choice([1, 1, 1, 2, 4, 8]), draw.choice([1, 1, 1, 2, 4]), draw.choice([10, 50, 50, 90]))
+        for _ in range(shapes)
+    ]
+    waiting = []
+    for n in range(jobs):
+        gpus, workers, priority = draw.choice(kinds)
+        waiting.append(job(f"j{n:06}", f"p{draw.randrange(projects):03}", gpus, workers, n - 1e6, priority))
+    return Snapshot(0.0, pool(*tree), nodes(count), tuple(waiting))
+
+
+CASES = (
+    Case("fill", fill, lambda plan: actions(plan)[Action.START] == 4000),
+    Case(
+        "reclaim large",
+        reclaim_large,
+        lambda plan: plan.decisions["gang"].action is Action.START and actions(plan)[Action.STOP] == 4000,
+    ),
+    Case(
+        "reclaim many",
+        reclaim_many,
+        lambda plan: actions(plan)[Action.START] == 4000 and actions(plan)[Action.STOP] == 4000,
+    ),
+    Case("schedule many", schedule_many, lambda plan: actions(plan)[Action.START] == 32_000),
+    Case(
+        "unschedulable",
+        unschedulable,
+        lambda plan: plan.decisions["gang"].action is Action.WAIT and actions(plan)[Action.STOP] == 0,
+    ),
+    Case("large", large, lambda plan: sum(f.allocated for f in plan.projects.values()) == 80_000_000),
+)
+
+GROWTH: dict[str, tuple[Callable[[int], Snapshot], tuple[int, ...]]] = {
+    "fill, nodes": (fill, (250, 500, 1000, 2000, 4000)),
+    "reclaim large, nodes": (reclaim_large, (250, 500, 1000, 2000, 4000)),
+    "reclaim many, nodes": (reclaim_many, (250, 500, 1000, 2000, 4000)),
+    "large, jobs": (lambda jobs: large(jobs=jobs), (12_500, 25_000, 50_000, 100_000)),
+    "large, nodes": (lambda count: large(count=count), (1250, 2500, 5000, 10_000)),
+}
+
+
+# -- measuring ----------------------------------------------------------------------------------------------
+
+
+def measure(snapshot: Snapshot) -> tuple[float, Plan]:
+    """The seconds of one cycle, the best of some, with every decision read."""
+    best = float("inf")
+    for _ in range(RUNS):
+        gc.collect()
+        begun = time.perf_counter()
+        plan = decide(snapshot)
+        for _ in plan.decisions.values():
+            pass
+        best = min(best, time.perf_counter() - begun)
+    return best, plan
+
+
+def steady() -> tuple[float, float]:
+    """The large pool once it is full: the next plan after a job ends, and after one arrives (the worst of ten each)."""
+    snapshot = large()
+    planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
+    work = {workload.id: workload for workload in snapshot.workloads}
+
+    def carry_out(plan: Plan, now: float) -> None:
+        for id, decision in plan.changes.items():
+            if decision.action is Action.START:
+                workload = work[id]
+                work[id] = Workload(
+                    id, workload.request, workload.submitted, True, False, now, None, decision.placement
+                )
+                planner.put(work[id])
+
+    carry_out(planner.plan(0.0), 0.0)
+    draw = random.Random(11)
+    ends, arrivals = [], []
+    for n in range(10):
+        now = 60.0 * (n + 1)
+        ended = draw.choice([id for id, workload in work.items() if workload.running])
+        begun = time.perf_counter()
+        planner.drop(ended)
+        plan = planner.plan(now)
+        ends.append(time.perf_counter() - begun)
+        del work[ended]
+        carry_out(plan, now)
+        new = work[f"k{n}"] = job(f"k{n}", f"p{draw.randrange(200):03}", draw.choice([1, 2, 4, 8]), at=now)
+        begun = time.perf_counter()
+        planner.put(new)
+        plan = planner.plan(now)
+        plan.decisions[new.id]
+        arrivals.append(time.perf_counter() - begun)
+        carry_out(plan, now)
+    return max(ends), max(arrivals)
+
+
+def figures(names: list[str], growth: bool) -> Iterator[tuple[str, float, str]]:
+    for case in CASES:
+        if not names or case.name in names:
+            seconds, plan = measure(case.make())
+            if not case.right(plan):
+                raise SystemExit(f"{case.name}: the plan is wrong: {actions(plan)}")
+            yield f"policy: {case.name}", seconds, "s"
+    if not names or "steady" in names:
+        ended, arrived = steady()
+        yield "policy: steady, a job ends", ended, "s"
+        yield "policy: steady, a job arrives", arrived, "s"
+    if growth:
+        for name, (make, sizes) in GROWTH.items():
+            for size in sizes:
+                yield f"policy growth: {name} {size}", measure(make(size))[0], "s"
+
+
+def main(arguments: list[str]) -> None:
+    growth = "--growth" in arguments
+    for figure, value, unit in figures([a for a in arguments if a != "--growth"], growth):
+        print(json.dumps({"figure": figure, "value": round(value, 6), "unit": unit}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
