@@ -1,6 +1,6 @@
 """Pure decisions: a snapshot in, a plan out. No I/O, no clock, no randomness of its own."""
 
-from scheduler.policy.cycle import decide
+from scheduler.policy.planner import Planner, decide
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, Snapshot
 
-__all__ = ["Action", "Decision", "Plan", "ProjectFigures", "Snapshot", "decide"]
+__all__ = ["Action", "Decision", "Plan", "Planner", "ProjectFigures", "Snapshot", "decide"]

@@ -1,285 +1,324 @@
 """One scheduling cycle: sessions first, then jobs in the order of their projects, then elastic jobs grow.
 
-Each job that is next gets, in this order: what is free now; what becomes free as others leave; what it may take back
-from other projects or from less important jobs of its own. If none of that gives it a place, its line is closed for
-this cycle with the reason.
+The job that is next gets, in this order: what is free now; what becomes free as others leave; what it may take back
+from other projects, or from less important jobs of its own. If none of that gives it a place its line is closed for
+this cycle. Lines that could get nothing in any of these ways are not even opened.
 """
 
 from __future__ import annotations
 
 from scheduler.model import Milli, WorkerPlacement
-from scheduler.policy import reasons
 from scheduler.policy.accounts import Account
+from scheduler.policy.decisions import Decisions
 from scheduler.policy.fairshare import share_out
-from scheduler.policy.intake import Intake, take_in
+from scheduler.policy.intake import Intake
 from scheduler.policy.placement import Placer
 from scheduler.policy.queues import Line, Order, Queue
-from scheduler.policy.reasons import Blocked
+from scheduler.policy.reasons import Blocked, list_of
 from scheduler.policy.sessions import seat_sessions
-from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, Snapshot
-from scheduler.policy.victims import Claim, Hunt, Preemption, Reclaim
+from scheduler.policy.terms import Cut, Preemption, Reclaim
+from scheduler.policy.types import Action, Decision, Plan, ProjectFigures
+from scheduler.policy.victims import Budget, Claim, Hunt
+from scheduler.policy.why import Why
 from scheduler.policy.work import Ask, Work
 
 STALENESS = 60.0
 """How long a gang may run below its minimum, in seconds."""
 
-LOOKS = 1_000_000
-"""How many rooms all searches for victims of one cycle may look at."""
-
-
-def decide(snapshot: Snapshot) -> Plan:
-    """The plan for a snapshot. The same snapshot gives the same plan."""
-    return Cycle(snapshot).plan()
+LOOKS = 500_000
+"""How many candidates all searches for victims of one cycle may look at."""
 
 
 class Cycle:
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.now = snapshot.now
-        self.settings = snapshot.pool.settings
-        self.intake: Intake = take_in(snapshot)
-        self.state = self.intake.state
-        self.placer = Placer(self.state.rooms, self.intake.topology)
+    """Makes one plan; leaves the intake as the plan would have it."""
+
+    def __init__(self, intake: Intake, now: float) -> None:
+        self.intake = intake
+        self.now = now
+        self.settings = intake.pool.settings
+        self.state = intake.state
+        self.placer = Placer(intake.state, intake.topology)
+        self.budget = Budget(LOOKS)
         self.blocked: dict[str, Blocked] = {}
+        self.starts: dict[str, float] = {}
+        self.started: list[Work] = []
+        self.grown: dict[str, Work] = {}
         self.stopped: dict[str, str] = {}
-        self.after: dict[str, tuple[str, ...]] = {}
+        self.cut: dict[str, Work] = {}
         self.again_at: float | None = None
         self._in_vain: dict[tuple[object, ...], int] = {}
+        self._no_victims: dict[tuple[object, ...], int] = {}
 
     def plan(self) -> Plan:
+        self.intake.sort()
+        share_out(self.intake.tops, self.intake.capacity, self.settings.time_aware)
         self._stop_the_stale()
-        self.blocked.update(seat_sessions(self.intake, self.placer, self.snapshot.pool))
-        for work in self.intake.sessions_waiting:
-            self._note_after(work)
-        tops = [account for account in self.intake.accounts.values() if account.parent is None]
-        share_out(tops, self.intake.capacity, self.settings.time_aware)
-        self._start(tops)
-        self._grow(tops)
-        return Plan(self._decisions(), self._figures(), self.again_at)
+        self._seat_sessions()
+        self._start_jobs()
+        self._grow()
+        decisions = self._decisions()
+        return Plan(decisions, self._figures(), self.again_at, decisions.changes)
 
-    # -- who can't go on ----------------------------------------------------------------------------------
+    def _again(self, at: float | None) -> None:
+        """Decide again at that time, though nothing happens."""
+        if at is not None and at > self.now:
+            self.again_at = at if self.again_at is None else min(self.again_at, at)
+
+    # -- who can't go on, and who comes first -------------------------------------------------------------
 
     def _stop_the_stale(self) -> None:
-        """Stop gangs that lost their nodes, or have been below their minimum for too long."""
-        strays = {work.id for work in self.intake.strays}
-        for work in self.intake.running:
-            if work.leaves or len(work.placement) >= work.ask.gang:
+        """Stop gangs that have been below their minimum for too long, or have lost their nodes."""
+        for work in sorted(self.intake.reduced.values(), key=lambda work: work.id):
+            if work.leaves:
                 continue
             since = work.workload.started
-            stale = since is None or self.now > since + STALENESS
-            if work.id in strays or (work.placement and stale):
-                self.state.leave(work)
-                self.stopped[work.id] = (
-                    f"Runs {len(work.placement)} of at least {work.ask.gang} workers, so it is queued again."
-                )
-            elif since is not None:
+            if since is not None and self.now <= since + STALENESS and work.placement:
                 self._again(since + STALENESS)
+                continue
+            standing, least = len(work.placement), work.ask.gang
+            self.state.leave(work)
+            self.stopped[work.id] = (
+                f"Only {standing} of at least {least} workers are left; it is queued again."
+            )
 
-    def _again(self, at: float) -> None:
-        if at > self.now:
-            self.again_at = at if self.again_at is None else min(self.again_at, at)
+    def _seat_sessions(self) -> None:
+        blocked, recalled = seat_sessions(self.intake, self.placer, self.now, self.budget)
+        self.blocked.update(blocked)
+        for work in self.intake.sessions.values():
+            if work.placement and not work.workload.running:
+                self.started.append(work)
+        for id, cuts in recalled.items():
+            self._note_cuts(cuts, f"The GPU was lent, and {id} takes it back.")
 
     # -- jobs ---------------------------------------------------------------------------------------------
 
-    def _start(self, tops: list[Account]) -> None:
-        queues = {
-            account.name: Queue(account, [Line(ask, ask.least, works) for ask, works in lines.items()])
-            for account, lines in self.intake.waiting.items()
-        }
-        order = Order(tops, queues)
+    def _start_jobs(self) -> None:
+        claimed = self._honour_claims()
+        queues = self._open_queues(claimed)
+        order = Order(self.intake.tops, queues)
         while (queue := order.next()) is not None:
             line = queue.next
             assert line is not None
-            blocked = self._try(line.first, queue.account, order)
-            if blocked is None:
+            if self._start(line.first, queue.account, order):
                 queue.advance()
             else:
-                for work in line.works[line.at :]:
-                    self.blocked[work.id] = blocked
                 queue.close()
             order.changed(queue.account)
 
-    def _try(self, work: Work, account: Account, order: Order) -> Blocked | None:
-        """Start a job; returns what it waits for where that can't be."""
-        ask = work.ask
-        blocked = self._refused(ask, account)
-        if blocked is None:
-            workers = self._place(ask, ask.gang)
-            if workers is not None:
+    def _honour_claims(self) -> set[str]:
+        """Who was promised places by the plan before gets them, as long as they can still be had."""
+        claimed = set()
+        for work in sorted(self.intake.claims.values(), key=lambda work: work.urgency[1:]):
+            account, ask, workers = work.account, work.ask, work.workload.placement
+            assert account is not None
+            if not self._refused(ask, account) and self.state.take_places(workers, ask):
                 self.state.settle(work, workers)
-                self._note_after(work)
-                return None
-        claim = self._take_back(work, account, limited=blocked is not None)
-        if claim is None:
-            return blocked or self._why(ask, account)
-        self.state.settle(work, claim.workers)
-        self._note_after(work)
-        for victim in claim.victims:
-            assert victim.account is not None
-            kind = (
-                "a more important job of its project"
-                if victim.account is account
-                else f"project {account.name}"
-            )
-            self.stopped[victim.id] = f"Its GPUs go to {work.id}: {kind} is due them. It is queued again."
-            order.changed(victim.account)
-        return None
+                self.started.append(work)
+                claimed.add(work.id)
+        return claimed
 
-    def _refused(self, ask: Ask, account: Account) -> Blocked | None:
-        """Limits, and for what can't be preempted guarantees, down the whole path."""
-        full = account.over_limit(ask.least)
-        if full is not None:
-            return reasons.at_limit(full, ask.least)
-        if not ask.preemptible:
-            full = account.over_guarantee(ask.least)
-            if full is not None:
-                return reasons.outside_guarantee(full, ask.least)
-        return None
+    def _open_queues(self, claimed: set[str]) -> dict[str, Queue]:
+        """The lines that might get something in this cycle."""
+        fits: dict[tuple[object, ...], bool] = {}
+        queues = {}
+        for account, lines in self.intake.waiting.items():
+            reach = self._reach(account)
+            least_important = self._least_important(account)
+            headroom = min([step.limit - step.held for step in account.path])
+            opened = []
+            for ask, works in lines.items():
+                name = ask.name
+                if name not in fits:
+                    fits[name] = self.placer.may_fit(ask)
+                if (
+                    (fits[name] and ask.least <= headroom)
+                    or ask.least <= reach
+                    or ask.priority > least_important
+                ):
+                    if claimed:
+                        works = [work for work in works if work.id not in claimed]
+                    if works:
+                        opened.append(Line(ask, ask.least, works))
+            if opened:
+                queues[account.name] = Queue(account, opened)
+        return queues
 
-    def _place(self, ask: Ask, count: int) -> list[WorkerPlacement] | None:
-        """Places for `count` workers: now, or once those are gone who leave. What failed is not tried again."""
-        if not ask.qualifies:
-            return None
-        name = (ask.need, ask.masks, ask.require, ask.prefer, count)
-        releases = self.state.rooms.releases
-        if self._in_vain.get(name) == releases:
-            return None
-        workers = self.placer.place(ask, count, False) or self.placer.place(ask, count, True)
+    def _reach(self, account: Account) -> Milli:
+        """How much more the project may hold and still take it back from others."""
+        due = account.guarantee
+        if self.settings.reclaim == "fair_share":
+            due = max(due, account.share)
+        return due - account.held
+
+    def _least_important(self, account: Account) -> float:
+        """Jobs above this priority may find somebody to preempt in their project."""
+        candidates = self.state.candidates.get(account)
+        if not candidates:
+            return float("inf")
+        least = min(candidates.classes)
+        return min([least, *[work.priority - 1 for work in candidates.elastic.values()]])
+
+    def _start(self, work: Work, account: Account, order: Order) -> bool:
+        """Find a place for the job that is next, and take it."""
+        ask = work.ask
+        limited = self._refused(ask, account)
+        workers = None if limited else self._place(ask)
         if workers is None:
-            self._in_vain[name] = self.state.rooms.releases
+            claim = self._take_back(work, account, limited)
+            if claim is None:
+                return False
+            workers = claim.workers
+            for cut in claim.cuts:
+                victim = cut.work.account
+                assert victim is not None
+                order.changed(victim)
+            self._note_cuts(claim.cuts, self._what_for(work, account, claim))
+        self.state.settle(work, workers)
+        self.started.append(work)
+        return True
+
+    def _refused(self, ask: Ask, account: Account) -> bool:
+        """Whether limits, or for what can't be preempted guarantees, forbid it on the path."""
+        if account.over_limit(ask.least) is not None:
+            return True
+        return not ask.preemptible and account.over_guarantee(ask.least) is not None
+
+    def _place(self, ask: Ask) -> list[WorkerPlacement] | None:
+        """Places for the gang: now, or once those are gone who leave. What failed is not tried again."""
+        if self._in_vain.get(ask.name) == self.state.gains:
+            return None
+        workers = self.placer.place(ask, ask.gang, False)
+        if workers is None and self.state.departing:
+            workers = self.placer.place(ask, ask.gang, True)
+        if workers is None:
+            self._in_vain[ask.name] = self.state.gains
         return workers
 
-    def _take_back(self, work: Work, account: Account, *, limited: bool) -> Claim | None:
+    # -- taking back --------------------------------------------------------------------------------------
+
+    def _take_back(self, work: Work, account: Account, limited: bool) -> Claim | None:
+        """Take from other projects, or from less important jobs of the same one."""
         ask = work.ask
-        wait_until = work.workload.submitted + self.settings.preemption_delay
-        if wait_until > self.now:
-            self._again(wait_until)
+        if not ask.qualifies:
+            return None
+        delay, workload = self.settings.preemption_delay, work.workload
+        since = workload.submitted if workload.preempted is None else workload.preempted
+        if delay and since + delay > self.now:
+            self._again(since + delay)
             return None
         claim = None
         if not limited:
-            terms = Reclaim(work, self.now, ask.least, to_fair_share=self.settings.reclaim == "fair_share")
-            claim = Hunt(self.state, self.placer, terms, LOOKS).search(ask.gang, ())
-        if claim is None:
-            claim = Hunt(self.state, self.placer, Preemption(work, self.now), LOOKS).search(ask.gang, ())
+            claim = self._reclaim(work, account)
+        if claim is None and ask.priority > self._least_important(account):
+            claim = self._preempt(work, account, limited)
         return claim
 
-    def _note_after(self, work: Work) -> None:
-        after = self.state.in_the_way(work.placement)
-        if work.account is not None:
-            after.update(self.state.over_limit_until(work.account))
-        if after:
-            self.after[work.id] = tuple(sorted(after))
+    def _reclaim(self, work: Work, account: Account) -> Claim | None:
+        to_fair_share = self.settings.reclaim == "fair_share"
+        terms = Reclaim(self.state, work, account, self.now, to_fair_share=to_fair_share)
+        if not terms.possible():
+            return None
+        name = (work.ask.name, account.parent, terms.inside_guarantee)
+        if self._no_victims.get(name) == self.state.gains:
+            return None
+        claim = Hunt(self.state, self.placer, terms, self.budget).search()
+        self._again(terms.protected_until)
+        if claim is None:
+            self._no_victims[name] = self.state.gains
+        return claim
 
-    def _grow(self, tops: list[Account]) -> None:
+    def _preempt(self, work: Work, account: Account, limited: bool) -> Claim | None:
+        ask = work.ask
+        if not ask.preemptible and account.over_guarantee(ask.least) is not None:
+            return None
+        over = max([step.held + ask.least - step.limit for step in account.path]) if limited else 0
+        terms = Preemption(self.state, work, account, self.now)
+        claim = Hunt(self.state, self.placer, terms, self.budget).search(over, account if limited else None)
+        self._again(terms.protected_until)
+        return claim
+
+    def _what_for(self, work: Work, account: Account, claim: Claim) -> str:
+        if all(cut.work.account is account for cut in claim.cuts):
+            return f"{work.id} of the same project is more important."
+        return f"Project {account.name} is due the GPUs, for {work.id}."
+
+    def _note_cuts(self, cuts: list[Cut], what_for: str) -> None:
+        for cut in cuts:
+            self.cut[cut.work.id] = cut.work
+            self.stopped[cut.work.id] = what_for
+
+    # -- growing ------------------------------------------------------------------------------------------
+
+    def _grow(self) -> None:
         """Elastic jobs get one worker after another of what nobody else could use."""
         lines: dict[Account, list[Line]] = {}
-        for work in self.intake.works.values():
+        for work in [*self.intake.elastic.values(), *self.started]:
             missing = work.ask.workers - len(work.placement)
-            if work.account is not None and work.placement and not work.leaves and missing > 0:
-                grow = Line(work.ask, work.ask.each, [work] * missing)
-                lines.setdefault(work.account, []).append(grow)
-        queues = {account.name: Queue(account, more) for account, more in lines.items()}
-        order = Order(tops, queues)
+            if work.account is None or work.leaves or missing <= 0 or not work.placement:
+                continue
+            if work.id not in self.cut and not self._after(work):
+                growth = Line(work.ask, work.ask.each, [work] * missing)
+                lines.setdefault(work.account, []).append(growth)
+        queues = {account.name: Queue(account, growing) for account, growing in lines.items()}
+        order = Order(self.intake.tops, queues)
         while (queue := order.next()) is not None:
             line = queue.next
             assert line is not None
-            workers = self._place_one_more(line.first, queue.account)
-            if workers is None:
-                queue.close()
-            else:
-                self.state.settle(line.first, workers)
+            if self._grow_one(line.first, queue.account):
                 queue.advance()
+            else:
+                queue.close()
             order.changed(queue.account)
 
-    def _place_one_more(self, work: Work, account: Account) -> list[WorkerPlacement] | None:
+    def _grow_one(self, work: Work, account: Account) -> bool:
         ask = work.ask
         if account.over_limit(ask.each) or (not ask.preemptible and account.over_guarantee(ask.each)):
-            return None
-        if work.id in self.after:
-            return None
-        return self.placer.place(ask, 1, False, self.placer.beside(ask, work.placement))
-
-    # -- why ----------------------------------------------------------------------------------------------
-
-    def _why(self, ask: Ask, account: Account) -> Blocked:
-        if not ask.qualifies:
-            if ask.request.gpu_types and not self._has_type(ask.request.gpu_types):
-                return reasons.no_such_type(ask, anywhere=False)
-            return reasons.never_fits(ask)
-        if ask.require is not None and self._fits_without_rule(ask):
-            return reasons.no_domain(ask, ask.require)
-        free = self.placer.free(ask.qualifies)
-        if ask.request.gpu_types and self.placer.free(self.intake.train) >= ask.least > free:
-            return reasons.no_such_type(ask, anywhere=True)
-        if account.held + ask.least > account.share:
-            return reasons.above_share(account, ask)
-        return reasons.no_room(ask, free)
-
-    def _has_type(self, types: tuple[str, ...]) -> bool:
-        return any(node.gpu_type in types for node in self.snapshot.nodes)
-
-    def _fits_without_rule(self, ask: Ask) -> bool:
-        return self.placer.bound(ask.need, ask.qualifies, True, ask.gang) >= ask.gang
+            return False
+        workers = self.placer.place(ask, 1, False, self.placer.beside(ask, work.placement))
+        if workers is None:
+            return False
+        self.state.settle(work, workers)
+        self.grown[work.id] = work
+        return True
 
     # -- the plan -----------------------------------------------------------------------------------------
 
-    def _decisions(self) -> dict[str, Decision]:
-        positions = self._positions()
-        decisions = {}
-        for workload in self.snapshot.workloads:
-            work = self.intake.works[workload.id]
-            decisions[work.id] = self._decision(work, positions)
-        return decisions
+    def _after(self, work: Work) -> tuple[str, ...]:
+        """Who must be gone before a work has its places."""
+        if not self.state.departing:
+            return ()
+        after = self.state.in_the_way(work.placement)
+        if work.account is not None:
+            after |= self.state.over_limit_until(work.account)
+        return tuple(sorted(after - {work.id}))
 
-    def _positions(self) -> dict[str, int]:
-        """The place of each job that still waits in its project's queue, from 1."""
-        positions = {}
-        for lines in self.intake.waiting.values():
-            waiting = [work for works in lines.values() for work in works if not work.placement]
-            waiting.sort(key=lambda work: work.urgency)
-            positions.update({work.id: position for position, work in enumerate(waiting, start=1)})
-        return positions
-
-    def _decision(self, work: Work, positions: dict[str, int]) -> Decision:
-        if work.workload.running:
-            if work.id in self.stopped:
-                return Decision(Action.STOP, self.stopped[work.id])
+    def _decisions(self) -> Decisions:
+        changed: dict[str, Decision] = {}
+        for work in self.started:
+            after = self._after(work)
+            have = "has" if len(after) == 1 else "have"
+            reason = f"Starts when {list_of(after)} {have} given back its GPUs." if after else "Starts now."
+            changed[work.id] = Decision(Action.START, reason, work.placement, after)
+        for id, what_for in self.stopped.items():
+            work = self.intake.works[id]
             if work.leaves:
-                return Decision(Action.KEEP, "It is being stopped.")
-            if len(work.placement) > len(work.workload.placement):
-                more = len(work.placement) - len(work.workload.placement)
-                return Decision(
-                    Action.GROW, f"Grows by {more} to {len(work.placement)} workers.", work.placement
-                )
-            return Decision(Action.KEEP, "", work.workload.placement)
-        if work.placement or (work.ask.gang == 0):
-            after = self.after.get(work.id, ())
-            reason = (
-                f"Starts when {_names(after)} {'has' if len(after) == 1 else 'have'} stopped."
-                if after
-                else ""
-            )
-            return Decision(Action.START, reason, work.placement, after)
-        blocked = self.blocked.get(work.id) or reasons.homeless(work.workload.request.project)
-        return Decision(
-            Action.WAIT, blocked.sentence, blocked_by=blocked.details, position=positions.get(work.id)
-        )
+                changed[id] = Decision(Action.STOP, what_for)
+            elif len(work.placement) < len(work.workload.placement):
+                changed[id] = Decision(Action.SHRINK, what_for, work.placement)
+        for work in self.grown.values():
+            if work.workload.running:
+                reason = f"Grows to {len(work.placement)} workers on GPUs that nobody else can use."
+                changed[work.id] = Decision(Action.GROW, reason, work.placement)
+        return Decisions(dict(self.intake.works), changed, self.blocked, self.starts, Why(self.intake))
 
     def _figures(self) -> dict[str, ProjectFigures]:
-        free = self.placer.free(self.intake.train)
+        free = self.state.rooms.free_gpus(self.intake.train)
         return {
             name: ProjectFigures(
-                account.share, account.held, account.demand, max(0, min(free, _headroom(account)))
+                account.share,
+                account.held,
+                account.demand,
+                max(0, min(free, *[step.limit - step.held for step in account.path])),
             )
             for name, account in self.intake.accounts.items()
         }
-
-
-def _headroom(account: Account) -> Milli:
-    return min(step.limit - step.held for step in account.path)
-
-
-def _names(ids: tuple[str, ...]) -> str:
-    if len(ids) <= 3:
-        return " and ".join(ids) if len(ids) < 3 else f"{ids[0]}, {ids[1]} and {ids[2]}"
-    return f"{ids[0]}, {ids[1]} and {len(ids) - 2} others"

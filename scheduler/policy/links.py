@@ -16,18 +16,28 @@ def best_group(links: tuple[int, ...], free: int) -> int:
 @lru_cache(maxsize=65536)
 def choose(links: tuple[int, ...], free: int, count: int) -> int:
     """`count` of the `free` GPUs: from the group that they fit most tightly, else from the emptiest groups first."""
-    chosen = 0
-    fitting = [group & free for group in links if (group & free).bit_count() >= count]
+    groups = [group & free for group in links]
+    fitting = [bits for bits in groups if bits.bit_count() >= count]
     if fitting:
-        pools = [min(fitting, key=lambda bits: (bits.bit_count(), bits))]
-    else:
-        pools = sorted((group & free for group in links), key=lambda bits: (-bits.bit_count(), bits))
-        pools.append(free)
-    for pool in pools:
-        pool &= ~chosen
-        while pool and count:
-            low = pool & -pool
-            pool ^= low
-            chosen |= low
-            count -= 1
+        return _lowest(min(fitting, key=lambda bits: (bits.bit_count(), bits)), count)
+    chosen = 0
+    for bits in (*sorted(groups, key=lambda bits: (-bits.bit_count(), bits)), free):
+        chosen |= _lowest(bits & ~chosen, count - chosen.bit_count())
     return chosen
+
+
+def _lowest(bits: int, count: int) -> int:
+    """The `count` lowest of some bits, or all of them if they are fewer."""
+    chosen = 0
+    while bits and count > 0:
+        low = bits & -bits
+        bits ^= low
+        chosen |= low
+        count -= 1
+    return chosen
+
+
+@lru_cache(maxsize=65536)
+def gpus_of(bits: int) -> tuple[int, ...]:
+    """The numbers of the GPUs in `bits`."""
+    return tuple([gpu for gpu in range(bits.bit_length()) if bits >> gpu & 1])

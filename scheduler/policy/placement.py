@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scheduler.model import ONE, Milli, WorkerPlacement
+from scheduler.model import WorkerPlacement
 from scheduler.policy.needs import Need
-from scheduler.policy.rooms import Room, Rooms
+from scheduler.policy.rooms import Room
+from scheduler.policy.state import State
 from scheduler.policy.topology import NODE, Topology
 from scheduler.policy.work import Ask
 
@@ -21,8 +22,9 @@ Workers = list[WorkerPlacement]
 class Placer:
     """Finds and takes places; whatever it does not finish it gives back."""
 
-    def __init__(self, rooms: Rooms, topology: Topology) -> None:
-        self.rooms = rooms
+    def __init__(self, state: State, topology: Topology) -> None:
+        self.state = state
+        self.rooms = state.rooms
         self.topology = topology
 
     def place(self, ask: Ask, count: int, later: bool, mask: int | None = None) -> Workers | None:
@@ -35,6 +37,12 @@ class Placer:
                     return workers
         return None
 
+    def may_fit(self, ask: Ask) -> bool:
+        """A quick look: False where the gang certainly fits nowhere, now or later."""
+        if ask.gang == 1 or not ask.need.whole:
+            return self.rooms.best(ask.need, ask.qualifies, True, False) is not None
+        return self.bound(ask.need, ask.qualifies, True, None) >= ask.gang
+
     def _preferences(self, ask: Ask) -> Iterator[int]:
         yield from ask.masks
         if len(ask.masks) > 1:
@@ -42,9 +50,9 @@ class Placer:
 
     def _place_within(self, ask: Ask, count: int, later: bool, mask: int) -> Workers | None:
         need = ask.need
+        if ask.require is not None and ask.require != NODE:
+            mask &= _union(self.topology.domains(ask.require))
         if count == 1:
-            if ask.require not in (None, NODE):
-                mask &= _union(self.topology.domains(ask.require or ""))
             return self._one(need, mask, later, ask.spread)
         if self.bound(need, mask, later, count) < count:
             return None
@@ -72,9 +80,11 @@ class Placer:
 
     def _one(self, need: Need, mask: int, later: bool, spread: bool) -> Workers | None:
         room = self.rooms.best(need, mask, later, spread)
-        return None if room is None else [self.rooms.stand(room, need, later)]
+        return None if room is None else [self.state.seat(room, need, later)]
 
     def _on_one_node(self, need: Need, count: int, mask: int, later: bool) -> Workers | None:
+        if need.whole * count > self.rooms.most_gpus:
+            return None
         if need.partial:
             fitting = [r for r in self.rooms.each(mask) if r.count(need, later, count) >= count]
             room = min(fitting, key=lambda r: (r.free(later).bit_count(), r.index), default=None)
@@ -82,7 +92,7 @@ class Placer:
             room = self.rooms.best(need.times(count), mask, later, False)
         if room is None:
             return None
-        return [self.rooms.stand(room, need, later) for _ in range(count)]
+        return [self.state.seat(room, need, later) for _ in range(count)]
 
     def _in_one_domain(self, ask: Ask, count: int, mask: int, later: bool, level: str) -> Workers | None:
         """The domain that the gang fills most tightly."""
@@ -99,7 +109,7 @@ class Placer:
 
     def _anywhere(self, need: Need, count: int, mask: int, later: bool, spread: bool) -> Workers | None:
         """Fill the rooms that take the most workers first; the rest goes where it fits most tightly."""
-        rooms = self.rooms
+        rooms, mark = self.rooms, self.state.mark()
         workers: Workers = []
         while len(workers) < count:
             left = count - len(workers)
@@ -107,13 +117,14 @@ class Placer:
                 room = rooms.best(need, mask, later, spread)
                 fits = 1
             else:
-                room = rooms.best(need.times(left), mask, later, False) or self._roomiest(need, mask, later)
+                whole = need.times(left)
+                tight = rooms.best(whole, mask, later, False) if whole.whole <= rooms.most_gpus else None
+                room = tight or self._roomiest(need, mask, later)
                 fits = 0 if room is None else room.count(need, later, left)
             if room is None or not fits:
-                for worker in reversed(workers):
-                    rooms.vacate(worker, need)
+                self.state.undo(mark)
                 return None
-            workers.extend([rooms.stand(room, need, later) for _ in range(fits)])
+            workers.extend([self.state.seat(room, need, later) for _ in range(fits)])
         return workers
 
     def _roomiest(self, need: Need, mask: int, later: bool) -> Room | None:
@@ -129,12 +140,6 @@ class Placer:
                     if room.takes_beside(need, later):
                         return room
         return None
-
-    def free(self, mask: int) -> Milli:
-        """The whole GPUs that are free now in rooms of `mask`."""
-        return (
-            sum((bits & mask).bit_count() * key[0] for key, bits in self.rooms.buckets[False].items()) * ONE
-        )
 
     def beside(self, ask: Ask, placement: tuple[WorkerPlacement, ...]) -> int:
         """The rooms in which a gang that stands may grow: where a level is required, its domain only."""

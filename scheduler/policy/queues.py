@@ -24,10 +24,10 @@ class Line:
 
     __slots__ = ("ask", "asked", "at", "works")
 
-    def __init__(self, ask: Ask, asked: Milli, works: Iterable[Work] = ()) -> None:
+    def __init__(self, ask: Ask, asked: Milli, works: list[Work]) -> None:
         self.ask = ask
         self.asked = asked
-        self.works = list(works)
+        self.works = works
         self.at = 0
 
     @property
@@ -42,10 +42,7 @@ class Queue:
 
     def __init__(self, account: Account, lines: Iterable[Line]) -> None:
         self.account = account
-        self.heap: list[tuple[UrgencyKey, int, Line]] = []
-        for number, line in enumerate(lines):
-            line.works.sort(key=_by_urgency)
-            self.heap.append((line.first.urgency, number, line))
+        self.heap = [(line.first.urgency, number, line) for number, line in enumerate(lines)]
         heapq.heapify(self.heap)
 
     @property
@@ -64,10 +61,6 @@ class Queue:
     def close(self) -> None:
         """Nobody of this line can be placed."""
         heapq.heappop(self.heap)
-
-
-def _by_urgency(work: Work) -> UrgencyKey:
-    return work.urgency
 
 
 class Order:

@@ -32,6 +32,18 @@ def count_of(amount: Milli) -> str:
     return f"{gpus(amount)} GPU{'' if amount == ONE else 's'}"
 
 
+def are(amount: Milli) -> str:
+    """ "1 GPU is", "2 GPUs are", "none are"."""
+    return f"{count_of(amount)} {'is' if amount == ONE else 'are'}" if amount else "none are"
+
+
+def list_of(ids: tuple[str, ...]) -> str:
+    """A few names in a sentence."""
+    if len(ids) <= 3:
+        return " and ".join(filter(None, [", ".join(ids[:-1]), ids[-1]]))
+    return f"{ids[0]}, {ids[1]} and {len(ids) - 2} others"
+
+
 def wants(ask: Ask) -> str:
     """ "8 GPUs", "4 workers of 8 GPUs", "16 GiB of GPU memory"."""
     if ask.need.gpu_memory:
@@ -89,18 +101,17 @@ def never_fits(ask: Ask) -> Blocked:
 def no_room(ask: Ask, free: Milli) -> Blocked:
     where = " on one node" if ask.gang == 1 and ask.need.whole > 1 else ""
     return Blocked(
-        f"Needs {wants(ask)}{where}; {count_of(free)} {'is' if free == ONE else 'are'} free in all, "
-        f"and nobody holds GPUs that could be taken back for it.",
+        f"Needs {wants(ask)}{where}; {are(free)} free in all, and nobody holds GPUs that could be taken back for it.",
         {"kind": "capacity", "asked": gpus(ask.least), "free": gpus(free)},
     )
 
 
-def above_share(account: Account, ask: Ask) -> Blocked:
+def above_share(account: Account, ask: Ask, free: Milli) -> Blocked:
     return Blocked(
-        f"Needs {wants(ask)}, and none are free that fit. Project {account.name} holds {gpus(account.held)} of its fair "
-        f"share of {gpus(account.share)}, so it gets more only when others leave GPUs idle.",
+        f"Needs {wants(ask)}, and {are(free)} free. Project {account.name} holds {gpus(account.held)} of its fair share "
+        f"of {gpus(account.share)}, so it gets more only of what others leave idle.",
         {"kind": "fair_share", "project": account.name, "fair_share": gpus(account.share),
-         "allocated": gpus(account.held), "asked": gpus(ask.least)},
+         "allocated": gpus(account.held), "asked": gpus(ask.least), "free": gpus(free)},
     )  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 """The nodes as rooms, found by how much is free in them.
 
 A room has two sides. *Later* is how it stands once the plan is carried out; *now* is what can be had at once: what is
-free later and is not still held by somebody who leaves. Sets of rooms are bits of one integer, so that "free, of this
-type, in this rack, not tried in vain" is an `&` of four of them. Every step has an inverse, and the state depends only
-on who stands where, never on the way it came about: that is what makes trials cheap and plans repeatable.
+free later and is not still held by somebody who leaves. Sets of rooms are the bits of one integer, so that "free, of
+this type, in this rack, not tried in vain" is an `&` of four of them. Every step has an inverse, and the state depends
+only on who stands where, never on the way it came about: that makes trials cheap and plans repeatable.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from scheduler.model import ONE, Milli, Node, WorkerPlacement
-from scheduler.policy.links import best_group, choose
+from scheduler.policy.links import best_group, choose, gpus_of
 from scheduler.policy.needs import UNBOUNDED, Need
 
 Key = tuple[int, int]
@@ -23,15 +23,16 @@ class Room:
 
     __slots__ = (
         "bit", "cpus", "every", "index", "keys", "leaving", "leaving_cpus", "leaving_memory", "leaving_shares",
-        "links", "memory", "node", "shares", "taken",
+        "links", "memory", "name", "node", "shares", "taken",
     )  # fmt: skip
 
     def __init__(self, index: int, node: Node) -> None:
         self.index = index
         self.bit = 1 << index
         self.node = node
+        self.name = node.name
         self.every = (1 << node.gpus) - 1
-        self.links = tuple(sum(1 << gpu for gpu in group) for group in node.links)
+        self.links = tuple([sum(1 << gpu for gpu in group) for group in node.links])
         self.taken = 0
         self.leaving = 0
         self.shares: dict[int, Milli] = {}
@@ -54,21 +55,14 @@ class Room:
             used += self.leaving_shares.get(gpu, ONE)
         return ONE - used
 
-    def gpu_for_share(self, share: Milli, later: bool) -> int | None:
-        """The fullest shared GPU with room for `share`, else a free one."""
+    def shared_gpu(self, share: Milli, later: bool) -> int | None:
+        """The fullest GPU that is shared already and has room for `share`."""
         best = None
         for gpu in sorted(self.shares.keys() | self.leaving_shares.keys()):
             free = self.share_free(gpu, later)
-            if free >= share and (best is None or free < best[0]):
+            if share <= free < ONE and (best is None or free < best[0]):
                 best = (free, gpu)
-        if best is not None:
-            return best[1]
-        free_bits = self.free(later)
-        return choose(self.links, free_bits, 1).bit_length() - 1 if free_bits else None
-
-    def takes(self, need: Need, later: bool) -> bool:
-        """Whether one more worker fits."""
-        return self.takes_beside(need, later) and self.takes_gpus(need, later)
+        return None if best is None else best[1]
 
     def takes_beside(self, need: Need, later: bool) -> bool:
         """Whether the CPUs and the memory for one more worker are there."""
@@ -77,24 +71,29 @@ class Room:
         return need.cpus <= self.cpus - self.leaving_cpus and need.memory <= self.memory - self.leaving_memory
 
     def takes_gpus(self, need: Need, later: bool) -> bool:
+        """Whether the GPUs for one more worker are there."""
         if need.whole:
             return self.keys[later][0] >= need.whole
         if need.partial:
             share = need.share_on(self.node)
-            return share <= ONE and self.gpu_for_share(share, later) is not None
+            return share <= ONE and (self.keys[later][0] > 0 or self.shared_gpu(share, later) is not None)
         return True
 
+    def takes(self, need: Need, later: bool) -> bool:
+        return self.takes_beside(need, later) and self.takes_gpus(need, later)
+
     def count(self, need: Need, later: bool, most: int) -> int:
-        """How many workers fit, up to `most`. For shares of a GPU a lower bound of what the nodes' free GPUs give."""
+        """How many workers fit, up to `most`."""
         if need.whole:
             most = min(most, self.keys[later][0] // need.whole)
         elif need.partial:
             share = need.share_on(self.node)
             if share > ONE:
                 return 0
-            fits = self.free(later).bit_count() * (ONE // share)
+            free = self.free(later)
+            fits = free.bit_count() * (ONE // share)
             for gpu in self.shares.keys() | self.leaving_shares.keys():
-                if self.taken >> gpu & 1 or (not later and self.leaving >> gpu & 1):
+                if not free >> gpu & 1:
                     fits += max(0, self.share_free(gpu, later)) // share
             most = min(most, fits)
         cpus, memory = self.cpus, self.memory
@@ -106,21 +105,35 @@ class Room:
             most = min(most, memory // need.memory)
         return max(most, 0)
 
+    def seat(self, need: Need, later: bool) -> WorkerPlacement:
+        """The GPUs that a worker gets here; the room must take it."""
+        if need.whole:
+            return WorkerPlacement(self.name, gpus_of(choose(self.links, self.free(later), need.whole)))
+        if need.partial:
+            share = need.share_on(self.node)
+            gpu = self.shared_gpu(share, later)
+            if gpu is None:
+                gpu = choose(self.links, self.free(later), 1).bit_length() - 1
+            return WorkerPlacement(self.name, (gpu,), share)
+        return WorkerPlacement(self.name)
+
 
 class Rooms:
-    """All nodes, indexed by what is free in them; `now` and `later` are kept side by side (index 0 and 1)."""
+    """All nodes, indexed by what is free in them: `buckets[later][key]` is the set of rooms with that key."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        self.rooms = [Room(index, node) for index, node in enumerate(nodes)]
-        self.by_name = {room.node.name: room for room in self.rooms}
+        self.all = [Room(index, node) for index, node in enumerate(nodes)]
+        self.by_name = {room.name: room for room in self.all}
         self.buckets: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
+        self.most_gpus = max((room.node.gpus for room in self.all), default=0)
         self.sharing = 0
         self.releases = 0
         self._orders: dict[tuple[bool, int, int, bool], list[Key]] = {}
-        first = self.buckets[0]
-        for room in self.rooms:
+        self._without_beside: dict[tuple[Need, bool], list[int]] = {}
+        first = self.buckets[False]
+        for room in self.all:
             first[room.keys[0]] = first.get(room.keys[0], 0) | room.bit
-        self.buckets[1].update(first)
+        self.buckets[True].update(first)
 
     # -- who stands where ---------------------------------------------------------------------------------
 
@@ -143,17 +156,14 @@ class Rooms:
         room = self.by_name[worker.node]
         room.cpus += need.cpus
         room.memory += need.memory
-        if worker.share < ONE:
-            for gpu in worker.gpus:
+        for gpu in worker.gpus:
+            if worker.share < ONE:
                 left = room.shares[gpu] - worker.share
                 if left:
                     room.shares[gpu] = left
-                else:
-                    del room.shares[gpu]
-                    room.taken &= ~(1 << gpu)
-        else:
-            for gpu in worker.gpus:
-                room.taken &= ~(1 << gpu)
+                    continue
+                del room.shares[gpu]
+            room.taken &= ~(1 << gpu)
         self.releases += 1
         self._index(room)
 
@@ -181,6 +191,7 @@ class Rooms:
                     continue
                 del room.leaving_shares[gpu]
             room.leaving &= ~(1 << gpu)
+        self.releases += 1
         self._index(room)
 
     def _index(self, room: Room) -> None:
@@ -201,7 +212,7 @@ class Rooms:
     # -- search -------------------------------------------------------------------------------------------
 
     def order(self, later: bool, whole: int, spread: bool) -> list[Key]:
-        """The buckets with `whole` free GPUs or more, best first: one link group, then fullest (or emptiest) first."""
+        """The buckets with `whole` free GPUs or more, best first: in one link group, then fullest (or emptiest) first."""
         buckets = self.buckets[later]
         name = (later, len(buckets), whole, spread)
         found = self._orders.get(name)
@@ -215,7 +226,8 @@ class Rooms:
         return found
 
     def each(self, bits: int) -> Iterator[Room]:
-        rooms = self.rooms
+        """The rooms of a set, the first one first."""
+        rooms = self.all
         while bits:
             low = bits & -bits
             bits ^= low
@@ -224,48 +236,38 @@ class Rooms:
     def best(self, need: Need, mask: int, later: bool, spread: bool) -> Room | None:
         """The best room of `mask` for one worker."""
         if need.partial:
-            shared = self.sharing & mask
-            for room in self.each(shared):
-                if room.takes(need, later) and _fits_shared(room, need, later):
+            for room in self.each(self.sharing & mask):
+                if (
+                    room.takes_beside(need, later)
+                    and room.shared_gpu(need.share_on(room.node), later) is not None
+                ):
                     return room
         buckets = self.buckets[later]
-        for key in self.order(later, need.whole or (1 if need.partial else 0), spread):
-            for room in self.each(buckets[key] & mask):
-                if room.takes_beside(need, later) and (need.whole or room.takes_gpus(need, later)):
+        order = self.order(later, need.whole or (1 if need.partial else 0), spread)
+        if not need.cpus and not need.memory and not need.gpu_memory:
+            for key in order:
+                bits = buckets[key] & mask
+                if bits:
+                    return self.all[(bits & -bits).bit_length() - 1]
+            return None
+        lacking = self._lacking(need, later)
+        for key in order:
+            for room in self.each(buckets[key] & mask & ~lacking[1]):
+                if room.takes(need, later):
                     return room
+                lacking[1] |= room.bit
         return None
 
-    def stand(self, room: Room, need: Need, later: bool) -> WorkerPlacement:
-        """Choose the GPUs in a room that takes the need, and occupy them."""
-        if need.whole:
-            bits = choose(room.links, room.free(later), need.whole)
-            worker = WorkerPlacement(room.node.name, gpus_of(bits))
-        elif need.partial:
-            share = need.share_on(room.node)
-            gpu = room.gpu_for_share(share, later)
-            assert gpu is not None
-            worker = WorkerPlacement(room.node.name, (gpu,), share)
-        else:
-            worker = WorkerPlacement(room.node.name)
-        self.occupy(worker, need)
-        return worker
+    def _lacking(self, need: Need, later: bool) -> list[int]:
+        """The rooms found too short of CPUs or memory for a need, which hold until something is released."""
+        lacking = self._without_beside.get((need, later))
+        if lacking is None or lacking[0] != self.releases:
+            lacking = self._without_beside[need, later] = [self.releases, 0]
+        return lacking
 
-
-def _fits_shared(room: Room, need: Need, later: bool) -> bool:
-    """Whether the share fits on a GPU that is shared already."""
-    share = need.share_on(room.node)
-    gpus = room.shares.keys() | room.leaving_shares.keys()
-    return any(share <= room.share_free(gpu, later) < ONE for gpu in gpus)
-
-
-_GPUS: dict[int, tuple[int, ...]] = {}
-
-
-def gpus_of(bits: int) -> tuple[int, ...]:
-    """The numbers of the GPUs in `bits`."""
-    found = _GPUS.get(bits)
-    if found is None:
-        found = tuple(gpu for gpu in range(bits.bit_length()) if bits >> gpu & 1)
-        if len(_GPUS) < 4096:
-            _GPUS[bits] = found
-    return found
+    def free_gpus(self, mask: int, later: bool = False) -> Milli:
+        """The whole GPUs that are free in rooms of `mask`."""
+        return (
+            sum([(bits & mask).bit_count() * key[0] for key, bits in self.buckets[later].items() if key[0]])
+            * ONE
+        )

@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
-from scheduler.model import Milli, Pool
+from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy import reasons
 from scheduler.policy.intake import Intake
 from scheduler.policy.placement import Placer
 from scheduler.policy.reasons import Blocked
+from scheduler.policy.terms import Cut, Recall
+from scheduler.policy.victims import Budget, Hunt
+from scheduler.policy.work import Work
 
 
-def seat_sessions(intake: Intake, placer: Placer, pool: Pool) -> dict[str, Blocked]:
-    """Give every waiting session its GPUs, the first that asked first; returns why the others wait."""
+def seat_sessions(
+    intake: Intake, placer: Placer, now: float, budget: Budget
+) -> tuple[dict[str, Blocked], dict[str, list[Cut]]]:
+    """Give every waiting session its GPUs, the first that asked first.
+
+    Returns why the others wait, and which jobs on lent GPUs each session takes them back from.
+    """
+    pool = intake.pool
     quotas = {user.name: user.build_quota for user in pool.users}
     held: dict[str, Milli] = {}
-    for work in intake.sessions:
+    for work in intake.sessions.values():
         user = work.workload.request.user or ""
         held[user] = held.get(user, 0) + work.amount
     blocked: dict[str, Blocked] = {}
-    for work in intake.sessions_waiting:
+    recalled: dict[str, list[Cut]] = {}
+    waiting = [work for work in intake.sessions.values() if not work.workload.running]
+    for work in sorted(waiting, key=lambda work: (work.workload.submitted, work.id)):
         user = work.workload.request.user or ""
         quota, has, asked = quotas.get(user, pool.default_build_quota), held.get(user, 0), work.ask.least
         if has + asked > quota:
             blocked[work.id] = reasons.over_quota(user, quota, has, asked)
             continue
-        workers = placer.place(work.ask, work.ask.gang, False) or placer.place(work.ask, work.ask.gang, True)
+        workers = _seat(work, placer)
+        if workers is None and pool.settings.lending:
+            claim = Hunt(intake.state, placer, Recall(intake.state, work, now), budget).search()
+            if claim is not None:
+                workers, recalled[work.id] = claim.workers, claim.cuts
         if workers is None:
-            blocked[work.id] = reasons.no_build_gpu(work.ask, placer.free(work.ask.qualifies))
+            free = intake.state.rooms.free_gpus(work.ask.qualifies)
+            blocked[work.id] = reasons.no_build_gpu(work.ask, free)
             continue
         intake.state.settle(work, workers)
         held[user] = has + work.amount
-    return blocked
+    return blocked, recalled
+
+
+def _seat(work: Work, placer: Placer) -> list[WorkerPlacement] | None:
+    ask = work.ask
+    return placer.place(ask, ask.gang, False) or placer.place(ask, ask.gang, True)

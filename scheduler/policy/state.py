@@ -1,131 +1,261 @@
-"""The pool while a plan is made of it: rooms, accounts and who stands where, changed in steps that can be undone.
+"""The pool while a plan is made of it: rooms, accounts and who stands where.
 
-`leave` and `stay`, `settle` and `unsettle` are inverses of each other. A trial is a list of such steps; giving it up is
-doing their inverses backwards.
+Every change goes through a step that is written down with its inverse; `undo` takes steps back to a mark. So a trial
+is: mark, try, and keep it or undo it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from scheduler.model import WorkerPlacement
+from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.accounts import Account
-from scheduler.policy.needs import held_by
+from scheduler.policy.candidates import Candidates
+from scheduler.policy.needs import Need, held_by
 from scheduler.policy.rooms import Room, Rooms
-from scheduler.policy.work import Work
+from scheduler.policy.work import Ask, Work
 
 
 class State:
-    """`standing` has the running works of each room, `leaving` those on their way out, in the order they came."""
+    """`leaving` has the workers on their way out of each room, by the name of the work that leaves or shrinks.
+
+    `gains` changes when somebody leaves: what did not fit before may fit then.
+    """
 
     def __init__(self, rooms: Rooms) -> None:
         self.rooms = rooms
-        self.standing: list[dict[str, Work]] = [{} for _ in rooms.rooms]
-        self.leaving: list[dict[str, Work]] = [{} for _ in rooms.rooms]
+        self.candidates: dict[Account, Candidates] = {}
+        self.leaving: dict[int, dict[str, list[WorkerPlacement]]] = {}
+        self.departing: dict[str, tuple[Work, int]] = {}
+        self.gains = 0
+        self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
-    def _rooms_of(self, placement: Iterable[WorkerPlacement]) -> list[Room]:
-        by_name = self.rooms.by_name
-        return [by_name[name] for name in dict.fromkeys([worker.node for worker in placement])]
+    # -- trials -------------------------------------------------------------------------------------------
+
+    def mark(self) -> int:
+        return len(self._journal)
+
+    def undo(self, mark: int) -> None:
+        """Take back every step since `mark`."""
+        journal = self._journal
+        while len(journal) > mark:
+            step, arguments = journal.pop()
+            step(*arguments)
+
+    def _did(self, inverse: Callable[..., None], *arguments: Any) -> None:
+        self._journal.append((inverse, arguments))
+
+    # -- what the snapshot says ---------------------------------------------------------------------------
 
     def load(self, work: Work) -> None:
-        """Put a running workload where the snapshot says that it stands."""
+        """Put a running workload where it stands. The inverse is `unload`."""
         if work.leaves:
-            for worker in work.placement:
-                self.rooms.hold(worker, work.need)
-            if work.account is not None:
-                work.account.add_leaving(work.amount)
+            for worker, need in work.standing:
+                self.rooms.hold(worker, need)
+            self._depart(work, work.placement)
+            self._charge_leaving(work, work.amount)
         else:
-            for worker in work.placement:
-                self.rooms.occupy(worker, work.need)
+            for worker, need in work.standing:
+                self.rooms.occupy(worker, need)
             self._charge(work, work.amount)
-        index = self.leaving if work.leaves else self.standing
-        for room in self._rooms_of(work.placement):
-            index[room.index][work.id] = work
+            self._list(work)
 
-    def settle(self, work: Work, workers: list[WorkerPlacement]) -> None:
-        """A work that waited has got places (which are occupied already)."""
-        work.placement = (*work.placement, *workers)
-        amount = held_by(tuple(workers))
-        work.amount += amount
-        self._charge(work, amount)
+    def unload(self, work: Work) -> None:
+        if work.leaves:
+            for worker, need in work.standing:
+                self.rooms.unhold(worker, need)
+            self._undepart(work, work.placement)
+            self._charge_leaving(work, -work.amount)
+        else:
+            for worker, need in work.standing:
+                self.rooms.vacate(worker, need)
+            self._charge(work, -work.amount)
+            self._unlist(work)
+
+    # -- steps --------------------------------------------------------------------------------------------
+
+    def seat(self, room: Room, need: Need, later: bool) -> WorkerPlacement:
+        """A worker takes a place in a room that has one for it."""
+        worker = room.seat(need, later)
+        self.rooms.occupy(worker, need)
+        self._did(self.rooms.vacate, worker, need)
+        return worker
+
+    def take_places(self, workers: Iterable[WorkerPlacement], ask: Ask) -> bool:
+        """Take the very places that were promised; whether they could be had."""
+        rooms, need = self.rooms, ask.need
+        workers = tuple(workers)
+        for worker in workers:
+            room = rooms.by_name.get(worker.node)
+            if room is None or not room.bit & ask.qualifies or any(g >= room.node.gpus for g in worker.gpus):
+                return False
+        if len(workers) < ask.gang or not self.has_place([(worker, need) for worker in workers]):
+            return False
+        for worker in workers:
+            rooms.occupy(worker, need)
+            self._did(rooms.vacate, worker, need)
+        return True
+
+    def settle(self, work: Work, workers: Iterable[WorkerPlacement]) -> None:
+        """A work gets places that have been taken for it already."""
+        before, more = work.placement, tuple(workers)
+        self._resize(work, (*before, *more), held_by(more))
+        self._did(self._resize, work, before, -held_by(more))
 
     def leave(self, work: Work) -> None:
         """A running work gives back what it holds; until it is gone it is in the way."""
-        for worker in work.placement:
-            self.rooms.vacate(worker, work.need)
-            self.rooms.hold(worker, work.need)
-        for room in self._rooms_of(work.placement):
-            del self.standing[room.index][work.id]
-            self.leaving[room.index][work.id] = work
+        self._unlist(work)
+        for worker, need in work.standing:
+            self.rooms.vacate(worker, need)
+            self.rooms.hold(worker, need)
+        self._depart(work, work.placement)
         work.leaves = True
         self._charge(work, -work.amount)
-        if work.account is not None:
-            work.account.add_leaving(work.amount)
+        self._charge_leaving(work, work.amount)
+        self.gains += 1
+        self._did(self._stay, work)
+
+    def _stay(self, work: Work) -> None:
+        self.gains -= 1
+        self._charge_leaving(work, -work.amount)
+        self._charge(work, work.amount)
+        work.leaves = False
+        self._undepart(work, work.placement)
+        for worker, need in work.standing:
+            self.rooms.unhold(worker, need)
+            self.rooms.occupy(worker, need)
+        self._list(work)
 
     def stay(self, work: Work) -> None:
-        """The inverse of `leave`."""
-        for worker in work.placement:
-            self.rooms.unhold(worker, work.need)
-            self.rooms.occupy(worker, work.need)
-        for room in self._rooms_of(work.placement):
-            del self.leaving[room.index][work.id]
-            self.standing[room.index][work.id] = work
-        work.leaves = False
-        self._charge(work, work.amount)
-        if work.account is not None:
-            work.account.add_leaving(-work.amount)
+        """Undo `leave` without undoing what came after it; `has_place` must hold."""
+        self._stay(work)
+        self._did(self._leave_again, work)
 
-    def can_stay(self, work: Work) -> bool:
-        """Whether the places that a leaving work held are still there for it."""
+    def _leave_again(self, work: Work) -> None:
+        self.leave(work)
+        self._journal.pop()
+
+    def shrink(self, work: Work, worker: WorkerPlacement) -> None:
+        """An elastic job gives back one worker."""
+        before = work.placement
+        index = before.index(worker)
+        self.rooms.vacate(worker, work.ask.need)
+        self.rooms.hold(worker, work.ask.need)
+        self._depart(work, (worker,))
+        self._resize(work, before[:index] + before[index + 1 :], -held_by((worker,)))
+        self._charge_leaving(work, held_by((worker,)))
+        self.gains += 1
+        self._did(self._unshrink, work, worker, before)
+
+    def _unshrink(self, work: Work, worker: WorkerPlacement, before: tuple[WorkerPlacement, ...]) -> None:
+        self.gains -= 1
+        self._charge_leaving(work, -held_by((worker,)))
+        self._resize(work, before, held_by((worker,)))
+        self._undepart(work, (worker,))
+        self.rooms.unhold(worker, work.ask.need)
+        self.rooms.occupy(worker, work.ask.need)
+
+    def regain(self, work: Work, worker: WorkerPlacement) -> None:
+        """Undo `shrink` without undoing what came after it; `has_place` must hold."""
+        self._unshrink(work, worker, (*work.placement, worker))
+        self._did(self._shrink_again, work, worker)
+
+    def _shrink_again(self, work: Work, worker: WorkerPlacement) -> None:
+        self.shrink(work, worker)
+        self._journal.pop()
+
+    # -- questions ----------------------------------------------------------------------------------------
+
+    def has_place(self, workers: Iterable[tuple[WorkerPlacement, Need]]) -> bool:
+        """Whether all of these could stand (later) where they stood."""
         beside: dict[str, tuple[int, int]] = {}
         shares: dict[tuple[str, int], int] = {}
-        for worker in work.placement:
+        for worker, need in workers:
             room = self.rooms.by_name[worker.node]
             for gpu in worker.gpus:
                 share = shares[worker.node, gpu] = shares.get((worker.node, gpu), 0) + worker.share
                 if room.share_free(gpu, True) < share:
                     return False
             cpus, memory = beside.get(worker.node, (0, 0))
-            beside[worker.node] = (cpus + work.need.cpus, memory + work.need.memory)
-        rooms = self.rooms.by_name
-        return all(
-            cpus <= rooms[name].cpus and memory <= rooms[name].memory
-            for name, (cpus, memory) in beside.items()
-        )
+            cpus, memory = beside[worker.node] = (cpus + need.cpus, memory + need.memory)
+            if cpus > room.cpus or memory > room.memory:
+                return False
+        return True
 
-    def in_the_way(self, workers: Iterable[WorkerPlacement]) -> dict[str, Work]:
-        """The leaving works that hold what these workers are to have."""
-        found: dict[str, Work] = {}
+    def in_the_way(self, workers: Iterable[WorkerPlacement]) -> set[str]:
+        """The works that leave or shrink and hold what these workers are to have."""
+        found: set[str] = set()
         for worker in workers:
             room = self.rooms.by_name[worker.node]
-            leaving = self.leaving[room.index]
-            if not leaving:
-                continue
-            for other in leaving.values():
-                held = [o for o in other.placement if o.node == worker.node]
-                if any(_collide(o, worker, room) for o in held):
-                    found[other.id] = other
-            if room.cpus < room.leaving_cpus or room.memory < room.leaving_memory:
-                found.update(leaving)
+            for name, held in self.leaving.get(room.index, {}).items():
+                if (
+                    room.cpus < room.leaving_cpus
+                    or room.memory < room.leaving_memory
+                    or any(_collide(other, worker, room) for other in held)
+                ):
+                    found.add(name)
         return found
 
-    def over_limit_until(self, account: Account) -> dict[str, Work]:
+    def over_limit_until(self, account: Account) -> set[str]:
         """The leaving works whose end an account of this path must await, lest it holds more than its limit."""
         full = [step for step in account.path if step.leaving and step.held + step.leaving > step.limit]
         if not full:
-            return {}
-        found = {}
-        for leaving in self.leaving:
-            for work in leaving.values():
-                if work.account is not None and any(step in work.account.path for step in full):
-                    found[work.id] = work
-        return found
+            return set()
+        return {
+            work.id
+            for work, _ in self.departing.values()
+            if work.account is not None and any(step in work.account.path for step in full)
+        }
+
+    # -- sums ---------------------------------------------------------------------------------------------
+
+    def _resize(self, work: Work, placement: tuple[WorkerPlacement, ...], change: int) -> None:
+        self._unlist(work)
+        work.placement = placement
+        work.amount += change
+        self._charge(work, change)
+        self._list(work)
 
     def _charge(self, work: Work, amount: int) -> None:
         if work.account is not None and amount:
             work.account.add(amount, not work.preemptible)
 
+    def _charge_leaving(self, work: Work, amount: int) -> None:
+        if work.account is not None and amount:
+            work.account.add_leaving(amount)
+
+    def _list(self, work: Work) -> None:
+        """A running job that may be preempted is a candidate."""
+        if work.account is not None and work.preemptible and work.workload.running:
+            self.candidates.setdefault(work.account, Candidates()).add(work)
+
+    def _unlist(self, work: Work) -> None:
+        if work.account is not None and work.preemptible and work.workload.running:
+            self.candidates[work.account].remove(work)
+
+    def _depart(self, work: Work, workers: tuple[WorkerPlacement, ...]) -> None:
+        for worker in workers:
+            index = self.rooms.by_name[worker.node].index
+            self.leaving.setdefault(index, {}).setdefault(work.id, []).append(worker)
+        _, count = self.departing.get(work.id, (work, 0))
+        self.departing[work.id] = work, count + len(workers)
+
+    def _undepart(self, work: Work, workers: tuple[WorkerPlacement, ...]) -> None:
+        for worker in workers:
+            index = self.rooms.by_name[worker.node].index
+            room = self.leaving[index]
+            room[work.id].remove(worker)
+            if not room[work.id]:
+                del room[work.id]
+                if not room:
+                    del self.leaving[index]
+        _, count = self.departing.pop(work.id)
+        if count > len(workers):
+            self.departing[work.id] = work, count - len(workers)
+
 
 def _collide(one: WorkerPlacement, other: WorkerPlacement, room: Room) -> bool:
     """Whether two workers can't hold their GPUs at the same time."""
-    return any(gpu in other.gpus and room.share_free(gpu, False) < 0 for gpu in one.gpus)
+    shared = set(one.gpus) & set(other.gpus)
+    return any(one.share == ONE or other.share == ONE or room.share_free(gpu, False) < 0 for gpu in shared)

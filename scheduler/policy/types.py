@@ -6,7 +6,7 @@ The same snapshot gives the same plan, always: `now` comes in with it, and every
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -63,8 +63,12 @@ class ProjectFigures:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A decision for every workload of the snapshot, and when to decide again though nothing happened (or never)."""
+    """A decision for every workload of the snapshot, and when to decide again though nothing happened (or never).
+
+    `changes` are those of the decisions that are not to stay as before or to wait.
+    """
 
     decisions: Mapping[str, Decision]
     projects: Mapping[str, ProjectFigures]
     again_at: float | None = None
+    changes: Mapping[str, Decision] = field(default_factory=dict)

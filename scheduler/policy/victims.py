@@ -1,278 +1,239 @@
-"""Whose GPUs are taken back so that a newcomer can start, and that it is as little work as can be.
+"""Whose GPUs are taken back so that a newcomer can start: the fewest, and those who lose least by it.
 
-Rooms are compared by what it would cost to make room for one worker in them; the cheapest is cleared, a worker stands
-there, and so on until the gang stands. So a gang that needs whole machines clears whole machines. At the end whoever
-is not in the way after all is put back. If the gang does not stand in the end, nothing has happened.
-
-Candidates are ranked: those of the project furthest above its due first, then lower priority, least work lost,
-younger. Whether a project may lose anything more is asked again before every further victim.
+Candidates are gone through in order of rank. Each is taken on paper in the rooms where it stands; a room in which one
+worker of the newcomer then fits is cleared. Within a class of equals the cleared room that loses least work is taken,
+so a gang that needs whole machines clears whole machines rather than taking a job from each. At the end whoever is not
+in the way after all is put back. If the gang does not stand in the end, nothing has happened.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduler.model import ONE, Milli, WorkerPlacement
-from scheduler.policy.accounts import Account, parting
+from scheduler.model import WorkerPlacement
+from scheduler.policy.accounts import Account
 from scheduler.policy.needs import Need
+from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
 from scheduler.policy.rooms import Room
 from scheduler.policy.state import State
-from scheduler.policy.work import Work
-
-Rank = tuple[bool, Milli, int, float, float, str]
-Cost = tuple[bool, Milli, int, float, int, float, int]
-Losses = dict[Account, Milli]
-"""What projects lose in a trial that has not been carried out."""
+from scheduler.policy.terms import Cut, Terms
+from scheduler.policy.topology import NODE
 
 
 @dataclass(slots=True)
 class Claim:
-    """The end of a search: where the newcomer stands and who leaves for it."""
+    """The end of a search: where the newcomer stands, who leaves or shrinks for it, and the work that this loses."""
 
     workers: list[WorkerPlacement]
-    victims: list[Work]
+    cuts: list[Cut]
+
+    @property
+    def loss(self) -> float:
+        return sum(cut.loss for cut in self.cuts)
 
 
-class Terms:
-    """From whom a newcomer may take, and how far."""
+@dataclass(slots=True)
+class Budget:
+    """How many more candidates the searches of one cycle may look at."""
 
-    def __init__(self, newcomer: Work, now: float) -> None:
-        assert newcomer.account is not None
-        self.newcomer = newcomer
-        self.account: Account = newcomer.account
-        self.now = now
-
-    def line(self, victim: Account) -> tuple[tuple[Account, Milli], ...] | None:
-        """The accounts of the victim's path with what each must be above to lose something; None: it loses nothing."""
-        raise NotImplementedError
-
-    def rank(self, work: Work, straddles: bool) -> Rank:
-        account = work.account
-        assert account is not None
-        started = work.workload.started
-        priority, loss = work.workload.request.priority, work.loss(self.now)
-        return straddles, self.excess(account), priority, loss, -(started or 0.0), work.id
-
-    def excess(self, account: Account) -> Milli:
-        """How far the victim's project is above its due, negated."""
-        return 0
-
-
-class Preemption(Terms):
-    """A more important job takes from less important ones of its own project."""
-
-    def line(self, victim: Account) -> tuple[tuple[Account, Milli], ...] | None:
-        return () if victim is self.account else None
-
-    def may(self, work: Work) -> bool:
-        return work.workload.request.priority < self.newcomer.workload.request.priority
-
-
-class Reclaim(Terms):
-    """A project takes back what it is due from those above theirs, or what it was guaranteed from all above that."""
-
-    def __init__(self, newcomer: Work, now: float, asked: Milli, *, to_fair_share: bool) -> None:
-        super().__init__(newcomer, now)
-        self.asked = asked
-        self.to_fair_share = to_fair_share and newcomer.preemptible
-        self._lines: dict[Account, tuple[tuple[Account, Milli], ...] | None] = {}
-
-    def line(self, victim: Account) -> tuple[tuple[Account, Milli], ...] | None:
-        if victim not in self._lines:
-            self._lines[victim] = self._line(victim)
-        return self._lines[victim]
-
-    def _line(self, victim: Account) -> tuple[tuple[Account, Milli], ...] | None:
-        if victim is self.account:
-            return None
-        mine, theirs = parting(self.account, victim)
-        steps = self.account.path[: self.account.depth - mine.depth + 1]
-        below = tuple((a, a.guarantee) for a in victim.path[: victim.depth - theirs.depth])
-        if all(step.held + self.asked <= step.guarantee for step in steps):
-            return (*below, (theirs, theirs.guarantee))
-        if self.to_fair_share and all(step.held + self.asked <= step.share for step in steps):
-            return (*below, (theirs, theirs.due))
-        return None
-
-    def may(self, work: Work) -> bool:
-        return True
-
-    def excess(self, account: Account) -> Milli:
-        _, theirs = parting(self.account, account)
-        return theirs.due - theirs.held
+    looks: int
 
 
 class Hunt:
-    """One search for victims. `rooms_left` bounds it: every look at a room counts one."""
+    """One search for victims."""
 
-    def __init__(self, state: State, placer: Placer, terms: Preemption | Reclaim, budget: int) -> None:
+    def __init__(self, state: State, placer: Placer, terms: Terms, budget: Budget) -> None:
         self.state = state
         self.placer = placer
         self.terms = terms
         self.budget = budget
 
-    def search(self, count: int, victims_of: Iterable[Account]) -> Claim | None:
-        """Places for `count` workers of the newcomer, and whom that stops."""
+    def search(self, over: int = 0, limited: Account | None = None) -> Claim | None:
+        """Places for the newcomer's gang, and whom that stops. First `over` is given back under the limit of `limited`."""
         ask = self.terms.newcomer.ask
-        need, mask = ask.need, ask.qualifies
-        if ask.require is None or count == 1:
-            return self._in(need, count, mask)
-        if ask.require == "node":
-            return self._in(need.times(count), 1, mask, need, count)
+        mark = self.state.mark()
+        cuts = self._free_limit(over)
+        if cuts is None:
+            return None
+        claim = None
+        if cuts:
+            workers = self.placer.place(ask, ask.gang, True)
+            claim = None if workers is None else Claim(workers, [])
+        if claim is None:
+            claim = self._search_domains()
+        if claim is None:
+            self.state.undo(mark)
+            return None
+        return Claim(claim.workers, self._put_back([*cuts, *claim.cuts], limited))
+
+    def _search_domains(self) -> Claim | None:
+        ask = self.terms.newcomer.ask
+        need, count, mask = ask.need, ask.gang, ask.qualifies
+        if ask.require is None or (count == 1 and ask.require == NODE):
+            return self._search(need, count, mask)
+        if ask.require == NODE:
+            return self._search(need, 1, mask, together=count)
         for domain in self.placer.topology.domains(ask.require):
-            claim = self._in(need, count, mask & domain)
-            if claim is not None:
-                return claim
+            if domain & mask:
+                claim = self._search(need, count, domain & mask)
+                if claim is not None:
+                    return claim
         return None
 
-    def _in(
-        self, need: Need, count: int, mask: int, each: Need | None = None, times: int = 1
-    ) -> Claim | None:
-        state, rooms = self.state, self.state.rooms
-        heap = [
-            (cost, room.index)
-            for room in rooms.each(mask)
-            if (cost := self._cost(room, self._clear(room, need))) is not None
-        ]
-        heapq.heapify(heap)
-        workers: list[WorkerPlacement] = []
-        victims: list[Work] = []
-        while heap and len(workers) < count * times:
-            old, index = heapq.heappop(heap)
-            room = rooms.rooms[index]
-            chosen = self._clear(room, need)
-            cost = self._cost(room, chosen)
-            if cost is None or chosen is None:
-                continue
-            if cost > old:
-                heapq.heappush(heap, (cost, index))
-                continue
-            for work in chosen:
-                state.leave(work)
-                victims.append(work)
-            workers.extend([rooms.stand(room, each or need, True) for _ in range(times)])
-            heapq.heappush(heap, (cost, index))
-        if len(workers) < count * times:
-            for worker in reversed(workers):
-                rooms.vacate(worker, each or need)
-            for work in reversed(victims):
-                state.stay(work)
-            return None
-        return Claim(workers, self._put_back(victims))
+    def _free_limit(self, over: int) -> list[Cut] | None:
+        """Cut until `over` is given back; None where it can't be."""
+        cuts: list[Cut] = []
+        if over <= 0:
+            return cuts
+        for members in self.terms.classes():
+            for cut in members:
+                if over > 0 and self._allowed(cut):
+                    make(self.state, cut)
+                    cuts.append(cut)
+                    over -= cut.amount
+        return cuts if over <= 0 else None
 
-    def _put_back(self, victims: list[Work]) -> list[Work]:
-        kept: list[Work] = []
-        for work in reversed(victims):
-            if self.state.can_stay(work):
-                self.state.stay(work)
+    def _search(self, need: Need, count: int, mask: int, together: int = 1) -> Claim | None:
+        """Clear rooms of `mask` until `count` times `together` workers stand."""
+        mark = self.state.mark()
+        desk = Desk(self.state, self.terms, need, mask, together)
+        desk.use_free(count)
+        for straddling in (False, True):
+            if desk.seated < count:
+                self._go_through(desk, count, straddling)
+        if desk.seated < count:
+            self.state.undo(mark)
+            return None
+        return Claim(desk.workers, desk.cuts)
+
+    def _go_through(self, desk: Desk, count: int, straddling: bool) -> None:
+        for members in self.terms.classes():
+            for cut in members:
+                while desk.seated < count and desk.cheapest() <= cut.loss:
+                    desk.take()
+                if desk.seated == count or self.budget.looks <= 0:
+                    return
+                self.budget.looks -= 1
+                if not cut.gone:
+                    desk.consider(cut, straddling)
+            while desk.seated < count and desk.cleared:
+                desk.take()
+            if desk.seated == count:
+                return
+
+    def _allowed(self, cut: Cut) -> bool:
+        return not cut.gone and (cut.worker is None or len(cut.work.placement) > cut.work.ask.gang)
+
+    def _put_back(self, cuts: list[Cut], limited: Account | None) -> list[Cut]:
+        """Undo, the last first, the cuts that are not needed after all."""
+        ask = self.terms.newcomer.ask
+        gone = {cut.work.id for cut in cuts if cut.worker is None}
+        kept: list[Cut] = []
+        for cut in reversed(cuts):
+            if cut.worker is not None and cut.work.id in gone:
+                continue  # it shrank first and was stopped after all: it counts as stopped
+            held = [(worker, cut.work.ask.need) for worker in cut.workers]
+            fits_limit = limited is None or limited.over_limit(ask.least + cut.amount) is None
+            if fits_limit and self.state.has_place(held):
+                if cut.worker is None:
+                    self.state.stay(cut.work)
+                else:
+                    self.state.regain(cut.work, cut.worker)
             else:
-                kept.append(work)
+                kept.append(cut)
         return kept[::-1]
 
-    # -- one room -----------------------------------------------------------------------------------------
 
-    def _clear(self, room: Room, need: Need) -> list[Work] | None:
-        """Whom to stop, in order of rank, so that one worker fits into the room; None where it can't be."""
-        if room.takes(need, True):
-            return []
-        vacancy = Vacancy(room)
-        if not vacancy.could_ever(need):
-            return None
-        losses: Losses = {}
-        chosen: list[Work] = []
-        for straddling in (False, True):
-            for work in self._candidates(room, straddling):
-                if work in chosen or not self._may_lose(work, losses, straddling):
-                    continue
-                chosen.append(work)
-                self._lose(work, losses)
-                vacancy.without(work)
-                if vacancy.takes(need):
-                    return chosen
-        return None
-
-    def _candidates(self, room: Room, straddling: bool) -> list[Work]:
-        terms = self.terms
-        found = [
-            work
-            for work in self.state.standing[room.index].values()
-            if work.preemptible
-            and work.account is not None
-            and not work.workload.stopping
-            and work.workload.running
-            and work.protected_until() <= terms.now
-            and terms.line(work.account) is not None
-            and terms.may(work)
-        ]
-        found.sort(key=lambda work: terms.rank(work, straddling))
-        return found
-
-    def _may_lose(self, work: Work, losses: Losses, straddling: bool) -> bool:
-        assert work.account is not None
-        lines = self.terms.line(work.account)
-        if lines is None:
-            return False
-        for account, line in lines:
-            held = account.held - losses.get(account, 0)
-            if held <= line or (not straddling and held - work.amount < line):
-                return False
-        return True
-
-    def _lose(self, work: Work, losses: Losses) -> None:
-        assert work.account is not None
-        for account in work.account.path:
-            losses[account] = losses.get(account, 0) + work.amount
-
-    def _cost(self, room: Room, chosen: list[Work] | None) -> Cost | None:
-        """What clearing a room costs: by the worst of its victims, then by the work lost, and fewest."""
-        if chosen is None:
-            return None
-        if not chosen:
-            return (False, -(1 << 60), 0, 0.0, 0, 0.0, room.index)
-        ranks = [self.terms.rank(work, self._straddles(work)) for work in chosen]
-        worst = max(ranks)[:3]
-        loss = sum(rank[3] for rank in ranks)
-        return (*worst, loss, len(chosen), max(rank[4] for rank in ranks), room.index)
-
-    def _straddles(self, work: Work) -> bool:
-        assert work.account is not None
-        return any(a.held - work.amount < line for a, line in self.terms.line(work.account) or ())
+def make(state: State, cut: Cut) -> None:
+    """Carry out a cut (in the plan)."""
+    if cut.worker is None:
+        state.leave(cut.work)
+    else:
+        state.shrink(cut.work, cut.worker)
 
 
-class Vacancy:
-    """A room on paper: what would be free in it if some left."""
+class Desk:
+    """The papers of one search: what each room would be without those considered, and which rooms are cleared."""
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
-        self.free = room.free(True)
-        self.shares = dict(room.shares)
-        self.cpus = room.cpus
-        self.memory = room.memory
+    def __init__(self, state: State, terms: Terms, need: Need, mask: int, together: int) -> None:
+        self.state = state
+        self.terms = terms
+        self.need = need
+        self.asked = need if together == 1 else need.times(together)
+        self.together = together
+        self.mask = mask
+        self.papers: dict[int, Paper] = {}
+        self.cleared: list[tuple[float, int, int]] = []
+        self.workers: list[WorkerPlacement] = []
+        self.cuts: list[Cut] = []
+        self.seated = 0
 
-    def could_ever(self, need: Need) -> bool:
-        return need.whole <= self.room.node.gpus
+    def use_free(self, count: int) -> None:
+        """Seat what fits without anybody leaving."""
+        rooms = self.state.rooms
+        while self.seated < count:
+            room = rooms.best(self.asked, self.mask, True, False)
+            if room is None:
+                return
+            self._seat(room)
 
-    def without(self, work: Work) -> None:
-        for worker in work.placement:
-            if worker.node != self.room.node.name:
+    def _seat(self, room: Room) -> None:
+        self.workers.extend([self.state.seat(room, self.need, True) for _ in range(self.together)])
+        self.seated += 1
+
+    def consider(self, cut: Cut, straddling: bool) -> None:
+        """Take a candidate on paper, in each of its rooms."""
+        by_name = self.state.rooms.by_name
+        for name in {worker.node: None for worker in cut.workers}:
+            room = by_name[name]
+            if not self.mask & room.bit:
                 continue
-            self.cpus += work.need.cpus
-            self.memory += work.need.memory
-            for gpu in worker.gpus:
-                if gpu in self.shares:
-                    self.shares[gpu] -= worker.share
-                    if self.shares[gpu] > 0:
-                        continue
-                    del self.shares[gpu]
-                self.free |= 1 << gpu
+            paper = self.papers.get(room.index)
+            if paper is None:
+                paper = self.papers[room.index] = Paper(room)
+            if paper.cleared:
+                if paper.improve(cut, straddling, self.terms, self.asked):
+                    self._push(paper)
+            elif paper.take(cut, self.terms, straddling) and paper.fits(self.asked):
+                self._clear(paper)
 
-    def takes(self, need: Need) -> bool:
-        if need.cpus > self.cpus or need.memory > self.memory:
-            return False
-        if need.partial:
-            share = need.share_on(self.room.node)
-            return share <= ONE and (bool(self.free) or any(share <= ONE - u for u in self.shares.values()))
-        return self.free.bit_count() >= need.whole
+    def _clear(self, paper: Paper) -> None:
+        paper.drop_needless(self.asked)
+        paper.cleared = True
+        self._push(paper)
+
+    def _push(self, paper: Paper) -> None:
+        heapq.heappush(self.cleared, (paper.loss(), len(paper.cuts), paper.room.index))
+
+    def cheapest(self) -> float:
+        """The work that the cheapest cleared room loses."""
+        return self.cleared[0][0] if self.cleared else float("inf")
+
+    def take(self) -> None:
+        """Make the cuts of the cheapest cleared room, and seat there."""
+        loss, _, index = heapq.heappop(self.cleared)
+        paper = self.papers[index]
+        if not paper.cleared or paper.loss() != loss:
+            return  # a better way to clear this room was found meanwhile
+        paper.cleared = False
+        if not paper.still_stands(self.terms, self.asked):
+            self._look_again(paper)
+            return
+        made = paper.made()
+        for cut in made:
+            make(self.state, cut)
+        self.cuts.extend(made)
+        self._seat(paper.room)
+        for cut in made:
+            for name in {worker.node for worker in cut.workers}:
+                other = self.papers.get(self.state.rooms.by_name[name].index)
+                if other is not None and not other.cleared:
+                    self._look_again(other)
+
+    def _look_again(self, paper: Paper) -> None:
+        """Things have changed for this room: begin its paper anew with those that were considered."""
+        paper.begin_again(self.terms, self.asked)
+        if paper.fits(self.asked):
+            self._clear(paper)

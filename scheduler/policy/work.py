@@ -1,10 +1,12 @@
-"""The workloads of a snapshot as the policy handles them: what runs, what waits, and what is asked for.
+"""The workloads as the policy handles them: what is asked for, and who stands where.
 
-`Ask` is everything about a request that matters to the decision, without who sent it; equal asks are one object.
+`Ask` is everything about a request that matters to where and when it may start, without who sent it; equal asks are one
+object, and jobs of one project with one ask are judged once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scheduler.model import Milli, Request, WorkerPlacement, Workload
@@ -16,62 +18,69 @@ from scheduler.policy.needs import Need, held_by
 class Ask:
     """What a job asks for. `each` is what one worker counts against quotas, `least` what the gang does.
 
-    `masks` are the rooms that qualify at all, by preference; `qualifies` is their union.
+    `masks` are the rooms that qualify at all, in the order in which they are tried; `qualifies` is all of them.
     """
 
     need: Need
     workers: int
     gang: int
     each: Milli
+    least: Milli
     preemptible: bool
     priority: int
     require: str | None
     prefer: str | None
     masks: tuple[int, ...]
-    spread: bool
     qualifies: int
+    spread: bool
     request: Request
 
     @property
-    def least(self) -> Milli:
-        return self.each * self.gang
+    def name(self) -> tuple[object, ...]:
+        """Asks with the same name fit or don't fit alike."""
+        return self.need, self.gang, self.masks, self.require, self.prefer, self.spread
 
 
 class Work:
-    """One workload. `placement` is where it stands (later), `leaves` whether it is on its way out.
+    """One workload. `placement` is where it stands later, `leaves` whether it is on its way out.
 
     A session has no account: it counts against its user's quota, not against a project.
     """
 
-    __slots__ = ("account", "amount", "ask", "id", "leaves", "need", "placement", "urgency", "workload")
+    __slots__ = (
+        "account", "amount", "ask", "id", "leaves", "placement", "preemptible", "priority", "urgency", "workload",
+    )  # fmt: skip
 
     def __init__(self, workload: Workload, account: Account | None, ask: Ask) -> None:
         self.workload = workload
         self.id = workload.id
         self.account = account
         self.ask = ask
-        self.need = ask.need
-        self.placement: tuple[WorkerPlacement, ...] = workload.placement
-        self.amount = held_by(workload.placement) if workload.placement else 0
+        self.placement: tuple[WorkerPlacement, ...] = workload.placement if workload.running else ()
+        self.amount = held_by(self.placement)
         self.leaves = workload.stopping
-        self.urgency = (-workload.request.priority, workload.submitted, workload.id)
+        self.priority = ask.priority
+        self.preemptible = ask.preemptible
+        self.urgency = (-ask.priority, workload.submitted, workload.id)
 
     def stands_at(self, placement: tuple[WorkerPlacement, ...]) -> None:
+        """Some of its nodes are no more."""
         self.placement = placement
         self.amount = held_by(placement)
 
     @property
-    def preemptible(self) -> bool:
-        return self.workload.request.preemptible
+    def standing(self) -> Iterator[tuple[WorkerPlacement, Need]]:
+        """Each worker with what it needs."""
+        need = self.ask.need
+        return ((worker, need) for worker in self.placement)
+
+    @property
+    def saved(self) -> float | None:
+        """When it last saved its state, or else when it started."""
+        workload = self.workload
+        return workload.started if workload.checkpointed is None else workload.checkpointed
 
     def protected_until(self) -> float:
         """Until when it may not be preempted."""
         started, least = self.workload.started, self.workload.request.min_runtime
         return float("-inf") if started is None or least <= 0 else started + least
-
-    def loss(self, now: float) -> float:
-        """The work that stopping it loses: GPU-seconds since it last saved its state, or since its start."""
-        since = self.workload.checkpointed
-        if since is None:
-            since = self.workload.started
-        return 0.0 if since is None else max(0.0, now - since) * self.amount

@@ -1,0 +1,114 @@
+"""One `Ask` for all requests that ask for the same, with the rooms that qualify for it.
+
+Which rooms qualify is decided once: the environment, the node pools in the order of preference, the accepted types of
+GPU, and that the node is big enough for a worker.
+"""
+
+from __future__ import annotations
+
+from scheduler.model import ONE, Environment, Milli, PlacementStyle, Pool, Request
+from scheduler.policy.needs import Need, need_of
+from scheduler.policy.rooms import Room, Rooms
+from scheduler.policy.work import Ask
+
+
+class Asks:
+    def __init__(self, pool: Pool, rooms: Rooms) -> None:
+        self.rooms = rooms.all
+        self.lending = pool.settings.lending
+        self.pools = {node_pool.name: node_pool for node_pool in pool.node_pools}
+        self._asks: dict[tuple[object, ...], Ask] = {}
+        self._masks: dict[tuple[object, ...], int] = {}
+        self._needs: dict[Need, Need] = {}
+
+    def environment_of(self, node_pool: str) -> Environment:
+        known = self.pools.get(node_pool)
+        if known is not None:
+            return known.environment
+        return Environment.BUILD if node_pool == Environment.BUILD else Environment.TRAIN
+
+    def of(self, request: Request) -> Ask:
+        name = (
+            request.shape, request.priority, request.workers, request.min_workers, request.preemptible,
+            request.gpu_types, request.node_pools, request.require, request.prefer, request.environment,
+        )  # fmt: skip
+        ask = self._asks.get(name)
+        if ask is None:
+            ask = self._asks[name] = self._make(request)
+        return ask
+
+    def _make(self, request: Request) -> Ask:
+        need = need_of(request.shape)
+        need = self._needs.setdefault(need, need)
+        masks = tuple([mask for mask in self._preferences(request, need) if mask])
+        qualifies = 0
+        for mask in masks:
+            qualifies |= mask
+        each = self._each(need, qualifies)
+        return Ask(
+            need=need,
+            workers=max(request.workers, request.min_workers),
+            gang=request.min_workers,
+            each=each,
+            least=each * request.min_workers,
+            preemptible=request.preemptible,
+            priority=request.priority,
+            require=request.require,
+            prefer=request.prefer,
+            masks=masks,
+            qualifies=qualifies,
+            spread=self._spreads(request),
+            request=request,
+        )
+
+    def _preferences(self, request: Request, need: Need) -> list[int]:
+        """The sets of rooms that are tried one after the other; those lent by the other environment come last."""
+        own = request.environment
+        if request.node_pools:
+            sets = [self._mask(request, need, own, (name,)) for name in request.node_pools]
+        else:
+            sets = [self._mask(request, need, own, None)]
+        if self.lending and own is Environment.TRAIN and request.preemptible and not request.node_pools:
+            sets.append(self._mask(request, need, Environment.BUILD, None))
+        return sets
+
+    def _mask(
+        self, request: Request, need: Need, environment: Environment, pools: tuple[str, ...] | None
+    ) -> int:
+        name = (need, environment, pools, request.gpu_types)
+        if name not in self._masks:
+            self._masks[name] = sum(
+                [
+                    room.bit
+                    for room in self.rooms
+                    if room.node.schedulable
+                    and (pools is None or room.node.node_pool in pools)
+                    and self.environment_of(room.node.node_pool) is environment
+                    and (request.gpu_types is None or room.node.gpu_type in request.gpu_types)
+                    and _big_enough(room, need)
+                ]
+            )
+        return self._masks[name]
+
+    def _each(self, need: Need, qualifies: int) -> Milli:
+        """What one worker counts; for GPU memory the greatest share that it may come to."""
+        if not need.gpu_memory:
+            return need.whole * ONE + need.share
+        return max([need.share_on(room.node) for room in self.rooms if qualifies & room.bit], default=ONE)
+
+    def _spreads(self, request: Request) -> bool:
+        names = request.node_pools or [
+            pool.name for pool in self.pools.values() if pool.environment is request.environment
+        ]
+        found = [self.pools[name] for name in names if name in self.pools]
+        return bool(found) and found[0].placement is PlacementStyle.SPREAD
+
+
+def _big_enough(room: Room, need: Need) -> bool:
+    node = room.node
+    return (
+        need.whole <= node.gpus
+        and (not need.partial or (node.gpus > 0 and need.share_on(node) <= ONE))
+        and (node.cpus is None or need.cpus <= node.cpus)
+        and (node.memory is None or need.memory <= node.memory)
+    )

@@ -1,0 +1,88 @@
+"""The decisions of a plan, one for every workload, told when asked for.
+
+What changes (starts, stops, moves, grows, shrinks) is written down as the plan is made. Everybody else stays or waits
+as before, and their decisions follow from the workload itself and from `Why`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from scheduler.policy import reasons
+from scheduler.policy.reasons import Blocked
+from scheduler.policy.types import Action, Decision
+from scheduler.policy.why import Why
+from scheduler.policy.work import Work
+
+
+class Decisions(Mapping[str, Decision]):
+    """By the workload's id, in the order of the snapshot."""
+
+    def __init__(
+        self,
+        works: dict[str, Work],
+        changed: dict[str, Decision],
+        blocked: dict[str, Blocked],
+        starts: dict[str, float],
+        why: Why,
+    ) -> None:
+        self._works = works
+        self._changed = changed
+        self._blocked = blocked
+        self._starts = starts
+        self._why = why
+        self._told = dict(changed)
+        self._positions: dict[str, int] | None = None
+
+    @property
+    def changes(self) -> Mapping[str, Decision]:
+        """The decisions that are not to stay or to wait as before."""
+        return self._changed
+
+    def __getitem__(self, id: str) -> Decision:
+        found = self._told.get(id)
+        if found is None:
+            found = self._told[id] = self._tell(self._works[id])
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._works)
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+    def __repr__(self) -> str:
+        return f"Decisions({dict(self)!r})"
+
+    def _tell(self, work: Work) -> Decision:
+        workload = work.workload
+        if workload.stopping:
+            return Decision(Action.KEEP, "Is on its way out.")
+        if workload.running:
+            return Decision(Action.KEEP, "Runs on.", workload.placement)
+        blocked = self._blocked.get(work.id)
+        if blocked is None and work.account is not None:
+            blocked = self._why.blocked(work.account, work.ask)
+        if blocked is None:
+            blocked = reasons.homeless(workload.request.project)
+        return Decision(
+            Action.WAIT,
+            blocked.sentence,
+            blocked_by=blocked.details,
+            position=self._position(work),
+            estimated_start=self._starts.get(work.id),
+        )
+
+    def _position(self, work: Work) -> int | None:
+        """Its place among the jobs of its project that wait, from 1."""
+        if self._positions is None:
+            queues: dict[object, list[tuple[int, float, str]]] = {}
+            for other in self._works.values():
+                if other.account is not None and not other.workload.running and other.id not in self._changed:
+                    queues.setdefault(other.account, []).append(other.urgency)
+            self._positions = {}
+            for queue in queues.values():
+                queue.sort()
+                for position, urgency in enumerate(queue, start=1):
+                    self._positions[urgency[2]] = position
+        return self._positions.get(work.id)

@@ -1,0 +1,163 @@
+"""A room on paper: what would be free in it without some of those who stand there."""
+
+from __future__ import annotations
+
+from scheduler.model import ONE
+from scheduler.policy.needs import Need
+from scheduler.policy.rooms import Room
+from scheduler.policy.terms import Cut, Losses, Terms
+
+
+class Paper:
+    """`cuts` are taken on paper, in order of rank; `spare` were looked at and turned out not to be needed (yet)."""
+
+    __slots__ = ("_seen", "cleared", "cpus", "cuts", "free", "losses", "memory", "room", "shares", "spare")
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self.cleared = False
+        self.spare: list[tuple[Cut, bool]] = []
+        self._open()
+
+    def _open(self) -> None:
+        room = self.room
+        self.free = room.free(True)
+        self.shares = dict(room.shares) if room.shares else {}
+        self.cpus = room.cpus
+        self.memory = room.memory
+        self.cuts: list[tuple[Cut, bool]] = []
+        self.losses: Losses = {}
+        self._seen: set[tuple[str, int]] = set()
+
+    def take(self, cut: Cut, terms: Terms, straddling: bool) -> bool:
+        """Cut on paper, if the terms allow one more; whether that was done."""
+        name = (cut.work.id, id(cut.worker) if cut.worker is not None else 0)
+        if name in self._seen or not self._has(cut) or not terms.may_lose(cut, self.losses, straddling):
+            return False
+        if cut.worker is None and any(other.work is cut.work for other, _ in self.cuts):
+            self._instead_of_surplus(cut, straddling)
+            return True
+        self._seen.add(name)
+        self.cuts.append((cut, straddling))
+        self._free(cut, 1)
+        return True
+
+    def _has(self, cut: Cut) -> bool:
+        """Whether that worker may still go: an elastic job keeps its minimum until it goes whole."""
+        if cut.worker is None:
+            return True
+        gone = sum(1 for other, _ in self.cuts if other.work is cut.work)
+        return gone < len(cut.work.placement) - cut.work.ask.gang and cut.worker in cut.work.placement
+
+    def _instead_of_surplus(self, cut: Cut, straddling: bool) -> None:
+        """A job goes whole of which surplus workers were cut before."""
+        for other, _ in [entry for entry in self.cuts if entry[0].work is cut.work]:
+            self._free(other, -1)
+        self.cuts = [entry for entry in self.cuts if entry[0].work is not cut.work]
+        self._seen.add((cut.work.id, 0))
+        self.cuts.append((cut, straddling))
+        self._free(cut, 1)
+
+    def _free(self, cut: Cut, sign: int) -> None:
+        """Free (1) or fill again (-1) what a cut gives back in this room, and note what its accounts lose."""
+        need = cut.work.ask.need
+        here = self.room.name
+        for worker in cut.workers:
+            if worker.node != here:
+                continue
+            self.cpus += sign * need.cpus
+            self.memory += sign * need.memory
+            if worker.share == ONE:
+                for gpu in worker.gpus:
+                    self.free ^= 1 << gpu
+                continue
+            for gpu in worker.gpus:
+                used = self.shares[gpu] = self.shares.get(gpu, 0) - sign * worker.share
+                if used:
+                    self.free &= ~(1 << gpu)
+                else:
+                    self.free |= 1 << gpu
+        account = cut.work.account
+        assert account is not None
+        for step in account.path:
+            self.losses[step] = self.losses.get(step, 0) + sign * cut.amount
+
+    def fits(self, need: Need) -> bool:
+        """Whether one worker would fit."""
+        if need.cpus > self.cpus or need.memory > self.memory:
+            return False
+        if need.partial:
+            share = need.share_on(self.room.node)
+            return share <= ONE and (bool(self.free) or any(share <= ONE - u for u in self.shares.values()))
+        return self.free.bit_count() >= need.whole
+
+    def drop_needless(self, need: Need) -> None:
+        """Fill again, the last first, whoever is not in the way of one worker."""
+        kept = []
+        for cut, straddling in reversed(self.cuts):
+            self._free(cut, -1)
+            if self.fits(need):
+                self.spare.append((cut, straddling))
+            else:
+                self._free(cut, 1)
+                kept.append((cut, straddling))
+        self.cuts = kept[::-1]
+
+    def improve(self, cut: Cut, straddling: bool, terms: Terms, need: Need) -> bool:
+        """Of a cleared room: whether this cut in place of others loses less work, in which case it takes their place."""
+        before, loss = self.cuts, self.loss()
+        if cut.loss >= loss:
+            self.spare.append((cut, straddling))
+            return False
+        spare = self.spare
+        self.spare = [*before, *spare]
+        self._open()
+        self.take(cut, terms, straddling)
+        for other, straddles in before:
+            if self.fits(need):
+                break
+            self.take(other, terms, straddles)
+        if self.fits(need):
+            self.drop_needless(need)
+            if self.loss() < loss:
+                chosen = {id(other) for other, _ in self.cuts}
+                self.spare = [entry for entry in (*before, *spare) if id(entry[0]) not in chosen]
+                return True
+        self._open()
+        for other, straddles in before:
+            self.take(other, terms, straddles)
+        self.spare = [*spare, (cut, straddling)]
+        return False
+
+    def loss(self) -> float:
+        return sum([cut.loss for cut, _ in self.cuts])
+
+    def still_stands(self, terms: Terms, need: Need) -> bool:
+        """Whether the cuts on paper may still be made, and are enough."""
+        losses: Losses = {}
+        for cut, straddling in self.cuts:
+            if cut.gone or not terms.may_lose(cut, losses, straddling):
+                return False
+            account = cut.work.account
+            assert account is not None
+            for step in account.path:
+                losses[step] = losses.get(step, 0) + cut.amount
+        return self.fits(need)
+
+    def made(self) -> list[Cut]:
+        """The cuts, as they are made; the paper keeps the spare ones."""
+        cuts = [cut for cut, _ in self.cuts]
+        self.cuts = []
+        return cuts
+
+    def begin_again(self, terms: Terms, need: Need) -> None:
+        """Things have changed in this room: take those that were looked at anew, as far as they are needed."""
+        looked_at = [*self.cuts, *reversed(self.spare)]
+        self.spare = []
+        self._open()
+        for number, (cut, straddling) in enumerate(looked_at):
+            if self.fits(need):
+                self.spare.extend(entry for entry in looked_at[number:] if not entry[0].gone)
+                return
+            if not cut.gone:
+                self.take(cut, terms, straddling)

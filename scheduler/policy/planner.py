@@ -1,0 +1,42 @@
+"""The policy's two doors: `decide` for one snapshot, and `Planner` for a pool that changes little between plans.
+
+Both make the same plan of the same workloads. A planner is told what changed and keeps the rest, so that the next plan
+does not begin by reading everything anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.model import Node, Pool, Workload
+from scheduler.policy.cycle import Cycle
+from scheduler.policy.intake import Intake
+from scheduler.policy.types import Plan, Snapshot
+
+
+def decide(snapshot: Snapshot) -> Plan:
+    """The plan for a snapshot. The same snapshot gives the same plan."""
+    return Cycle(Intake(snapshot.pool, snapshot.nodes, snapshot.workloads), snapshot.now).plan()
+
+
+class Planner:
+    """Plans for one pool with its nodes; another pool or other nodes need another planner."""
+
+    def __init__(self, pool: Pool, nodes: Iterable[Node], workloads: Iterable[Workload] = ()) -> None:
+        self._intake = Intake(pool, nodes, workloads)
+
+    def put(self, workload: Workload) -> None:
+        """A workload is new, or has changed."""
+        self._intake.put(workload)
+
+    def drop(self, id: str) -> None:
+        """A workload is gone."""
+        self._intake.drop(id)
+
+    def plan(self, now: float) -> Plan:
+        """The plan at an instant. Nothing of it is taken as done: what is done of it comes back by `put`."""
+        mark = self._intake.state.mark()
+        try:
+            return Cycle(self._intake, now).plan()
+        finally:
+            self._intake.state.undo(mark)

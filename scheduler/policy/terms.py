@@ -1,0 +1,201 @@
+"""From whom a newcomer may take, how far, and in which order.
+
+Reclaim is between projects, compared where their paths part: siblings as themselves, cousins as their parents. A project
+takes back what stays within its fair share from those above their due, and what stays inside its guarantee from all
+above their guarantee. Preemption is inside one project, from the less important. Surplus workers of elastic jobs come
+before whole jobs, and a job that straddles the line to which its project may be taken down comes last of all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scheduler.model import Milli, WorkerPlacement
+from scheduler.policy.accounts import Account, parting
+from scheduler.policy.needs import held_by
+from scheduler.policy.state import State
+from scheduler.policy.work import Work
+
+Lines = tuple[tuple[Account, Milli], ...]
+"""What each of some accounts must stay above, or at, when one more of its jobs is taken."""
+
+Losses = dict[Account, Milli]
+"""What accounts lose in a trial that has not been carried out."""
+
+
+@dataclass(slots=True, eq=False)
+class Cut:
+    """One victim, or with `worker` one surplus worker of an elastic job."""
+
+    work: Work
+    loss: float
+    amount: Milli
+    worker: WorkerPlacement | None = None
+
+    @property
+    def workers(self) -> tuple[WorkerPlacement, ...]:
+        return self.work.placement if self.worker is None else (self.worker,)
+
+    @property
+    def gone(self) -> bool:
+        """Whether this was done already, or can't be done any more."""
+        if self.worker is None:
+            return self.work.leaves or self.amount != self.work.amount
+        return self.work.leaves or self.worker not in self.work.placement
+
+
+class Terms(ABC):
+    """Who may be a victim. `classes` come in order of rank; in a class the cut that loses least comes first."""
+
+    def __init__(self, state: State, newcomer: Work, now: float) -> None:
+        self.state = state
+        self.newcomer = newcomer
+        self.now = now
+        self.protected_until: float | None = None
+
+    @abstractmethod
+    def classes(self) -> Iterator[Iterator[Cut]]:
+        """The cuts that might be made."""
+
+    @abstractmethod
+    def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
+        """Whether this cut is allowed after `losses`."""
+
+    def _whole(self, account: Account, priority: int) -> Iterator[Cut]:
+        for loss, work in self.state.candidates[account].by_loss(priority, self.now):
+            if self._unprotected(work):
+                yield Cut(work, loss, work.amount)
+
+    def _surplus(self, account: Account, most: int | None = None) -> list[Cut]:
+        """The workers that elastic jobs (of a priority up to `most`) have above their minimum."""
+        cuts: list[Cut] = []
+        for work in list(self.state.candidates[account].elastic.values()):
+            if (most is None or work.priority <= most) and self._unprotected(work):
+                saved = work.saved
+                for worker in reversed(work.placement):
+                    amount = held_by((worker,))
+                    loss = 0.0 if saved is None else max(0.0, self.now - saved) * amount
+                    cuts.append(Cut(work, loss, amount, worker))
+        cuts.sort(key=lambda cut: (cut.work.priority, cut.loss, cut.work.id))
+        return cuts
+
+    def _unprotected(self, work: Work) -> bool:
+        until = work.protected_until()
+        if until <= self.now:
+            return True
+        if self.protected_until is None or until < self.protected_until:
+            self.protected_until = until
+        return False
+
+
+class Preemption(Terms):
+    """A more important job takes from less important ones of its own project, and surplus from its equals."""
+
+    def __init__(self, state: State, newcomer: Work, account: Account, now: float) -> None:
+        super().__init__(state, newcomer, now)
+        self.account = account
+
+    def classes(self) -> Iterator[Iterator[Cut]]:
+        candidates = self.state.candidates.get(self.account)
+        if not candidates:
+            return
+        priority = self.newcomer.priority
+        if candidates.elastic:
+            yield iter(self._surplus(self.account, priority))
+        for lower in candidates.below(priority):
+            yield self._whole(self.account, lower)
+
+    def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
+        return not straddling
+
+
+class Reclaim(Terms):
+    """A project takes back what it is due, or was guaranteed."""
+
+    def __init__(
+        self, state: State, newcomer: Work, account: Account, now: float, *, to_fair_share: bool
+    ) -> None:
+        super().__init__(state, newcomer, now)
+        self.account = account
+        self.to_fair_share = to_fair_share and newcomer.preemptible
+        self._lines: dict[Account, Lines | None] = {}
+
+    @property
+    def inside_guarantee(self) -> bool:
+        return self.account.held + self.newcomer.ask.least <= self.account.guarantee
+
+    def possible(self) -> bool:
+        """Whether the newcomer's project may take back anything for it."""
+        within_share = self.account.held + self.newcomer.ask.least <= self.account.share
+        return self.inside_guarantee or (self.to_fair_share and within_share)
+
+    def classes(self) -> Iterator[Iterator[Cut]]:
+        state = self.state
+        able = []
+        for account, candidates in state.candidates.items():
+            if not candidates:
+                continue
+            lines = self.lines(account)
+            if lines is not None and all(step.held > line for step, line in lines):
+                able.append((self._excess(account), account.created, account.name, account))
+        able.sort(key=lambda entry: entry[:3])
+        for _, _, _, account in able:
+            if state.candidates[account].elastic:
+                yield iter(self._surplus(account))
+        for _, _, _, account in able:
+            for priority in state.candidates[account].below(None):
+                yield self._whole(account, priority)
+
+    def lines(self, victim: Account) -> Lines | None:
+        """The accounts of the victim's path with what each must be above to lose something; None: nothing."""
+        if victim not in self._lines:
+            self._lines[victim] = self._find_lines(victim)
+        return self._lines[victim]
+
+    def _find_lines(self, victim: Account) -> Lines | None:
+        if victim is self.account:
+            return None
+        asked = self.newcomer.ask.least
+        mine, theirs = parting(self.account, victim)
+        steps = self.account.path[: self.account.depth - mine.depth + 1]
+        below = tuple([(a, a.guarantee) for a in victim.path[: victim.depth - theirs.depth]])
+        if all(step.held + asked <= step.guarantee for step in steps):
+            return (*below, (theirs, theirs.guarantee))
+        if self.to_fair_share and all(step.held + asked <= step.share for step in steps):
+            return (*below, (theirs, theirs.due))
+        return None
+
+    def _excess(self, account: Account) -> Milli:
+        """How far the victim's side is above its due, negated."""
+        _, theirs = parting(self.account, account)
+        return theirs.due - theirs.held
+
+    def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
+        assert cut.work.account is not None
+        for account, line in self.lines(cut.work.account) or ():
+            held = account.held - losses.get(account, 0)
+            if held <= line or (not straddling and held - cut.amount < line):
+                return False
+        return True
+
+
+class Recall(Terms):
+    """A session takes back the build GPUs that were lent to jobs."""
+
+    def classes(self) -> Iterator[Iterator[Cut]]:
+        own = self.newcomer.ask.qualifies
+        rooms = self.state.rooms.by_name
+        cuts = [
+            Cut(work, loss, work.amount)
+            for candidates in self.state.candidates.values()
+            for priority in candidates.below(None)
+            for loss, work in candidates.by_loss(priority, self.now)
+            if any(rooms[worker.node].bit & own for worker in work.placement)
+        ]
+        cuts.sort(key=lambda cut: (cut.loss, cut.work.id))
+        yield iter(cuts)
+
+    def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
+        return not straddling

@@ -1,0 +1,76 @@
+"""Why a job waits, told from how the pool stands at the end of the cycle.
+
+Reasons are made when somebody asks: a plan for a hundred thousand jobs that wait is asked about a few of them. What
+they are made from is copied, so a plan says the same for ever.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+from scheduler.model import ONE, Milli
+from scheduler.policy import reasons
+from scheduler.policy.accounts import Account
+from scheduler.policy.intake import Intake
+from scheduler.policy.reasons import Blocked
+from scheduler.policy.rooms import Key
+from scheduler.policy.work import Ask
+
+
+class Why:
+    """The accounts and the free GPUs at the end of a cycle."""
+
+    def __init__(self, intake: Intake) -> None:
+        self._accounts = {name: copy(account) for name, account in intake.accounts.items()}
+        rooms = intake.state.rooms
+        self._now: dict[Key, int] = dict(rooms.buckets[False])
+        self._later: dict[Key, int] = dict(rooms.buckets[True])
+        self._domains = intake.topology
+        self._train = intake.train
+        self._types = {room.node.gpu_type for room in rooms.all}
+        self._known: dict[tuple[str, Ask], Blocked] = {}
+
+    def blocked(self, account: Account, ask: Ask) -> Blocked:
+        """What a job of this project that asks for this waits for."""
+        found = self._known.get((account.name, ask))
+        if found is None:
+            found = self._known[account.name, ask] = self._blocked(self._accounts[account.name], ask)
+        return found
+
+    def _blocked(self, account: Account, ask: Ask) -> Blocked:
+        path = [self._accounts[step.name] for step in account.path]
+        if not ask.qualifies:
+            if ask.request.gpu_types and not self._types.intersection(ask.request.gpu_types):
+                return reasons.no_such_type(ask, anywhere=False)
+            return reasons.never_fits(ask)
+        for step in path:
+            if step.held + ask.least > step.limit:
+                return reasons.at_limit(step, ask.least)
+        for step in path:
+            if not ask.preemptible and step.firm + ask.least > step.guarantee:
+                return reasons.outside_guarantee(step, ask.least)
+        free = free_gpus(self._now, ask.qualifies)
+        if ask.require is not None and self._fits_without_rule(ask):
+            return reasons.no_domain(ask, ask.require)
+        if ask.request.gpu_types and free < ask.least <= free_gpus(self._now, self._train):
+            return reasons.no_such_type(ask, anywhere=True)
+        if account.held + ask.least > account.share:
+            return reasons.above_share(account, ask, free)
+        return reasons.no_room(ask, free)
+
+    def _fits_without_rule(self, ask: Ask) -> bool:
+        """Whether the gang would fit if it could stand anywhere."""
+        if not ask.need.whole:
+            return False
+        fits = sum(
+            [
+                (bits & ask.qualifies).bit_count() * (key[0] // ask.need.whole)
+                for key, bits in self._later.items()
+            ]
+        )
+        return fits >= ask.gang
+
+
+def free_gpus(buckets: dict[Key, int], mask: int) -> Milli:
+    """The whole GPUs that are free in rooms of `mask`."""
+    return ONE * sum([(bits & mask).bit_count() * key[0] for key, bits in buckets.items()])
