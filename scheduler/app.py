@@ -107,7 +107,7 @@ class RunaiService(JupyterApp):
         "config": "JupyterApp.config_file",
     }
 
-    _log_formatter_cls = LogFormatter
+    _log_formatter_cls = LogFormatter  # type: ignore[assignment]
 
     # -- defaults and checks --------------------------------------------------------------------------------
 

@@ -70,8 +70,7 @@ def test_sigterm_ends_it_with_status_0_while_jobs_run_on(service: Service) -> No
         text=True,
     )
     assert follower.stdout is not None
-    assert follower.stdout.readline() == "begun
-"
+    assert follower.stdout.readline() == "begun\n"
     begun = time.monotonic()
     assert service.stop() == 0
     assert time.monotonic() - begun < 10
