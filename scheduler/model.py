@@ -335,6 +335,7 @@ class Settings:
     reservations: int = 1
     preemption_delay: float = 0.0
     time_aware: float = 0.0
+    lending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
