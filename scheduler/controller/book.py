@@ -95,7 +95,7 @@ class Holdings:
             self._add(workload.placement)
 
     def take(self, placement: tuple[WorkerPlacement, ...]) -> bool:
-        """Take what a placement needs, if all of it is there and free."""
+        """Take what a placement needs, if it has workers and all of it is there and free."""
         needs: dict[tuple[str, int], Milli] = {}
         for worker in placement:
             if worker.node not in self._gpus:
@@ -106,7 +106,7 @@ class Holdings:
             if gpu >= self._gpus[node] or self._taken.get((node, gpu), 0) + share > ONE:
                 return False
         self._add(placement)
-        return True
+        return bool(placement)
 
     def _add(self, placement: tuple[WorkerPlacement, ...]) -> None:
         for worker in placement:

@@ -243,6 +243,10 @@ class Controller:
         present: list[Job | Session] = [*ahead.jobs.values(), *ahead.sessions.values()]
         refuse_harm(ahead.pool, pool, (each.workload() for each in present))
         nodes = self._inventory.nodes(pool)
+        if pool == ahead.pool:
+            await self._ledger.durable()
+            self._set_nodes(nodes)
+            return
         events = tuple(notices.pool_changed(ahead.pool, pool, self._clock()))
         written = self._ledger.commit(Change(pool=pool, events=events), partial(self._set_nodes, nodes))
         await self._ledger.durable(written)

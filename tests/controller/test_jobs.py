@@ -1,9 +1,18 @@
-"""What a job lives through, from being submitted to its end."""
+"""Jobs through the controller: from being submitted to their end, each step durable before it is told."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scheduler.errors import Conflict, Invalid, NotFound, Unavailable
 from scheduler.model import JobState
-from tests.controller.stage import Bench, make_job
+from scheduler.policy import Action, Decision, Plan, Snapshot
+from tests.controller.stage import NODES, Bench, World, first_come, make_job, opened
 
 
 async def test_a_job_runs_and_succeeds(bench: Bench) -> None:
@@ -15,3 +24,266 @@ async def test_a_job_runs_and_succeeds(bench: Bench) -> None:
     done = await bench.reaches(job, JobState.SUCCEEDED)
     assert done.attempts[0].exit_codes == (0,)
     assert job.id not in bench.controller.book.jobs
+    assert await bench.reasons(job) == [
+        "Waits for its turn.",
+        "Starts on n1.",
+        "Runs on n1.",
+        "Succeeded.",
+    ]
+
+
+async def test_it_starts_at_once_on_an_idle_pool(bench: Bench) -> None:
+    """Without a tick: the plan comes with the change."""
+    took = []
+    for _ in range(20):
+        began = time.perf_counter()
+        job = await bench.controller.submit(make_job())
+        await bench.reaches(job, JobState.RUNNING)
+        took.append(time.perf_counter() - began)
+        bench.engine.end(job.id, 1, 0, 0)
+        await bench.reaches(job, JobState.SUCCEEDED)
+    assert sorted(took)[len(took) // 2] < 0.25
+
+
+async def test_the_engine_is_told_what_a_worker_has_to_know(bench: Bench, world: World) -> None:
+    job = await bench.controller.submit(make_job(gpus=2, workers=2, project="vision"))
+    await bench.reaches(job, JobState.RUNNING)
+    launch = world.placements[job.id, 1]
+    assert [worker.gpus for worker in launch.workers] == [(0, 1), (2, 3)]
+    assert launch.nodes == {"n1": NODES[1]}
+    assert launch.env == {"RUNAI_JOB_NAME": "train", "RUNAI_PROJECT": "vision"}
+
+
+async def test_the_next_one_starts_when_gpus_become_free(bench: Bench) -> None:
+    first = await bench.controller.submit(make_job(gpus=4))
+    second = await bench.controller.submit(make_job(gpus=4))
+    await bench.reaches(first, JobState.RUNNING)
+    assert bench.controller.book.jobs[second.id].state is JobState.QUEUED
+    bench.engine.end(first.id, 1, 0, 0)
+    await bench.reaches(second, JobState.RUNNING)
+
+
+async def test_a_gang_ends_whole_and_says_who_failed(bench: Bench) -> None:
+    job = await bench.controller.submit(make_job(workers=3))
+    await bench.reaches(job, JobState.RUNNING)
+    bench.engine.end(job.id, 1, 2, 7)
+    failed = await bench.reaches(job, JobState.FAILED)
+    assert failed.reason == "Worker 2 of 3 ended with exit code 7."
+    assert failed.attempts[0].exit_codes == (-15, -15, 7)
+
+
+async def test_a_failed_job_is_tried_again(bench: Bench) -> None:
+    job = await bench.controller.submit(make_job(retries=1))
+    for attempt in (1, 2):
+        await bench.until(lambda n=attempt: (job.id, n) in bench.engine.world.running())  # type: ignore[misc]
+        bench.engine.end(job.id, attempt, 0, 1)
+    failed = await bench.reaches(job, JobState.FAILED)
+    assert len(failed.attempts) == 2
+
+
+async def test_a_job_that_runs_too_long_is_stopped(bench: Bench) -> None:
+    job = await bench.controller.submit(make_job(max_runtime=0.05))
+    failed = await bench.reaches(job, JobState.FAILED)
+    assert "longest run time of 0.05 s" in failed.reason
+
+
+@pytest.mark.parametrize(
+    ("error", "state"), [(Unavailable("No."), JobState.QUEUED), (Invalid("No."), JobState.FAILED)]
+)
+async def test_a_launch_that_the_engine_refuses(bench: Bench, error: Exception, state: JobState) -> None:
+    bench.engine.refuse = error  # type: ignore[assignment]
+    job = await bench.controller.submit(make_job())
+    failed = await bench.reaches(job, JobState.FAILED)
+    assert "No." in failed.reason
+    assert len(failed.attempts) == (1 if state is JobState.FAILED else 5)
+
+
+# -- what an owner asks -----------------------------------------------------------------------------------------
+
+
+async def test_cancelling_a_job_that_runs_stops_its_workers(bench: Bench) -> None:
+    job = await bench.controller.submit(make_job(grace=3.0))
+    await bench.reaches(job, JobState.RUNNING)
+    asked = await bench.controller.cancel(job.id)
+    assert asked.state is JobState.STOPPING
+    await bench.reaches(job, JobState.CANCELLED)
+    assert bench.engine.stops == [(job.id, 1, 3.0)]
+    assert (await bench.controller.cancel(job.id)).state is JobState.CANCELLED
+
+
+async def test_a_queued_job_is_cancelled_at_once(bench: Bench, world: World) -> None:
+    first = await bench.controller.submit(make_job(gpus=4))
+    second = await bench.controller.submit(make_job(gpus=4))
+    assert (await bench.controller.cancel(second.id)).state is JobState.CANCELLED
+    await bench.reaches(first, JobState.RUNNING)
+    bench.engine.end(first.id, 1, 0, 0)
+    await bench.reaches(first, JobState.SUCCEEDED)
+    assert world.launches == [(first.id, 1)]
+
+
+async def test_a_paused_job_keeps_out_of_the_way_until_it_is_resumed(bench: Bench) -> None:
+    job = await bench.controller.submit(make_job(gpus=4))
+    await bench.reaches(job, JobState.RUNNING)
+    await bench.controller.pause(job.id)
+    await bench.reaches(job, JobState.PAUSED)
+    other = await bench.controller.submit(make_job(gpus=4))
+    await bench.reaches(other, JobState.RUNNING)
+    await bench.controller.resume(job.id)
+    await bench.until(lambda: bench.controller.book.jobs[job.id].state is JobState.QUEUED)
+    bench.engine.end(other.id, 1, 0, 0)
+    running = await bench.reaches(job, JobState.RUNNING)
+    assert len(running.attempts) == 2
+
+
+async def test_what_makes_no_sense_is_refused(bench: Bench) -> None:
+    job = await bench.controller.submit(make_job())
+    await bench.reaches(job, JobState.RUNNING)
+    bench.engine.end(job.id, 1, 0, 0)
+    await bench.reaches(job, JobState.SUCCEEDED)
+    with pytest.raises(Conflict, match="succeeded already"):
+        await bench.controller.cancel(job.id)
+    with pytest.raises(Conflict, match="has succeeded and cannot be paused"):
+        await bench.controller.pause(job.id)
+    with pytest.raises(NotFound, match="no job nobody"):
+        await bench.controller.cancel("nobody")
+
+
+# -- once -------------------------------------------------------------------------------------------------------
+
+
+async def test_the_same_key_gives_the_same_job(bench: Bench) -> None:
+    """Asked at the same time, later, and after the job has ended."""
+    jobs = await asyncio.gather(
+        *(bench.controller.submit(make_job(idempotency_key="once")) for _ in range(10))
+    )
+    assert len({job.id for job in jobs}) == 1
+    await bench.reaches(jobs[0], JobState.RUNNING)
+    assert (await bench.controller.submit(make_job(idempotency_key="once"))).id == jobs[0].id
+    bench.engine.end(jobs[0].id, 1, 0, 0)
+    await bench.reaches(jobs[0], JobState.SUCCEEDED)
+    again = await bench.controller.submit(make_job(idempotency_key="once"))
+    assert (again.id, again.state) == (jobs[0].id, JobState.SUCCEEDED)
+    other = await bench.controller.submit(make_job(idempotency_key="once", user="bo"))
+    assert other.id != jobs[0].id
+
+
+async def test_a_caller_that_goes_away_leaves_nothing_half_done(bench: Bench) -> None:
+    tasks = [asyncio.ensure_future(bench.controller.submit(make_job())) for _ in range(3)]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await bench.until(lambda: len(bench.engine.world.running()) == 3)
+
+
+# -- listing and telling ----------------------------------------------------------------------------------------
+
+
+async def test_jobs_are_listed_newest_first_finished_or_not(bench: Bench) -> None:
+    jobs = [await bench.controller.submit(make_job(gpus=4, user=user)) for user in ("ana", "bo", "ana")]
+    await bench.reaches(jobs[0], JobState.RUNNING)
+    await bench.controller.cancel(jobs[1].id)
+    listed = await bench.controller.jobs()
+    assert [job.id for job in listed] == [job.id for job in reversed(jobs)]
+    queued = await bench.controller.jobs(states={JobState.QUEUED})
+    assert [job.id for job in queued] == [jobs[2].id]
+    mine = await bench.controller.jobs(user="ana", states={JobState.QUEUED, JobState.RUNNING}, limit=1)
+    assert [job.id for job in mine] == [jobs[2].id]
+    last = (mine[-1].submitted, mine[-1].id)
+    rest = await bench.controller.jobs(user="ana", states={JobState.QUEUED, JobState.RUNNING}, after=last)
+    assert [job.id for job in rest] == [jobs[0].id]
+
+
+async def test_a_waiting_job_is_told_when_what_it_waits_for_changes(bench: Bench) -> None:
+    blocking = await bench.controller.submit(make_job(gpus=4))
+    ahead = await bench.controller.submit(make_job(gpus=4))
+    job = await bench.controller.submit(make_job(gpus=4))
+    events = bench.controller.events(0)
+    positions = []
+    async with asyncio.timeout(10):
+        async for event in events:
+            if event.kind == "job.reason" and event.subject == job.id and event.data:
+                assert not event.durable
+                positions.append(event.data["position"])
+                if positions[-1] == 1:
+                    break
+                bench.engine.end(blocking.id, 1, 0, 0)
+    await events.aclose()
+    assert positions == [2, 1]
+    assert all(event.kind != "job.reason" for event in await bench.store.events(0))
+    assert bench.controller.book.plan.decisions[job.id].reason.startswith("Waits for")
+    await bench.reaches(ahead, JobState.RUNNING)
+
+
+# -- plans ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_victim_is_stopped_with_the_reason_and_goes_on_by_itself(
+    tmp_path: Path, world: World
+) -> None:
+    """The plan takes GPUs back; the job that needs them starts when they are free; the victim goes on after it."""
+
+    def decide(snapshot: Snapshot) -> Plan:
+        urgent = [w for w in snapshot.workloads if w.request.project == "speech" and not w.running]
+        victims = [w for w in snapshot.workloads if w.running and w.request.project == "default"]
+        if urgent and victims:
+            stop = Decision(Action.STOP, "Paused for *speech*, which took its guarantee back.")
+            start = Decision(Action.START, after=(victims[0].id,))
+            return Plan({victims[0].id: stop, urgent[0].id: start}, {})
+        running = [w for w in snapshot.workloads if w.running]
+        return first_come(replace(snapshot, workloads=(*running, *urgent)) if urgent else snapshot)
+
+    async with opened(tmp_path, world, decide=decide) as bench:
+        victim = await bench.controller.submit(make_job(gpus=4))
+        await bench.reaches(victim, JobState.RUNNING)
+        bench.engine.stubborn = True
+        urgent = await bench.controller.submit(make_job("speech", gpus=4))
+        stopped = await bench.reaches(victim, JobState.STOPPING)
+        assert stopped.reason == "Paused for *speech*, which took its guarantee back."
+        assert bench.controller.book.jobs[urgent.id].state is JobState.QUEUED
+        bench.engine.end(victim.id, 1, 0, -15)
+        await bench.reaches(urgent, JobState.RUNNING)
+        assert bench.controller.book.jobs[victim.id].state is JobState.QUEUED
+        bench.engine.end(urgent.id, 1, 0, 0)
+        again = await bench.reaches(victim, JobState.RUNNING)
+        assert len(again.attempts) == 2
+
+
+async def test_a_plan_that_gives_a_gpu_twice_is_not_carried_out(tmp_path: Path, world: World) -> None:
+    def everything_to_everybody(snapshot: Snapshot) -> Plan:
+        one = first_come(Snapshot(snapshot.now, snapshot.pool, snapshot.nodes, snapshot.workloads[:1]))
+        placement = next(iter(one.decisions.values())).placement if one.decisions else ()
+        start = Decision(Action.START, placement=placement)
+        keep = Decision(Action.KEEP)
+        return Plan({w.id: keep if w.running else start for w in snapshot.workloads}, {})
+
+    async with opened(tmp_path, world, decide=everything_to_everybody) as bench:
+        jobs = await asyncio.gather(*(bench.controller.submit(make_job(gpus=4)) for _ in range(3)))
+        await bench.until(lambda: len(world.running()) == 1)
+        bench.controller.refresh()
+        await bench.controller.submit(make_job())
+        assert len(world.running()) == 1
+        states = sorted(bench.controller.book.jobs[job.id].state for job in jobs)
+        assert states.count(JobState.QUEUED) == 2
+
+
+async def test_a_policy_that_fails_does_no_harm(
+    tmp_path, world: World, caplog: pytest.LogCaptureFixture
+) -> None:  # type: ignore[no-untyped-def]
+    faults = iter([ZeroDivisionError("in the policy")] * 2)
+
+    def shaky(snapshot: Snapshot) -> Plan:
+        fault = next(faults, None)
+        if fault is not None:
+            raise fault
+        return first_come(snapshot)
+
+    async with opened(tmp_path, world, decide=shaky) as bench:
+        job = await bench.controller.submit(make_job())
+        for _ in range(2):
+            await bench.controller.submit(make_job())
+        bench.controller.refresh()
+        async with asyncio.timeout(10):
+            while job.id not in {attempt[0] for attempt in world.launches}:
+                bench.controller.refresh()
+                await asyncio.sleep(0.01)
+    assert "Planning failed." in caplog.text

@@ -1,0 +1,68 @@
+"""The pool changes under what runs on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scheduler.errors import Conflict
+from scheduler.model import Environment, JobState, NodePool, Pool, Project
+from tests.controller.stage import NODES, POOL, Bench, World, make_job, make_session, opened
+
+
+async def test_a_pool_that_is_applied_is_durable_and_told(tmp_path: Path, world: World) -> None:
+    async with opened(tmp_path, world, pool=None) as bench:
+        assert bench.controller.book.pool == Pool()
+        await bench.controller.apply(POOL)
+        assert bench.controller.book.pool == POOL
+        events = [(e.kind, e.subject, e.data) for e in await bench.store.events(0)]
+        assert events[0] == ("pool.changed", "pool", None)
+        assert ("project.changed", "vision", {"change": "added"}) in events
+    async with opened(tmp_path, world, pool=None) as bench:
+        assert bench.controller.book.pool == POOL
+
+
+async def test_the_same_pool_again_is_no_change(bench: Bench) -> None:
+    before = bench.controller.book.last_event
+    await bench.controller.apply(replace(POOL))
+    assert bench.controller.book.last_event == before
+
+
+async def test_a_pool_that_would_harm_is_refused(bench: Bench) -> None:
+    job = await bench.controller.submit(make_job("vision"))
+    await bench.reaches(job, JobState.RUNNING)
+    with pytest.raises(Conflict, match="vision"):
+        await bench.controller.apply(replace(POOL, projects=(Project("default"),)))
+    with pytest.raises(Conflict, match="node pools"):
+        await bench.controller.apply(replace(POOL, node_pools=(NodePool("train", Environment.TRAIN),)))
+    assert bench.controller.book.pool == POOL
+
+
+async def test_more_nodes_are_used_at_once(bench: Bench) -> None:
+    jobs = [await bench.controller.submit(make_job(gpus=4)) for _ in range(2)]
+    await bench.reaches(jobs[0], JobState.RUNNING)
+    bench.machines.there = (*NODES, replace(NODES[1], name="n2"))
+    bench.controller.refresh()
+    assert (await bench.reaches(jobs[1], JobState.RUNNING)).placement[0].node == "n2"
+
+
+async def test_what_stood_on_a_node_that_is_gone_goes_on_elsewhere(tmp_path: Path, world: World) -> None:
+    n2 = replace(NODES[1], name="n2")
+    async with opened(tmp_path, world, *NODES, n2) as bench:
+        whole = await bench.controller.submit(make_job(gpus=4))
+        half = await bench.controller.submit(make_job(gpus=2))
+        other = await bench.controller.submit(make_job(gpus=2))
+        for job in (whole, half, other):
+            await bench.reaches(job, JobState.RUNNING)
+        session = await bench.controller.open_session(make_session())
+        bench.machines.there = (n2,)
+        bench.controller.refresh()
+        waiting = await bench.reaches(whole, JobState.QUEUED)
+        assert "node n1 is gone" in waiting.reason
+        assert bench.controller.book.jobs[half.id].state is JobState.RUNNING
+        await bench.until(lambda: session.id not in bench.controller.book.sessions)
+        for job in (half, other):
+            bench.engine.end(job.id, 1, 0, 0)
+        assert (await bench.reaches(whole, JobState.RUNNING)).placement[0].node == "n2"

@@ -1,0 +1,99 @@
+"""Sessions: placed at once or refused with the reason, one lease for a user's server, never preempted."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scheduler.controller import leases
+from scheduler.errors import Conflict, Invalid, NotFound, Unavailable
+from scheduler.model import ONE, SessionState, User
+from scheduler.policy import Action, Decision, Plan, Snapshot
+from tests.controller.stage import POOL, Bench, World, first_come, make_session, opened
+
+
+async def test_a_session_gets_its_lease_at_once(bench: Bench) -> None:
+    session = await bench.controller.open_session(make_session())
+    assert session.state is SessionState.LEASED
+    assert session.placement[0].node == "box-build"
+    assert bench.controller.book.sessions[session.id] == session
+    assert session.reason == "Holds its GPUs on box-build."
+
+
+async def test_the_same_server_has_the_same_lease(bench: Bench) -> None:
+    asked = await asyncio.gather(*(bench.controller.open_session(make_session()) for _ in range(5)))
+    again = await bench.controller.open_session(make_session())
+    assert len({session.id for session in (*asked, again)}) == 1
+    assert len(bench.controller.book.sessions) == 1
+    other = await bench.controller.open_session(make_session(server="second"))
+    assert other.id != again.id
+
+
+async def test_what_does_not_fit_is_refused_with_the_reason(bench: Bench) -> None:
+    first = await bench.controller.open_session(make_session("ana"))
+    await bench.controller.open_session(make_session("bo"))
+    with pytest.raises(Unavailable, match="to become free"):
+        await bench.controller.open_session(make_session("cy"))
+    await bench.controller.close_session(first.id)
+    assert (await bench.controller.open_session(make_session("cy"))).state is SessionState.LEASED
+
+
+async def test_a_refusal_for_the_quota_is_a_conflict(tmp_path: Path, world: World) -> None:
+    def over_quota(snapshot: Snapshot) -> Plan:
+        wait = Decision(Action.WAIT, "ana holds 1 GPU already.", blocked_by={"kind": "quota"})
+        return Plan({w.id: wait for w in snapshot.workloads}, {})
+
+    async with opened(tmp_path, world, decide=over_quota) as bench:
+        with pytest.raises(Conflict, match="ana holds 1 GPU already"):
+            await bench.controller.open_session(make_session())
+        assert bench.controller.book.sessions == {}
+
+
+async def test_more_than_a_quota_or_a_node_is_refused_before_any_plan(bench: Bench) -> None:
+    with pytest.raises(Invalid, match="ana's build quota is 1 GPU") as refused:
+        await bench.controller.open_session(make_session(gpus=2))
+    assert refused.value.field == "gpus"
+    await bench.controller.apply(replace(POOL, users=(User("ana", 16 * ONE),)))
+    with pytest.raises(Invalid, match="largest node that it may use has 2 GPUs"):
+        await bench.controller.open_session(make_session(gpus=3))
+
+
+async def test_closing_frees_and_is_durable(bench: Bench, tmp_path: Path, world: World) -> None:
+    session = await bench.controller.open_session(make_session())
+    ended = await bench.controller.close_session(session.id)
+    assert ended.state is SessionState.ENDED
+    assert await bench.controller.close_session(session.id) == ended
+    assert await bench.store.session(session.id) == ended
+    with pytest.raises(NotFound, match="no session nobody"):
+        await bench.controller.close_session("nobody")
+
+
+async def test_one_that_waits_for_lent_gpus_gets_them_or_gives_up(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back = asyncio.Event()
+
+    def lent(snapshot: Snapshot) -> Plan:
+        if back.is_set():
+            return first_come(snapshot)
+        wait = Decision(Action.START, "Its GPU is lent to job7, which gives it back.", after=("job7",))
+        return Plan({w.id: wait for w in snapshot.workloads}, {})
+
+    async with opened(tmp_path, world, decide=lent) as bench:
+        asked = asyncio.ensure_future(bench.controller.open_session(make_session()))
+        await asyncio.sleep(0.05)
+        assert not asked.done()
+        back.set()
+        bench.controller.refresh()
+        assert (await asked).state is SessionState.LEASED
+        back.clear()
+        monkeypatch.setattr(leases, "PATIENCE", 0.05)
+        with pytest.raises(Unavailable, match="lent to job7"):
+            await bench.controller.open_session(make_session("bo"))
+        back.set()
+        bench.controller.refresh()
+        await bench.controller.open_session(make_session("cy"))
+        assert {session.user for session in bench.controller.book.sessions.values()} == {"ana", "cy"}
