@@ -72,8 +72,8 @@ async def test_killed_while_it_launches_each_worker_runs_once(
         await asyncio.sleep(chance.uniform(0, 0.02))
         if chance.random() < 0.3:
             for launcher in supervisors(here.state_dir):
-                if launcher.ppid() == pid:
-                    launcher.kill()
+                if launcher.parent == pid:
+                    os.kill(launcher.pid, signal.SIGKILL)
         await doomed.kill(pid)
         await here.open()
         again = await here.engine.recover([("j", 1, 3)])
@@ -82,8 +82,11 @@ async def test_killed_while_it_launches_each_worker_runs_once(
         if again:
             await here.engine.launch(launch("j", COUNT, workers=3))
         for rank in range(3):
-            await here.until(lambda here=here, rank=rank: here.states("j", rank) == [WorkerState.RUNNING])
-        await eventually(lambda here=here: len(here.output("j").split()) >= 3)
+            await here.until(
+                lambda here=here, rank=rank: set(here.states("j", rank)) == {WorkerState.RUNNING}
+            )
+        counted = here.job("j") / "output/out"
+        await eventually(lambda counted=counted: counted.exists() and len(counted.read_text().split()) == 3)
         await here.engine.stop("j", 1, 5)
         for rank in range(3):
             assert (await here.end("j", rank)).exit_code == -15
@@ -153,7 +156,7 @@ async def test_everything_is_found_again_as_it_stands(here: Workplace) -> None:
     assert (await here.end("ends")).exit_code == 4
     assert (await here.end("lost")).state is WorkerState.LOST
     assert here.states("unnamed") == []
-    assert {process.environ()["RUNAI_JOB_ID"] for process in processes(here.state_dir)} == {"runs"}
+    assert {process.environment["RUNAI_JOB_ID"] for process in processes(here.state_dir)} == {"runs"}
     await here.engine.stop("runs", 1, 5)
     assert (await here.end("runs")).exit_code == -15
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 from scheduler.engines.base import Launch, WorkerState, WorkerStatus
 from scheduler.engines.local import LocalEngine
@@ -116,24 +116,47 @@ def ended(status: WorkerStatus) -> bool:
     return status.state is not WorkerState.RUNNING
 
 
-def processes(state_dir: Path) -> list[psutil.Process]:
-    """Every living process that was started for a job of a state folder."""
-    found = []
-    for process in psutil.process_iter():
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    parent: int
+    command: list[str]
+    environment: dict[str, str]
+
+
+def all_processes() -> Iterator[Process]:
+    """Every living process that may be looked at."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        folder = Path("/proc", name)
         try:
-            if process.status() == psutil.STATUS_ZOMBIE:
-                continue
-            if process.environ().get("RUNAI_OUTPUT_DIR", "").startswith(str(state_dir)):
-                found.append(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            command = os.fsdecode((folder / "cmdline").read_bytes()).split("\0")[:-1]
+            environment = os.fsdecode((folder / "environ").read_bytes()).split("\0")
+            state, parent = (folder / "stat").read_bytes().rpartition(b") ")[2].split()[:2]
+        except OSError:
             continue
-    return found
+        if state != b"Z":
+            yield Process(
+                int(name),
+                int(parent),
+                command,
+                dict(each.split("=", 1) for each in environment if "=" in each),
+            )
 
 
-def supervisors(state_dir: Path) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        command = process.info["cmdline"] or []
-        if command[-1:] == [str(state_dir)] and any(part.endswith("supervisor.py") for part in command):
-            found.append(process)
-    return found
+def processes(state_dir: Path) -> list[Process]:
+    """Those that were started for a job of a state folder."""
+    return [
+        each
+        for each in all_processes()
+        if each.environment.get("RUNAI_OUTPUT_DIR", "").startswith(str(state_dir))
+    ]
+
+
+def supervisors(state_dir: Path) -> list[Process]:
+    """The launcher and the supervisors of a state folder."""
+    return [
+        each
+        for each in all_processes()
+        if each.command[-1:] == [str(state_dir)]
+        and any(part.endswith("supervisor.py") for part in each.command)
+    ]

@@ -1,0 +1,154 @@
+"""What a worker prints is read while it prints, and what it leaves is read without leaving its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from scheduler.errors import NotFound
+from tests.engines.workplace import Workplace, launch, python, shell
+
+TICKS = python(
+    "import os, sys, time\n"
+    "for _ in range(60):\n"
+    "    os.write(1, b'%.6f\\n' % time.time())\n"
+    "    time.sleep(0.01)\n"
+)
+
+
+async def test_output_is_there_within_200_ms_of_being_printed(here: Workplace) -> None:
+    await here.engine.launch(launch("j", TICKS))
+    seen = b""
+    late = []
+    while await here.engine.wait_log("j", 1, 0, len(seen)):
+        piece = await here.engine.read_log("j", 1, 0, len(seen), 65536)
+        now = time.time()
+        seen += piece
+        late += [now - float(line) for line in piece.split()]
+    assert len(late) == 60
+    assert sorted(late)[57] < 0.2
+
+
+async def test_many_follow_one_log_to_its_end(here: Workplace) -> None:
+    async def follow() -> bytes:
+        seen = b""
+        while await here.engine.wait_log("j", 1, 0, len(seen)):
+            seen += await here.engine.read_log("j", 1, 0, len(seen), 65536)
+        return seen
+
+    await here.engine.launch(launch("j", shell("for i in 1 2 3; do echo $i; sleep 0.05; done; printf end")))
+    logs = await asyncio.gather(*(follow() for _ in range(20)))
+    assert set(logs) == {b"1\n2\n3\nend"}
+
+
+async def test_no_more_is_expected_of_a_worker_that_does_not_run(here: Workplace) -> None:
+    assert not await here.engine.wait_log("j", 1, 0, 0)
+    await here.engine.launch(launch("j", shell("printf abc")))
+    await here.end("j")
+    assert await here.engine.wait_log("j", 1, 0, 2)
+    assert not await here.engine.wait_log("j", 1, 0, 3)
+
+
+async def test_a_silent_worker_is_waited_for_until_its_end(here: Workplace) -> None:
+    await here.engine.launch(launch("j", shell("exec sleep 600")))
+    waiting = asyncio.create_task(here.engine.wait_log("j", 1, 0, 0))
+    assert not (await asyncio.wait({waiting}, timeout=0.1))[0]
+    await here.engine.stop("j", 1, 5)
+    assert await waiting is False
+
+
+async def test_logs_are_followed_where_the_system_does_not_tell(here: Workplace) -> None:
+    here.engine._growth._libc = None
+    await test_many_follow_one_log_to_its_end(here)
+
+
+# -- outputs ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def output(here: Workplace) -> Path:
+    folder = here.job("j") / "output"
+    (folder / "sub" / "deep").mkdir(parents=True)
+    (folder / "model.bin").write_bytes(b"model")
+    (folder / "sub" / "deep" / "é.txt").write_bytes(b"deep")
+    (here.state_dir / "token").write_text("secret")
+    os.symlink(here.state_dir / "token", folder / "link")
+    os.symlink(here.state_dir, folder / "links")
+    os.symlink("sub", folder / "inner")
+    os.mkfifo(folder / "pipe")
+    os.link(folder / "model.bin", folder / "hard")
+    return folder
+
+
+async def test_outputs_are_files_and_nothing_else(here: Workplace, output: Path) -> None:
+    found = await here.engine.outputs("j")
+    assert [(each.path, each.size) for each in found] == [
+        ("hard", 5),
+        ("model.bin", 5),
+        ("sub/deep/é.txt", 4),
+    ]
+    assert await here.engine.outputs("none") == ()
+
+
+@pytest.mark.parametrize("path", ["model.bin", "sub/deep/é.txt", "hard"])
+async def test_an_output_is_opened_by_its_path(here: Workplace, output: Path, path: str) -> None:
+    with await here.engine.open_output("j", path) as file:
+        assert file.read() in (b"model", b"deep")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "",
+            ".",
+            "..",
+            "../output/model.bin",
+            "sub/../model.bin",
+            "./model.bin",
+            "/etc/passwd",
+            "//etc/passwd",
+        ),
+        *(
+            "link",
+            "links/token",
+            "inner/deep/é.txt",
+            "pipe",
+            "sub",
+            "sub/",
+            "model.bin/",
+            "model.bin/x",
+            "none",
+        ),
+        *("model.bin\0", "sub//deep", "\udcff"),
+    ],
+)
+async def test_nothing_else_is_opened(here: Workplace, output: Path, path: str) -> None:
+    with pytest.raises(NotFound):
+        await here.engine.open_output("j", path)
+
+
+@pytest.mark.parametrize("job", ["", ".", "..", "../jobs/j", "j/../j", "a b", "j\0", "-j"])
+async def test_only_an_id_names_a_job(here: Workplace, output: Path, job: str) -> None:
+    with pytest.raises(NotFound):
+        await here.engine.open_output(job, "model.bin")
+    with pytest.raises(NotFound):
+        await here.engine.read_log(job, 1, 0, 0, 10)
+    with pytest.raises(NotFound):
+        await here.engine.forget(job)
+
+
+async def test_a_link_in_the_place_of_the_output_folder_is_not_followed(
+    here: Workplace, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("secret")
+    here.job("j").mkdir()
+    os.symlink(tmp_path / "other", here.job("j") / "output")
+    with pytest.raises(NotFound):
+        await here.engine.open_output("j", "file")
+    assert await here.engine.outputs("j") == ()
