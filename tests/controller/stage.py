@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from scheduler.controller import Controller
 from scheduler.engines.base import Engine, Launch, Output, Report, WorkerState, WorkerStatus
-from scheduler.errors import NotFound, RunaiError
+from scheduler.errors import NotFound, RunaiError, Unavailable
 from scheduler.model import (
     ONE,
     Environment,
@@ -239,6 +239,39 @@ class Bench:
         await events.aclose()
         return now
 
+    async def settled(self) -> None:
+        """Wait until nothing more happens by itself: all is durable, told, planned and done."""
+        ledger, crew = self.controller._ledger, self.controller._crew
+        async with asyncio.timeout(20):
+            while True:
+                await ledger.durable()
+                planned = self.controller.book.plan.decisions.keys() == ledger.ahead.workloads.keys()
+                if planned and ledger.book.jobs == ledger.ahead.jobs and not crew._tasks:
+                    seen = ledger.book.plan, ledger.book.last_event
+                    self.controller.refresh()
+                    async with asyncio.timeout(20):
+                        while ledger.book.plan is seen[0]:  # noqa: ASYNC110 - a plan is no event
+                            await asyncio.sleep(0.001)
+                    if ledger.book.last_event == seen[1] and not crew._tasks:
+                        return
+                await asyncio.sleep(0.001)
+
+    async def crash(self) -> None:
+        """End as by `kill -9`: what is not on disk is lost, and nobody is told anything more."""
+        controller = self.controller
+        self.engine.report = None
+        await controller._planner.close()
+        for task in controller._crew._tasks:
+            task.cancel()
+        for deadline in controller._deadlines.values():
+            deadline.cancel()
+        self.store._writer._refused = Unavailable("Killed.")
+        self.store.close()
+        controller._ledger.close()
+        await asyncio.gather(*controller._crew._tasks, return_exceptions=True)
+        if controller._ledger._mending is not None:
+            controller._ledger._mending.cancel()
+
     async def reasons(self, job: Job) -> list[str]:
         """Every reason that was told of a job, oldest first."""
         events = await self.store.events(0)
@@ -260,7 +293,20 @@ NODES = (
     Node("n1", gpus=4, gpu_type="A100", declared=True),
 )
 
-Open = Callable[..., Awaitable[Bench]]
+
+async def begin(
+    folder: Path,
+    world: World,
+    *nodes: Node,
+    decide: Callable[[Snapshot], Plan] = first_come,
+) -> Bench:
+    """A scheduler starts on the state in `folder`."""
+    store = Store(f"sqlite:///{folder}/runai.sqlite")
+    store.open()
+    engine, machines = ScriptedEngine(world), Machines(*(nodes or NODES))
+    controller = Controller(store, engine, machines, decide=decide)
+    await controller.start()
+    return Bench(controller, engine, machines, store)
 
 
 @asynccontextmanager
@@ -271,15 +317,12 @@ async def opened(
     pool: Pool | None = POOL,
     decide: Callable[[Snapshot], Plan] = first_come,
 ) -> AsyncIterator[Bench]:
-    store = Store(f"sqlite:///{folder}/runai.sqlite")
-    store.open()
-    engine, machines = ScriptedEngine(world), Machines(*(nodes or NODES))
-    controller = Controller(store, engine, machines, decide=decide)
-    await controller.start()
+    """A scheduler that is stopped in good order afterwards."""
+    bench = await begin(folder, world, *nodes, decide=decide)
     try:
-        if pool is not None and controller.book.pool != pool:
-            await controller.apply(pool)
-        yield Bench(controller, engine, machines, store)
+        if pool is not None:
+            await bench.controller.apply(pool)
+        yield bench
     finally:
-        await controller.stop()
-        store.close()
+        await bench.controller.stop()
+        bench.store.close()
