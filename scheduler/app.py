@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import sys
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -165,6 +166,12 @@ class RunaiService(JupyterApp):
         super().initialize(argv)
         if self.extra_args:
             raise Invalid(f"`serve` takes options only, not {self.extra_args[0]!r}; look at --help.")
+        known = self.trait_names(config=True)
+        for name in self.config.get("RunaiService", {}):
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else "; remove it."
+                raise Invalid(f"There is no option RunaiService.{name}{hint}", field=name)
 
     def start(self) -> None:
         super().start()

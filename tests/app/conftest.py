@@ -142,8 +142,8 @@ def end_all(folder: Path) -> None:
     """Kill whatever runs below a folder or was started for it."""
     for process in psutil.process_iter():
         try:
-            mine = str(folder) in " ".join(process.cmdline()) or any(
-                str(folder) in value for value in process.environ().values()
+            mine = f"{folder}/" in " ".join(process.cmdline()) or any(
+                f"{folder}/" in value for value in process.environ().values()
             )
         except psutil.Error:
             continue

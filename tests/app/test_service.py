@@ -103,6 +103,10 @@ def test_ctrl_c_ends_it_as_sigterm_does(service: Service) -> None:
         (["serve-me"], "`serve` takes options only, not 'serve-me'"),
         (["--port=many"], "many"),
         (["--auth=none"], "none"),
+        (
+            ["--RunaiService.stat_dir=x"],
+            "There is no option RunaiService.stat_dir; did you mean 'state_dir'?",
+        ),
     ],
 )
 def test_what_is_wrong_with_the_options_is_one_sentence(
