@@ -1,6 +1,6 @@
 /** The pool as a whole: figures, every GPU, the queue, the projects. Everybody sees what they may see. */
 import { useMemo, useRef, useState, type ReactElement, type ReactNode } from 'react';
-import { useStill, usePointer, usePool, useTrans } from '../components/hooks';
+import { StillContext, usePool, useStill, useTrans } from '../components/hooks';
 import type { JobActions } from '../components/job';
 import { JobList } from '../components/jobs';
 import { ProblemNote } from '../components/note';
@@ -17,7 +17,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
   const [refusal, setRefusal] = useState<string | null>(null);
   const [confirm, dialog] = useConfirm();
   const page = useRef<HTMLDivElement>(null);
-  useStill(page, usePointer(page));
+  const still = useStill(page);
   const jobs = useMemo(() => [...state.jobs.values()], [state.jobs]);
   const actions: JobActions = {
     async act(job, verb) {
@@ -28,16 +28,6 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
       await model.act(job.id, verb).catch((error: Error) => setRefusal(error.message));
     }
   };
-  if (!state.me || !state.pool) {
-    return (
-      <>
-        <ProblemNote model={model} state={state} />
-        {state.connection === 'connecting' && (
-          <p className="runai-Empty">{trans.__('Asking the scheduler for the pool…')}</p>
-        )}
-      </>
-    );
-  }
   const list = (some: JobView[], label: string, empty: string, order?: typeof byPosition) => (
     <JobList
       jobs={some}
@@ -55,6 +45,50 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
   const ended = jobs.filter(job => isFinal(job.state));
   return (
     <div className="runai-Page" data-connection={state.connection} ref={page}>
+      <StillContext.Provider value={still}>
+        {state.pool ? (
+          <>
+            <Tiles pool={state.pool} jobs={jobs} />
+            <div className="runai-Columns">
+              <div>
+                <Card
+                  title={trans.__('GPUs')}
+                  aside={
+                    state.pool.declared
+                      ? trans.__('declared: no GPU was found here, so use is not measured')
+                      : trans.__('coloured by who, filled by use')
+                  }
+                >
+                  <GpuGrid model={model} pool={state.pool} />
+                </Card>
+                <Card
+                  title={trans.__('Projects')}
+                  aside={trans.__('bar: held · line: guarantee · lighter: over quota')}
+                >
+                  <ProjectTable projects={state.projects} />
+                </Card>
+              </div>
+              <div>
+                <Card title={trans.__('Queue')} aside={count(waiting.length)}>
+                  {list(waiting, trans.__('Queue'), trans.__('Nothing waits.'), byPosition)}
+                </Card>
+                <Card title={trans.__('Running')} aside={count(running.length)}>
+                  {list(running, trans.__('Running'), trans.__('No job runs just now.'))}
+                </Card>
+                {ended.length > 0 && (
+                  <Card title={trans.__('Ended lately')} aside="">
+                    {list(ended, trans.__('Ended lately'), '')}
+                  </Card>
+                )}
+              </div>
+            </div>
+          </>
+        ) : (
+          state.connection === 'connecting' && (
+            <p className="runai-Empty">{trans.__('Asking the scheduler for the pool…')}</p>
+          )
+        )}
+      </StillContext.Provider>
       <ProblemNote model={model} state={state} />
       {refusal && (
         <div className="runai-Note" role="alert">
@@ -64,44 +98,6 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
           </button>
         </div>
       )}
-      <Tiles pool={state.pool} jobs={jobs} />
-      <div className="runai-Columns">
-        <div>
-          <Card
-            title={trans.__('GPUs')}
-            aside={
-              state.pool.declared
-                ? trans.__('declared: no GPU was found on this machine, so use is not measured')
-                : trans.__('coloured by who, filled by use')
-            }
-          >
-            <GpuGrid pool={state.pool} />
-          </Card>
-          <Card
-            title={trans.__('Projects')}
-            aside={trans.__('bar: held · line: guarantee · lighter: over quota')}
-          >
-            <ProjectTable projects={state.projects} />
-          </Card>
-        </div>
-        <div>
-          <Card title={trans.__('Queue')} aside={count(waiting.length)}>
-            {list(waiting, trans.__('Queue'), trans.__('Nothing waits.'), byPosition)}
-          </Card>
-          <Card title={trans.__('Running')} aside={count(running.length)}>
-            {list(
-              running,
-              trans.__('Running'),
-              trans.__('No job runs. A GPU that is free takes the next one at once.')
-            )}
-          </Card>
-          {ended.length > 0 && (
-            <Card title={trans.__('Ended lately')} aside="">
-              {list(ended, trans.__('Ended lately'), '')}
-            </Card>
-          )}
-        </div>
-      </div>
       {dialog}
     </div>
   );

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState, type ReactElement } from 'react';
 import { sentence, shape, stateWord } from '../model/format';
 import type { IPoolModel } from '../model/pool';
 import { PoolError } from '../model/transport';
-import { useNow, usePointer, usePool, useStill, useTrans } from './hooks';
+import { useNow, usePool, useStill, useTrans } from './hooks';
 import { ActionIcon, StateIcon } from './icons';
 import { mayReadLog, verbs, type JobActions } from './job';
 import { LogView } from './log';
@@ -24,7 +24,7 @@ export function JobCard({ id, model, actions, otherwise }: JobCardProps): ReactE
   const problem = useFollowed(id, model, job !== undefined);
   const card = useRef<HTMLDivElement>(null);
   const [logged, setLogged] = useState(false);
-  useStill(card, usePointer(card));
+  useStill(card);
   if (!job) {
     return (
       <div className="runai-Card" ref={card}>

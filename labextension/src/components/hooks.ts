@@ -9,6 +9,7 @@ import {
   useSyncExternalStore,
   type RefObject
 } from 'react';
+import type { PoolView } from '../model/api';
 import type { IPoolModel, PoolState } from '../model/pool';
 import { plain, type Trans } from '../trans';
 
@@ -46,7 +47,7 @@ const RESTING = 4000;
  * Whether the pointer is at work inside the element. A pointer that has not moved for a few seconds is at rest: then
  * lists may change again.
  */
-export function usePointer(ref: RefObject<HTMLElement>): boolean {
+function usePointer(ref: RefObject<HTMLElement>): boolean {
   const [inside, setInside] = useState(false);
   useEffect(() => {
     const element = ref.current;
@@ -88,7 +89,7 @@ export function useHeld<T>(value: T, held: boolean): T {
 }
 
 /** While `held`, every `[data-still]` inside keeps the height it has, so that longer texts move nothing. */
-export function useStill(ref: RefObject<HTMLElement>, held: boolean): void {
+function useKeptHeights(ref: RefObject<HTMLElement>, held: boolean): void {
   useLayoutEffect(() => {
     const elements = held ? ref.current?.querySelectorAll<HTMLElement>('[data-still]') : undefined;
     const still = [...(elements ?? [])].map(element => ({ element, height: element.offsetHeight }));
@@ -103,4 +104,36 @@ export function useStill(ref: RefObject<HTMLElement>, held: boolean): void {
       }
     };
   }, [ref, held]);
+}
+
+/** Whether lists keep their order and their rows for now: the pointer is at work on the page that they are part of. */
+export const StillContext = createContext(false);
+
+/** Keeps everything inside the element where it is while the pointer is at work there; its value goes into `StillContext`. */
+export function useStill(ref: RefObject<HTMLElement>): boolean {
+  const busy = usePointer(ref);
+  useKeptHeights(ref, busy);
+  return busy;
+}
+
+const USAGE = 10_000;
+
+/** Keeps the use of the GPUs fresh while the element can be seen, where anybody measures it. */
+export function useUsage(ref: RefObject<HTMLElement>, model: IPoolModel, state: PoolState): void {
+  const measured = state.connection === 'live' && isMeasured(state.pool);
+  useEffect(() => {
+    if (!measured) {
+      return;
+    }
+    const timer = setInterval(() => {
+      if (ref.current?.offsetParent && !document.hidden) {
+        model.refresh();
+      }
+    }, USAGE);
+    return () => clearInterval(timer);
+  }, [ref, model, measured]);
+}
+
+function isMeasured(pool: PoolView | null): boolean {
+  return !!pool?.nodes.some(node => node.gpus.some(gpu => gpu.utilisation !== null));
 }

@@ -158,8 +158,7 @@ function JobDetails({ job, me, now, client, actions }: DetailsProps): ReactEleme
     [trans.__('Submitted'), clock(job.submitted, now)],
     [trans.__('Place'), place],
     [trans.__('Attempts'), job.attempts.length > 1 ? String(job.attempts.length) : ''],
-    [trans.__('Quota'), job.over_quota ? trans.__('over quota: may be called back') : ''],
-    [trans.__('Reason'), job.state === 'running' ? job.reason : '']
+    [trans.__('Quota'), job.over_quota ? trans.__('over quota: may be called back') : '']
   ];
   return (
     <div className="runai-Job-details">

@@ -1,5 +1,6 @@
 /** A list of jobs: those that wait or run first, then those that have ended; still while the pointer is at work. */
 import {
+  useContext,
   useMemo,
   useRef,
   useState,
@@ -10,7 +11,7 @@ import {
 import type { JobView, Me } from '../model/api';
 import type { Client } from '../model/client';
 import { isFinal } from '../model/pool';
-import { useHeld, useNow, usePointer, useStill, useTrans } from './hooks';
+import { StillContext, useHeld, useNow, useTrans } from './hooks';
 import { JobRow, type JobActions } from './job';
 
 export interface JobListProps {
@@ -33,13 +34,11 @@ export function JobList(props: JobListProps): ReactElement {
   const trans = useTrans();
   const now = useNow();
   const list = useRef<HTMLDivElement>(null);
-  const busy = usePointer(list);
   const byId = useMemo(() => new Map(jobs.map(job => [job.id, job])), [jobs]);
   const order = useHeld(
     useMemo(() => ordered(jobs, props.order), [jobs, props.order]),
-    busy
+    useContext(StillContext)
   );
-  useStill(list, busy);
   const [open, setOpen] = useState<string | null>(null);
   const [current, setCurrent] = useState<string | null>(null);
   const [most, setMost] = useState(FIRST);

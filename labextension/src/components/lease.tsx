@@ -4,13 +4,14 @@ import type { GpuView, PoolView, SessionView } from '../model/api';
 import { amount, gib, percent, ranges } from '../model/format';
 import { useTrans } from './hooks';
 
-export function Lease({
-  session,
-  pool
-}: {
+export interface LeaseProps {
   session: SessionView;
   pool: PoolView | null;
-}): ReactElement {
+  /** Which server it is, where it is not this one. */
+  title?: string;
+}
+
+export function Lease({ session, pool, title }: LeaseProps): ReactElement {
   const trans = useTrans();
   if (session.state === 'requested') {
     return (
@@ -24,7 +25,7 @@ export function Lease({
   );
   return (
     <div className="runai-Lease">
-      {session.server && <div className="runai-Name">{session.server}</div>}
+      {title && <div className="runai-Aside">{title}</div>}
       {session.workers.flatMap(worker =>
         worker.gpus.map(index => (
           <LeasedGpu
@@ -38,8 +39,8 @@ export function Lease({
       )}
       <div className="runai-Hint">
         {session.gpus === 0
-          ? trans.__('This server holds no GPU; jobs get theirs from the train pool.')
-          : trans.__('Always yours while this server runs.')}{' '}
+          ? trans.__('It holds no GPU; jobs get theirs from the train pool.')
+          : trans.__('Always yours while the server runs.')}{' '}
         {session.gpus > 0 &&
           session.declared &&
           !measured &&

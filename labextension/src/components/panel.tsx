@@ -3,7 +3,7 @@ import { useMemo, useRef, useState, type ReactElement, type ReactNode } from 're
 import type { JobView } from '../model/api';
 import { amount } from '../model/format';
 import { isFinal, type IPoolModel, type PoolState } from '../model/pool';
-import { usePointer, usePool, useStill, useTrans } from './hooks';
+import { StillContext, usePool, useStill, useTrans, useUsage } from './hooks';
 import { ActionIcon } from './icons';
 import type { JobActions } from './job';
 import { JobList, matches } from './jobs';
@@ -14,33 +14,34 @@ import { ProjectQuota } from './quota';
 export interface PanelProps {
   model: IPoolModel;
   actions: JobActions;
+  /** The name of the notebook server that shows the panel ("" is the default one); null where there is no hub. */
+  server: string | null;
   /** The page's own search box. */
   filterBox: (query: string, change: (query: string) => void) => ReactNode;
 }
 
-export function Panel({ model, actions, filterBox }: PanelProps): ReactElement {
+export function Panel({ model, actions, server, filterBox }: PanelProps): ReactElement {
   const trans = useTrans();
   const state = usePool(model);
-  const top = useRef<HTMLDivElement>(null);
-  useStill(top, usePointer(top));
-  if (!state.me) {
-    return (
-      <div className="runai-Panel">
-        <ProblemNote model={model} state={state} />
-        {state.connection === 'connecting' && (
-          <div className="runai-Empty">{trans.__('Asking the scheduler for the pool…')}</div>
-        )}
-      </div>
-    );
-  }
+  const panel = useRef<HTMLDivElement>(null);
+  const still = useStill(panel);
+  useUsage(panel, model, state);
   return (
-    <div className="runai-Panel" data-connection={state.connection}>
+    <div className="runai-Panel" data-connection={state.connection} ref={panel}>
+      <StillContext.Provider value={still}>
+        {state.me ? (
+          <>
+            <MyGpus state={state} server={server} />
+            <MyProjects state={state} />
+            <Jobs model={model} state={state} actions={actions} filterBox={filterBox} />
+          </>
+        ) : (
+          state.connection === 'connecting' && (
+            <div className="runai-Empty">{trans.__('Asking the scheduler for the pool…')}</div>
+          )
+        )}
+      </StillContext.Provider>
       <ProblemNote model={model} state={state} />
-      <div ref={top}>
-        <MyGpus state={state} />
-        <MyProjects state={state} />
-      </div>
-      <Jobs model={model} state={state} actions={actions} filterBox={filterBox} />
     </div>
   );
 }
@@ -57,24 +58,43 @@ function Section(props: { title: string; aside: string; children: ReactNode }): 
   );
 }
 
-function MyGpus({ state }: { state: PoolState }): ReactElement {
+interface MyGpusProps {
+  state: PoolState;
+  server: string | null;
+}
+
+function MyGpus({ state, server }: MyGpusProps): ReactElement {
   const trans = useTrans();
   const mine = state.sessions.filter(
     session => session.user === state.me?.name && session.state !== 'ended'
   );
+  const here = mine.filter(session => server === null || session.server === server);
+  const elsewhere = mine.filter(session => !here.includes(session));
   return (
     <Section
       title={trans.__('My GPUs')}
       aside={trans.__('build · fixed quota %1', amount(state.me?.build_quota ?? 0))}
     >
-      {mine.map(session => (
+      {here.map(session => (
         <Lease key={session.id} session={session} pool={state.pool} />
       ))}
-      {mine.length === 0 && (
+      {here.length === 0 && (
         <div className="runai-Hint">
           {trans.__('This server holds no build GPU. Jobs get theirs from the train pool.')}
         </div>
       )}
+      {elsewhere.map(session => (
+        <Lease
+          key={session.id}
+          session={session}
+          pool={state.pool}
+          title={
+            session.server
+              ? trans.__('Your server %1', session.server)
+              : trans.__('Your default server')
+          }
+        />
+      ))}
     </Section>
   );
 }
@@ -114,7 +134,7 @@ function Jobs({
   state,
   actions,
   filterBox
-}: PanelProps & { state: PoolState }): ReactElement {
+}: Omit<PanelProps, 'server'> & { state: PoolState }): ReactElement {
   const trans = useTrans();
   const [tab, setTab] = useState<Tab>('mine');
   const [query, setQuery] = useState('');

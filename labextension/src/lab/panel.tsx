@@ -3,6 +3,7 @@ import {
   type JupyterFrontEnd,
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
+import { PageConfig } from '@jupyterlab/coreutils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { FilterBox, ReactWidget, SidePanel } from '@jupyterlab/ui-components';
 import { Panel as LuminoPanel } from '@lumino/widgets';
@@ -33,6 +34,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
         <Panel
           model={model}
           actions={actions}
+          server={PageConfig.getOption('hubUser') ? PageConfig.getOption('hubServerName') : null}
           filterBox={(query, change) => (
             <FilterBox
               placeholder={trans.__('Filter by name, owner, project or state')}

@@ -3,7 +3,7 @@
  *
  * The stream is opened first and everything is read after that, so that no change falls between the two. Events then
  * carry the new view of a job or session; the figures of the pool and its projects are read again, at most twice a
- * second, when an event says that they may have changed. Nothing is asked on a timer while the stream lives.
+ * second, when an event says that they may have changed. The model asks nothing on a timer while the stream lives.
  */
 import type { IDisposable } from '@lumino/disposable';
 import { Signal, type ISignal } from '@lumino/signaling';
@@ -58,6 +58,8 @@ export interface IPoolModel extends IDisposable {
   retry(): void;
   /** Does something to a job and shows the outcome; rejects with a `PoolError`. */
   act(id: string, verb: JobVerb): Promise<JobView>;
+  /** Reads the figures of the pool again: how busy a GPU is, no event tells. */
+  refresh(): void;
   /** Has the job with this id in the state, from now on, where the caller may see it. */
   follow(id: string): Promise<JobView>;
 }
@@ -140,6 +142,11 @@ export class PoolModel implements IPoolModel {
 
   retry(): void {
     this._wake?.();
+  }
+
+  refresh(): void {
+    const due = this._figured + this._patience.figures - Date.now();
+    this._figuring ??= setTimeout(() => void this._readFigures(), Math.max(0, due));
   }
 
   async act(id: string, verb: JobVerb): Promise<JobView> {
@@ -323,7 +330,7 @@ export class PoolModel implements IPoolModel {
     }
     this._putJobs(jobs, gone);
     if (figures) {
-      this._figuring ??= setTimeout(() => void this._readFigures(), this._patience.figures);
+      this.refresh();
     }
   }
 
@@ -346,6 +353,9 @@ export class PoolModel implements IPoolModel {
   }
 
   private async _readFigures(): Promise<void> {
+    // From here on a change asks for another reading: this one may have missed it.
+    this._figuring = undefined;
+    this._figured = Date.now();
     try {
       const [pool, projects, me] = await Promise.all([
         this.client.pool(),
@@ -355,8 +365,6 @@ export class PoolModel implements IPoolModel {
       this._set({ pool, projects, me });
     } catch {
       // What is shown stays; if the scheduler is gone, the stream's end says so.
-    } finally {
-      this._figuring = undefined;
     }
   }
 
@@ -385,6 +393,7 @@ export class PoolModel implements IPoolModel {
   private _gathered: PoolEvent[] = [];
   private _gathering: ReturnType<typeof setTimeout> | undefined;
   private _figuring: ReturnType<typeof setTimeout> | undefined;
+  private _figured = 0;
   private _ended: JobView[] = [];
 }
 

@@ -149,33 +149,6 @@ describe('the list of jobs', () => {
     expect(names()).toEqual(['job-young', 'job-old', 'job-done']);
   });
 
-  it('keeps still under a pointer at work, and catches up when it has gone', () => {
-    const { rerender, container } = render(list([old]));
-    const box = container.querySelector('.runai-Jobs')!;
-    fireEvent.pointerMove(box);
-    rerender(list([aJob('old', { submitted: 1, reason: 'Waits for vision.' }), young]));
-    expect(names()).toEqual(['job-old']);
-    expect(screen.getByText(/Waits for vision/)).toBeTruthy();
-    fireEvent.pointerLeave(box);
-    expect(names()).toEqual(['job-young', 'job-old']);
-  });
-
-  it('catches up when the pointer rests', () => {
-    vi.useFakeTimers();
-    try {
-      const { rerender, container } = render(list([old]));
-      fireEvent.pointerMove(container.querySelector('.runai-Jobs')!);
-      rerender(list([old, young]));
-      expect(names()).toEqual(['job-old']);
-      act(() => {
-        vi.advanceTimersByTime(10_000);
-      });
-      expect(names()).toEqual(['job-young', 'job-old']);
-    } finally {
-      vi.useRealTimers();
-    }
-  });
-
   it('is walked through with the arrow keys and opened with Enter', () => {
     render(list([old, young]));
     const heads = [...document.querySelectorAll<HTMLElement>('.runai-Job-head')];
@@ -204,7 +177,10 @@ describe('the list of jobs', () => {
 });
 
 describe('the panel', () => {
-  async function panel(prepare: (scheduler: Scheduler) => void): Promise<[Scheduler, PoolModel]> {
+  async function panel(
+    prepare: (scheduler: Scheduler) => void,
+    server: string | null = null
+  ): Promise<[Scheduler, PoolModel]> {
     const scheduler = new Scheduler();
     prepare(scheduler);
     const model = new PoolModel(scheduler, {
@@ -213,7 +189,7 @@ describe('the panel', () => {
       refusedDelay: 1,
       gather: 1
     });
-    render(<Panel model={model} actions={new Recorder()} filterBox={() => null} />);
+    render(<Panel model={model} actions={new Recorder()} server={server} filterBox={() => null} />);
     await act(async () => model.start());
     return [scheduler, model];
   }
@@ -227,6 +203,25 @@ describe('the panel', () => {
     expect(screen.getByRole('region', { name: 'My projects' }).textContent).toContain(
       '6 of 6 free · declared'
     );
+    model.dispose();
+  });
+
+  it('tells the GPUs of this server from those of another of mine', async () => {
+    const [, model] = await panel(scheduler => {
+      scheduler.sessions = [
+        aSession('s1'),
+        aSession('s2', {
+          server: 'big',
+          workers: [{ rank: 0, node: 'box-build', gpus: [1], share: 1 }]
+        }),
+        aSession('s3', { user: 'grace' })
+      ];
+    }, 'big');
+    const mine = await screen.findByRole('region', { name: 'My GPUs' });
+    const text = mine.textContent!;
+    expect(text.indexOf('GPU 1')).toBeLessThan(text.indexOf('Your default server'));
+    expect(text.indexOf('Your default server')).toBeLessThan(text.indexOf('GPU 0'));
+    expect(within(mine).getAllByText(/box-build/)).toHaveLength(2);
     model.dispose();
   });
 
@@ -275,6 +270,35 @@ describe('the panel', () => {
     fireEvent.click(screen.getByRole('tab', { name: /Team 2/ }));
     expect(names().sort()).toEqual(['job-a', 'job-b']);
     expect(document.querySelector('[data-job=b]')!.textContent).toContain('grace');
+    model.dispose();
+  });
+
+  it('keeps still under a pointer at work, and catches up when it has gone or rests', async () => {
+    const [scheduler, model] = await panel(one => one.jobs.set('old', aJob('old')));
+    await screen.findByText('job-old');
+    const box = document.querySelector('.runai-Panel')!;
+    const young = (state: JobView['state']) => aJob('young', { submitted: 9000, state });
+
+    fireEvent.pointerMove(box);
+    act(() => scheduler.set(aJob('old', { reason: 'Waits for vision.' })));
+    act(() => scheduler.set(young('queued')));
+    await screen.findByText(/Waits for vision/);
+    await screen.findByRole('tab', { name: 'Mine 2' });
+    expect(names()).toEqual(['job-old']);
+    fireEvent.pointerLeave(box);
+    expect(names()).toEqual(['job-young', 'job-old']);
+
+    vi.useFakeTimers();
+    try {
+      fireEvent.pointerMove(box);
+      act(() => scheduler.set(young('succeeded')));
+      await act(() => vi.advanceTimersByTimeAsync(1000));
+      expect(names()).toEqual(['job-young', 'job-old']);
+      await act(() => vi.advanceTimersByTimeAsync(10_000));
+      expect(names()).toEqual(['job-old', 'job-young']);
+    } finally {
+      vi.useRealTimers();
+    }
     model.dispose();
   });
 
