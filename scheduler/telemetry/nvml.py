@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -25,12 +25,7 @@ from scheduler.telemetry.machine import Gpu, Machine, cpus, host, memory
 FRESH = 1.0
 """For how many seconds a measurement is told again before another is taken."""
 
-_NO_GPUS = (
-    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
-    pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
-    pynvml.NVML_ERROR_NO_PERMISSION,
-    pynvml.NVML_ERROR_NOT_FOUND,
-)
+_NO_GPUS = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,7 @@ def find() -> Found | None:
 
 def _broken(error: pynvml.NVMLError) -> Unavailable:
     return Unavailable(
-        f"NVIDIA's driver does not answer ({error}); see what nvidia-smi says, or say how many GPUs to declare instead "
+        f"NVIDIA's driver does not answer ({str(error).rstrip('.')}); see what nvidia-smi says, or say how many GPUs to declare instead "
         "with --declared-gpus."
     )
 
@@ -75,8 +70,15 @@ def _find() -> Found | None:
     gpus: list[Gpu] = []
     handles: dict[str, Any] = {}
     notes: list[str] = []
-    for index in visible(os.environ.get("CUDA_VISIBLE_DEVICES"), [_uuid(i) for i in range(count)]):
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    devices = [_ask(_handle_and_uuid, index) for index in range(count)]
+    for index in visible(
+        os.environ.get("CUDA_VISIBLE_DEVICES"), [device and device[1] for device in devices]
+    ):
+        device = devices[index]
+        if device is None:
+            notes.append(f"GPU {index} does not answer and stays out of the pool; see what nvidia-smi says.")
+            continue
+        handle, uuid = device
         name = pynvml.nvmlDeviceGetName(handle)
         mig = _ask(pynvml.nvmlDeviceGetMigMode, handle)
         if mig is not None and mig[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
@@ -86,20 +88,18 @@ def _find() -> Found | None:
             )
             continue
         space = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-        total = None if space is None else space.total // 2**20
-        gpu = Gpu(pynvml.nvmlDeviceGetUUID(handle), short_name(name), total)
-        gpus.append(gpu)
-        handles[gpu.device] = handle
+        gpus.append(Gpu(uuid, short_name(name), None if space is None else space.total // 2**20))
+        handles[uuid] = handle
     if not gpus:
-        why = " ".join(notes) or "CUDA_VISIBLE_DEVICES names none of this machine's."
-        raise Unavailable(f"No GPU can be used: {why}")
-    links = _links([handles[gpu.device] for gpu in gpus])
-    machine = Machine(host(), tuple(gpus), links, cpus(), memory())
+        why = " ".join(notes) or "CUDA_VISIBLE_DEVICES names none that is there; unset it."
+        raise Unavailable(f"No GPU of this machine can be used. {why}")
+    machine = Machine(host(), tuple(gpus), _links(list(handles.values())), cpus(), memory())
     return Found(machine, handles, tuple(notes))
 
 
-def _uuid(index: int) -> str:
-    return str(pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetHandleByIndex(index)))
+def _handle_and_uuid(index: int) -> tuple[Any, str]:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    return handle, pynvml.nvmlDeviceGetUUID(handle)
 
 
 def _ask(question: Callable[..., Any], *about: Any) -> Any:
@@ -110,8 +110,11 @@ def _ask(question: Callable[..., Any], *about: Any) -> Any:
         return None
 
 
-def visible(setting: str | None, uuids: list[str]) -> list[int]:
-    """The GPUs that CUDA_VISIBLE_DEVICES names, as CUDA reads it: numbers or the beginnings of UUIDs, up to one unknown."""
+def visible(setting: str | None, uuids: Sequence[str | None]) -> list[int]:
+    """The GPUs that CUDA_VISIBLE_DEVICES names, as CUDA reads it: numbers or the beginnings of UUIDs, up to one unknown.
+
+    Numbers are NVML's, which are CUDA's where GPUs are alike (or CUDA_DEVICE_ORDER=PCI_BUS_ID).
+    """
     if setting is None:
         return list(range(len(uuids)))
     named: list[int] = []
@@ -119,7 +122,7 @@ def visible(setting: str | None, uuids: list[str]) -> list[int]:
         if word.isdigit():
             matching = [int(word)] if int(word) < len(uuids) else []
         else:
-            matching = [i for i, uuid in enumerate(uuids) if word and uuid.startswith(word)]
+            matching = [i for i, uuid in enumerate(uuids) if word and uuid and uuid.startswith(word)]
         if len(matching) != 1 or matching[0] in named:
             break
         named += matching
