@@ -20,6 +20,7 @@ class Asks:
         self._asks: dict[tuple[object, ...], Ask] = {}
         self._masks: dict[tuple[object, ...], int] = {}
         self._needs: dict[Need, Need] = {}
+        self._kinds: dict[tuple[object, ...], int] = {}
 
     def environment_of(self, node_pool: str) -> Environment:
         known = self.pools.get(node_pool)
@@ -28,9 +29,11 @@ class Asks:
         return Environment.BUILD if node_pool == Environment.BUILD else Environment.TRAIN
 
     def of(self, request: Request) -> Ask:
+        shape = request.shape
         name = (
-            request.shape, request.priority, request.workers, request.min_workers, request.preemptible,
-            request.gpu_types, request.node_pools, request.require, request.prefer, request.environment,
+            shape.gpus, shape.gpu_memory, shape.cpus, shape.memory, request.workers, request.min_workers,
+            request.priority, request.preemptible, request.gpu_types, request.node_pools, request.require,
+            request.prefer, request.environment,
         )  # fmt: skip
         ask = self._asks.get(name)
         if ask is None:
@@ -45,7 +48,10 @@ class Asks:
         for mask in masks:
             qualifies |= mask
         each = self._each(need, qualifies)
+        spread = self._spreads(request)
+        alike = (need, request.min_workers, masks, request.require, request.prefer, spread)
         return Ask(
+            kind=self._kinds.setdefault(alike, len(self._kinds)),
             need=need,
             workers=max(request.workers, request.min_workers),
             gang=request.min_workers,
@@ -57,7 +63,7 @@ class Asks:
             prefer=request.prefer,
             masks=masks,
             qualifies=qualifies,
-            spread=self._spreads(request),
+            spread=spread,
             request=request,
         )
 

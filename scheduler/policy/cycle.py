@@ -46,7 +46,7 @@ class Cycle:
         self.stopped: dict[str, str] = {}
         self.cut: dict[str, Work] = {}
         self.again_at: float | None = None
-        self._in_vain: dict[tuple[object, ...], int] = {}
+        self._in_vain: dict[int, int] = {}
         self._no_victims: dict[tuple[object, ...], int] = {}
 
     def plan(self) -> Plan:
@@ -119,7 +119,7 @@ class Cycle:
 
     def _open_queues(self, claimed: set[str]) -> dict[str, Queue]:
         """The lines that might get something in this cycle."""
-        fits: dict[tuple[object, ...], bool] = {}
+        fits: dict[int, bool] = {}
         queues = {}
         for account, lines in self.intake.waiting.items():
             reach = self._reach(account)
@@ -127,7 +127,7 @@ class Cycle:
             headroom = min([step.limit - step.held for step in account.path])
             opened = []
             for ask, works in lines.items():
-                name = ask.name
+                name = ask.kind
                 if name not in fits:
                     fits[name] = self.placer.may_fit(ask)
                 if (
@@ -185,13 +185,13 @@ class Cycle:
 
     def _place(self, ask: Ask) -> list[WorkerPlacement] | None:
         """Places for the gang: now, or once those are gone who leave. What failed is not tried again."""
-        if self._in_vain.get(ask.name) == self.state.gains:
+        if self._in_vain.get(ask.kind) == self.state.gains:
             return None
         workers = self.placer.place(ask, ask.gang, False)
         if workers is None and self.state.departing:
             workers = self.placer.place(ask, ask.gang, True)
         if workers is None:
-            self._in_vain[ask.name] = self.state.gains
+            self._in_vain[ask.kind] = self.state.gains
         return workers
 
     # -- taking back --------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class Cycle:
         terms = Reclaim(self.state, work, account, self.now, to_fair_share=to_fair_share)
         if not terms.possible():
             return None
-        name = (work.ask.name, account.parent, terms.inside_guarantee)
+        name = (work.ask.kind, account.parent, terms.inside_guarantee)
         if self._no_victims.get(name) == self.state.gains:
             return None
         claim = Hunt(self.state, self.placer, terms, self.budget).search()
@@ -309,7 +309,7 @@ class Cycle:
             if work.workload.running:
                 reason = f"Grows to {len(work.placement)} workers on GPUs that nobody else can use."
                 changed[work.id] = Decision(Action.GROW, reason, work.placement)
-        return Decisions(dict(self.intake.works), changed, self.blocked, self.starts, Why(self.intake))
+        return Decisions(self.intake, changed, self.blocked, self.starts, Why(self.intake))
 
     def _figures(self) -> dict[str, ProjectFigures]:
         free = self.state.rooms.free_gpus(self.intake.train)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from scheduler.policy import reasons
+from scheduler.policy.accounts import Account
+from scheduler.policy.intake import Intake
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.types import Action, Decision
 from scheduler.policy.why import Why
@@ -16,23 +18,24 @@ from scheduler.policy.work import Work
 
 
 class Decisions(Mapping[str, Decision]):
-    """By the workload's id, in the order of the snapshot."""
+    """By the workload's id, in the order of the snapshot. Of a workload that changed since, it is told as it is then."""
 
     def __init__(
         self,
-        works: dict[str, Work],
+        intake: Intake,
         changed: dict[str, Decision],
         blocked: dict[str, Blocked],
         starts: dict[str, float],
         why: Why,
     ) -> None:
-        self._works = works
+        self._intake = intake
+        self._works = intake.works
         self._changed = changed
         self._blocked = blocked
         self._starts = starts
         self._why = why
         self._told = dict(changed)
-        self._positions: dict[str, int] | None = None
+        self._positions: dict[Account, dict[str, int]] = {}
 
     @property
     def changes(self) -> Mapping[str, Decision]:
@@ -75,14 +78,12 @@ class Decisions(Mapping[str, Decision]):
 
     def _position(self, work: Work) -> int | None:
         """Its place among the jobs of its project that wait, from 1."""
-        if self._positions is None:
-            queues: dict[object, list[tuple[int, float, str]]] = {}
-            for other in self._works.values():
-                if other.account is not None and not other.workload.running and other.id not in self._changed:
-                    queues.setdefault(other.account, []).append(other.urgency)
-            self._positions = {}
-            for queue in queues.values():
-                queue.sort()
-                for position, urgency in enumerate(queue, start=1):
-                    self._positions[urgency[2]] = position
-        return self._positions.get(work.id)
+        if work.account is None:
+            return None
+        positions = self._positions.get(work.account)
+        if positions is None:
+            lines = self._intake.waiting.get(work.account, {}).values()
+            waiting = sorted([w.urgency for line in lines for w in line if w.id not in self._changed])
+            positions = {urgency[2]: position for position, urgency in enumerate(waiting, start=1)}
+            self._positions[work.account] = positions
+        return positions.get(work.id)

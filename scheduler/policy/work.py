@@ -18,9 +18,11 @@ from scheduler.policy.needs import Need, held_by
 class Ask:
     """What a job asks for. `each` is what one worker counts against quotas, `least` what the gang does.
 
-    `masks` are the rooms that qualify at all, in the order in which they are tried; `qualifies` is all of them.
+    Asks of one `kind` fit or don't fit alike. `masks` are the rooms that qualify at all, in the order in which they are
+    tried; `qualifies` is all of them.
     """
 
+    kind: int
     need: Need
     workers: int
     gang: int
@@ -34,11 +36,6 @@ class Ask:
     qualifies: int
     spread: bool
     request: Request
-
-    @property
-    def name(self) -> tuple[object, ...]:
-        """Asks with the same name fit or don't fit alike."""
-        return self.need, self.gang, self.masks, self.require, self.prefer, self.spread
 
 
 class Work:
