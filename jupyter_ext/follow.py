@@ -13,7 +13,7 @@ import contextlib
 import queue
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scheduler.api.schema import JobView
@@ -43,8 +43,9 @@ Happening = JobView | bytes | Lost
 class Follower:
     """Iterate over it for what happens until the job has ended; `with` it, to let go in any case."""
 
-    def __init__(self, address: Address, job: JobView) -> None:
-        self._address = address
+    def __init__(self, locate: Callable[[], Address], job: JobView) -> None:
+        """`locate` is asked again when the scheduler is lost: it may come back elsewhere, or have to be started."""
+        self._locate = locate
         self._id = job.id
         self._queue: queue.Queue[Happening | Exception | None] = queue.Queue(WAITING)
         self._let_go = threading.Event()
@@ -82,13 +83,7 @@ class Follower:
     async def _main(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         try:
-            async with AsyncClient(self._address.url, self._address.token) as client:
-                states = asyncio.create_task(self._states(client))
-                try:
-                    last = await self._until_it_ended(client)
-                finally:
-                    states.cancel()
-                await self._tell(last)
+            await self._tell(await self._until_it_ended())
             await self._tell(None)
         except Exception as error:
             await self._tell(error)
@@ -105,27 +100,39 @@ class Follower:
         except queue.Full:
             await asyncio.to_thread(put)
 
-    async def _until_it_ended(self, client: AsyncClient) -> JobView:
-        """Send on the output, over whatever breaks the line, until the job has ended."""
+    async def _until_it_ended(self) -> JobView:
+        """Tell what happens, over whatever breaks the line, until the job has ended."""
         lost_for, pause = 0.0, 0.1
         while True:
+            before = self._offset
             try:
-                before = self._offset
-                async for piece in client.logs(self._id, attempt=self._attempt, offset=self._offset):
-                    self._count(piece)
-                    await self._tell(piece)
-                job = await client.job(self._id)
-                if job.state.final:
-                    return job
-                if self._offset > before:
-                    lost_for, pause = 0.0, 0.1
+                ended = await self._as_long_as_it_answers()
             except Unavailable as error:
                 if lost_for == 0:
                     await self._tell(Lost(error.sentence))
                 if lost_for > PATIENCE:
                     raise
+            else:
+                if ended is not None:
+                    return ended
+            if self._offset > before:
+                lost_for, pause = 0.0, 0.1
             await asyncio.sleep(pause)
             lost_for, pause = lost_for + pause, min(pause * 1.5, 2.0)
+
+    async def _as_long_as_it_answers(self) -> JobView | None:
+        """Send on states and output; the job, where it has ended when the stream does."""
+        address = await asyncio.to_thread(self._locate)
+        async with AsyncClient(address.url, address.token) as client:
+            states = asyncio.create_task(self._states(client))
+            try:
+                async for piece in client.logs(self._id, attempt=self._attempt, offset=self._offset):
+                    self._count(piece)
+                    await self._tell(piece)
+                job = await client.job(self._id)
+            finally:
+                states.cancel()
+            return job if job.state.final else None
 
     def _count(self, piece: bytes) -> None:
         """Keep account of where in which attempt's output the stream is, to take it up there again."""

@@ -121,7 +121,7 @@ class Job:
         """Show its states and its output until it has ended. Raises `JobFailed`, or `LetGo` when interrupted."""
         shown = _Shown(self._view)
         try:
-            with Follower(locate(), self._view) as happenings:
+            with Follower(locate, self._view) as happenings:
                 for happening in happenings:
                     shown.take(happening)
         except KeyboardInterrupt:

@@ -12,6 +12,7 @@ import difflib
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,7 +100,10 @@ class RunaiMagics(Magics):
         shell: Any = self.shell
         only, patterns = self._takes(asked)
         cell = Cell(text, shell.execution_count, f"%%runai_train {line}".rstrip())
-        captured = capture(cell, shell, outputs=asked.out, only=only, limit=self.max_capture)
+        try:
+            captured = capture(cell, shell, outputs=asked.out, only=only, limit=self.max_capture)
+        except SyntaxError as error:
+            raise _not_python(error, cell) from None
         return _What("cell", f"cell-{cell.number}", PYTHON, captured.files, captured.sizes, patterns)
 
     def _takes(self, asked: argparse.Namespace) -> tuple[Sequence[str] | None, Sequence[str]]:
@@ -158,7 +162,8 @@ class RunaiMagics(Magics):
         files = [entry for entry in listing.entries if entry.path not in what.files]
         bundle = pack(listing, what.files)
         submission = self._submission(asked, what, bundle.digest)
-        print(_what_goes(what, len(files), sum(entry.size for entry in files)), flush=True)
+        if what.sizes or files:
+            print(_what_goes(what.sizes, len(files), sum(entry.size for entry in files)), flush=True)
         client.upload_bundle(bundle.data)
         return client.submit(submission)
 
@@ -168,14 +173,13 @@ class RunaiMagics(Magics):
         from scheduler.api.schema import JobSubmit
         from scheduler.poolfile import refusal
 
-        environment = {name: os.environ[name] for name in ALONG if name in os.environ}
         given = {
             "name": asked.name or what.name,
             "project": asked.project or self.project,
             "kind": what.kind,
             "command": list(what.command),
             "bundle": digest,
-            "env": {**environment, **dict(asked.env)},
+            "env": {**_environment(), **dict(asked.env)},
             "outputs": asked.out,
             "gpus": self.gpus if asked.gpus is None and asked.gpu_memory is None else asked.gpus,
             "gpu_memory_gib": asked.gpu_memory,
@@ -212,6 +216,23 @@ def _in_one_sentence() -> Iterator[None]:
         raise UsageError(str(error)) from None
 
 
+def _not_python(error: SyntaxError, cell: Cell) -> Exception:
+    """What Python says of a cell that it can't read, with the line counted as in the notebook."""
+    from jupyter_ext.handle import Calm
+
+    error.filename = f"Cell In[{cell.number}]"
+    if error.lineno is not None:
+        error.lineno += 1  # the magic's own line
+    return Calm("".join(traceback.format_exception_only(error)))
+
+
+def _environment() -> dict[str, str]:
+    """The kernel's Python environment: `python` in a command of the job is the kernel's own."""
+    own = {name: os.environ[name] for name in ALONG if name in os.environ}
+    folder = os.path.dirname(sys.executable)
+    return {**own, "PATH": os.pathsep.join([folder, own.get("PATH", os.defpath)])}
+
+
 def _script(given: str) -> Path:
     """A script as a path below the working directory."""
     path = Path(given).expanduser()
@@ -237,15 +258,11 @@ def _name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", Path(text).name).strip("._-")[:128] or "job"
 
 
-def _what_goes(what: _What, files: int, size: int) -> str:
-    """`Takes along train (1.2 MiB), config, fit; 3 files (12 KiB).`"""
-    names = sorted(what.sizes, key=lambda name: -what.sizes[name])
-    shown = [f"{n} ({in_words(what.sizes[n])})" if what.sizes[n] >= 100 * 1024 else n for n in names[:8]]
+def _what_goes(sizes: Mapping[str, int], files: int, size: int) -> str:
+    """`Takes along train (1.2 MiB), config, fit (1.3 MiB) and 3 files of this folder (12 KiB).`"""
+    names = sorted(sizes, key=lambda name: -sizes[name])
+    shown = [f"{name} ({in_words(sizes[name])})" if sizes[name] >= 100 * 1024 else name for name in names[:8]]
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    variables = f"{', '.join(shown)}{more} ({in_words(sum(what.sizes.values()))})" if names else ""
+    variables = f"{', '.join(shown)}{more} (in all {in_words(sum(sizes.values()))})" if names else ""
     folder = f"{files} file{'' if files == 1 else 's'} of this folder ({in_words(size)})" if files else ""
-    return (
-        f"Takes along {' and '.join(filter(None, (variables, folder)))}."
-        if names or files
-        else "Takes nothing along."
-    )
+    return f"Takes along {' and '.join(filter(None, (variables, folder)))}."

@@ -12,7 +12,9 @@ from tornado.httpclient import HTTPClientError
 from jupyter_ext.proxy import ROUTES
 
 # Other extensions' handlers are theirs to mend; a method of ours that says nothing of who may call it fails every test here.
-pytestmark = pytest.mark.filterwarnings("ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning"
+)
 
 SECRET = "a-token-that-no-browser-may-see"
 

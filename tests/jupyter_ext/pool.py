@@ -1,0 +1,179 @@
+"""A real scheduler and a real kernel beside it, for tests of the magics."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+from scheduler import embedded
+from scheduler.client import Address, Client, find
+from scheduler.model import JobState
+
+
+@dataclass
+class Shown:
+    """What one cell showed: its text streams, its displays (mime bundles, updates in place) and its error, if any."""
+
+    stdout: str = ""
+    stderr: str = ""
+    displays: list[dict[str, Any]] = field(default_factory=list)
+    updates: list[dict[str, Any]] = field(default_factory=list)
+    result: dict[str, Any] | None = None
+    error: str | None = None
+    arrived: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def states(self) -> list[str]:
+        """What the card said, one text after the other."""
+        return [data["text/plain"] for data in (*self.displays, *self.updates)]
+
+
+class Kernel:
+    """A kernel in a process of its own, as a notebook has it."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self._manager = KernelManager(transport="ipc", ip=str(folder.parent / "k"))
+        self._manager.start_kernel(cwd=str(folder), env={**os.environ, **environment})
+        self._client: BlockingKernelClient = self._manager.client()
+        self._client.start_channels()
+        self._client.wait_for_ready(timeout=60)
+
+    def send(self, code: str) -> str:
+        return str(self._client.execute(code, store_history=True))
+
+    def run(self, code: str, timeout: float = 60) -> Shown:
+        return self.collect(self.send(code), timeout)
+
+    def collect(
+        self, message: str, timeout: float = 60, until: str | None = None, into: Shown | None = None
+    ) -> Shown:
+        """What a cell shows until it has ended, or until its output has `until` in it."""
+        shown = into or Shown()
+        deadline = time.monotonic() + timeout
+        while until is None or until not in shown.stdout + "".join(shown.states):
+            reply = self._client.get_iopub_msg(timeout=deadline - time.monotonic())
+            if reply["parent_header"].get("msg_id") != message:
+                continue
+            content = reply["content"]
+            match reply["msg_type"]:
+                case "stream":
+                    text = content["text"]
+                    setattr(shown, content["name"], getattr(shown, content["name"]) + text)
+                    shown.arrived.append((time.time(), text))
+                case "display_data":
+                    shown.displays.append(content["data"])
+                case "update_display_data":
+                    shown.updates.append(content["data"])
+                case "execute_result":
+                    shown.result = content["data"]
+                case "error":
+                    shown.error = "\n".join(content["traceback"])
+                case "status" if content["execution_state"] == "idle":
+                    break
+        return shown
+
+    def value(self, expression: str) -> str:
+        """The `repr` of an expression in the kernel."""
+        reply = self._client.execute("", user_expressions={"it": expression}, reply=True, timeout=30)
+        found = reply["content"]["user_expressions"]["it"]
+        assert found["status"] == "ok", found
+        return str(found["data"]["text/plain"])
+
+    def interrupt(self) -> None:
+        self._manager.interrupt_kernel()
+
+    def close(self) -> None:
+        self._client.stop_channels()
+        self._manager.shutdown_kernel(now=True)
+
+
+class RunningPool:
+    """A scheduler in a process of its own, on a state folder of its own."""
+
+    def __init__(self, state_dir: Path, gpus: int = 4) -> None:
+        self.state_dir = state_dir
+        self._gpus = gpus
+        self._process: subprocess.Popen[bytes] | None = None
+        self._clients: dict[Address, Client] = {}
+
+    def start(self) -> None:
+        self.state_dir.mkdir(exist_ok=True)
+        log = (self.state_dir / embedded.LOG).open("ab")
+        with log:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "scheduler.app",
+                    f"--state-dir={self.state_dir}",
+                    "--ip=127.0.0.1",
+                    "--port=0",
+                    "--auth=token",
+                    f"--declared-gpus={self._gpus}",
+                ],
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + 60
+        while (found := embedded.find(self.state_dir)) is None or found.pid != self._process.pid:
+            assert self._process.poll() is None, (self.state_dir / embedded.LOG).read_text()
+            assert time.monotonic() < deadline, "The scheduler did not come up."
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """What a power cut does to it."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"RUNAI_STATE_DIR": str(self.state_dir)}
+
+    @property
+    def address(self) -> Address:
+        return find(self.environment)
+
+    @property
+    def client(self) -> Client:
+        address = self.address
+        if address not in self._clients:
+            self._clients[address] = Client(address.url, address.token)
+        return self._clients[address]
+
+    def stop(self) -> None:
+        """End the jobs, then the scheduler."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        unfinished = [state for state in JobState if not state.final]
+        jobs = self.client.jobs(state=unfinished).jobs
+        for job in jobs:
+            self.client.cancel(job.id)
+        for job in jobs:
+            self.client.wait(job.id, timeout=30)
+        for client in self._clients.values():
+            client.close()
+        self._process.terminate()
+        self._process.wait(timeout=30)
+
+
+@contextmanager
+def running_pool(state_dir: Path, gpus: int = 4) -> Iterator[RunningPool]:
+    pool = RunningPool(state_dir, gpus)
+    pool.start()
+    try:
+        yield pool
+    finally:
+        pool.stop()

@@ -1,0 +1,326 @@
+"""The magics, as a user meets them: a real kernel, a real scheduler, real jobs."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from jupyter_ext.card import MIME
+from scheduler.model import JobState
+from tests.jupyter_ext.pool import Kernel, RunningPool, running_pool
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
+    with running_pool(tmp_path_factory.mktemp("pool") / "state", gpus=4) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def kernel_process(pool: RunningPool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    folder = tmp_path_factory.mktemp("kernel") / "work"
+    folder.mkdir()
+    kernel = Kernel(folder, pool.environment)
+    kernel.run("%load_ext jupyter_ext")
+    yield kernel
+    kernel.close()
+
+
+@pytest.fixture
+def kernel(kernel_process: Kernel) -> Kernel:
+    kernel_process.run("%reset -f")
+    for file in kernel_process.folder.iterdir():
+        file.unlink()
+    return kernel_process
+
+
+# -- a cell -------------------------------------------------------------------------------------------------
+
+
+def test_a_cell_trains_on_the_pool_and_brings_its_model_back(kernel: Kernel) -> None:
+    kernel.run(
+        """
+from sklearn.datasets import load_digits
+from sklearn.linear_model import SGDClassifier
+x, y = load_digits(return_X_y=True)
+x = x / 16
+"""
+    )
+    shown = kernel.run(
+        """%%runai_train --gpus 1 --out model,accuracy
+model = SGDClassifier(random_state=0)
+for epoch in range(3):
+    model.partial_fit(x[:1000], y[:1000], classes=range(10))
+    print("epoch", epoch)
+accuracy = model.score(x[1000:], y[1000:])
+"""
+    )
+    assert shown.error is None
+    assert shown.stdout.startswith("Takes along x (")
+    assert "epoch 0\nepoch 1\nepoch 2\n" in shown.stdout
+    assert kernel.value("accuracy > 0.8 and model.score(x[1000:], y[1000:]) == accuracy") == "True"
+    assert kernel.value("_job.state.value") == "'succeeded'"
+
+
+def test_the_card_holds_the_jobs_id_and_changes_in_place(kernel: Kernel, pool: RunningPool) -> None:
+    shown = kernel.run("%%runai_train --name tiny\nprint(1)")
+    assert len(shown.displays) == 1
+    card = shown.displays[0]
+    assert set(card) == {MIME, "text/html", "text/plain"}
+    assert list(card[MIME]) == ["id"]
+    assert pool.client.job(card[MIME]["id"]).name == "tiny"
+    assert "tiny" in card["text/html"]
+    assert re.search(r"succeeded, after \d", shown.states[-1])
+    assert shown.result is None
+
+
+def test_output_comes_while_the_cell_runs(kernel: Kernel) -> None:
+    shown = kernel.run(
+        "%%runai_train\nimport time\nfor i in range(5):\n    print(f'at {time.time()}')\n    time.sleep(0.2)"
+    )
+    behind = [
+        at - float(printed) for at, text in shown.arrived for printed in re.findall(r"at (\d+\.\d+)", text)
+    ]
+    assert len(behind) == 5
+    # Each line came before the next was printed: nothing waits for the end. (How fast is a benchmark's affair.)
+    assert sorted(behind)[2] < 0.2
+
+
+def test_what_the_last_expression_gives_is_shown(kernel: Kernel) -> None:
+    kernel.run("n = 20")
+    assert "42\n" in kernel.run("%%runai_train\nimport asyncio\nawait asyncio.sleep(0)\nn * 2 + 2").stdout
+
+
+def test_a_class_of_the_notebook_goes_and_comes_back(kernel: Kernel) -> None:
+    kernel.run(
+        "import dataclasses\n@dataclasses.dataclass\nclass Run:\n    loss: float\n"
+        "    def better(self): return self.loss < best"
+    )
+    kernel.run("best = 0.5\nruns = [Run(0.9)]")
+    shown = kernel.run("%%runai_train --out runs\nruns.append(Run(0.1))\nprint([r.better() for r in runs])")
+    assert "[False, True]" in shown.stdout
+    assert kernel.value("[type(r) is Run for r in runs], runs[1].better()") == "([True, True], True)"
+
+
+def test_a_failing_cell_shows_its_own_lines(kernel: Kernel) -> None:
+    kernel.run("def divide(n):\n    return n / 0")
+    shown = kernel.run("%%runai_train --out y\nx = 1\ny = divide(x)")
+    assert re.search(r"Cell In\[\d+\], line 3", shown.stdout)
+    assert "----> 3 y = divide(x)" in shown.stdout
+    assert "----> 2     return n / 0" in shown.stdout
+    assert shown.error is not None
+    assert "failed" in shown.error
+    assert "Traceback" not in shown.error
+    again = kernel.run("_job.result()")
+    assert again.error is not None
+    assert "ZeroDivisionError: division by zero" in again.error
+    assert "----> 3 y = divide(x)" in again.error
+
+
+def test_what_is_not_assigned_is_told_and_the_rest_comes_back(kernel: Kernel) -> None:
+    shown = kernel.run("%%runai_train --out a,b\na = 1\nif not a:\n    b = 2")
+    assert shown.error is None
+    assert "`b` does not come back: the cell did not assign it." in shown.stderr
+    assert kernel.value("a, 'b' in dir()") == "(1, False)"
+
+
+def test_files_and_local_modules_go_along(kernel: Kernel) -> None:
+    (kernel.folder / "shapes.py").write_text("def area(n):\n    return n * n\n")
+    (kernel.folder / "n.txt").write_text("6")
+    kernel.run("import shapes")
+    shown = kernel.run("%%runai_train --out y\ny = shapes.area(int(open('n.txt').read()))")
+    assert "2 files of this folder (31 B)" in shown.stdout
+    assert kernel.value("y") == "36"
+
+
+def test_in_chooses_variables_and_files(kernel: Kernel) -> None:
+    (kernel.folder / "a.txt").write_text("a")
+    (kernel.folder / "b.txt").write_text("b")
+    kernel.run("n = 1\nm = 2")
+    shown = kernel.run(
+        "%%runai_train --in m,a.txt\nimport os\nprint(sorted(globals().keys() & {'m', 'n'}), sorted(os.listdir()))"
+    )
+    assert "['m'] ['.runai-cell', 'a.txt']" in shown.stdout
+
+
+def test_a_cell_that_a_magic_begins(kernel: Kernel) -> None:
+    assert "Wall time" in kernel.run("%%runai_train\n%%time\nsum(range(10))").stdout
+
+
+# -- scripts and commands -----------------------------------------------------------------------------------
+
+
+def test_a_script_runs_with_its_own_arguments(kernel: Kernel) -> None:
+    (kernel.folder / "train.py").write_text("import sys\nprint('argv', sys.argv[1:])\n")
+    shown = kernel.run("%runai_train train.py --gpus 1 -- --epochs 3")
+    assert "argv ['--epochs', '3']" in shown.stdout
+    assert "train.py (" in shown.states[0]
+
+
+def test_a_script_that_git_ignores_still_runs(kernel: Kernel) -> None:
+    (kernel.folder / ".gitignore").write_text("*.py\n")
+    (kernel.folder / "train.py").write_text("print('ran')\n")
+    assert "ran" in kernel.run("%runai_train train.py").stdout
+
+
+def test_any_command_runs_in_the_kernels_environment(kernel: Kernel) -> None:
+    shown = kernel.run(
+        "%runai_train --env GREETING=hi -- python -c 'import os, sys; print(sys.executable, os.environ[\"GREETING\"])'"
+    )
+    executable = kernel.value("__import__('sys').executable").strip("'")
+    assert f"{executable} hi" in shown.stdout
+
+
+# -- the job in hand ----------------------------------------------------------------------------------------
+
+
+def test_detached_it_gives_the_job_at_once(kernel: Kernel) -> None:
+    shown = kernel.run("%%runai_train --detach --out y\nimport time\ntime.sleep(0.5)\ny = 5\nprint('done')")
+    assert shown.result is not None
+    assert list(shown.result[MIME]) == ["id"]
+    assert "done" not in shown.stdout
+    assert kernel.value("_job.result()") == "{'y': 5}"
+    assert kernel.value("_job.logs()") == "'done\\n'"
+    assert kernel.value("_job.outputs") == "{'y': 5}"
+
+
+def test_a_job_can_be_awaited(kernel: Kernel) -> None:
+    kernel.run("%%runai_train --detach --out y\ny = 7")
+    assert kernel.run("print((await _job)['y'])").stdout == "7\n"
+
+
+def test_a_job_is_found_again_by_its_id(kernel: Kernel) -> None:
+    kernel.run("%%runai_train --out y\ny = 8")
+    kernel.run("from jupyter_ext.handle import Job\nfound = Job(_job.id)")
+    assert kernel.value("found.result()['y'], found.name == _job.name") == "(8, True)"
+
+
+def test_a_job_can_be_paused_resumed_and_cancelled(kernel: Kernel, pool: RunningPool) -> None:
+    kernel.run("%%runai_train --detach\nimport time\nprint('up')\ntime.sleep(600)")
+    job = kernel.value("_job.id").strip("'")
+    _until(lambda: b"up" in pool.client.log(job))
+    kernel.run("_job.pause()")
+    _until(lambda: pool.client.job(job).state is JobState.PAUSED)
+    kernel.run("_job.resume()")
+    _until(lambda: pool.client.job(job).state is JobState.RUNNING)
+    assert len(pool.client.job(job).attempts) == 2
+    kernel.run("_job.cancel()")
+    assert pool.client.wait(job, timeout=30).state is JobState.CANCELLED
+    waited = kernel.run("_job.wait()")
+    assert waited.error is not None
+    assert "cancelled" in waited.error
+
+
+def test_its_files_can_be_brought_here(kernel: Kernel) -> None:
+    kernel.run(
+        "%%runai_train --out n\nimport os\nn = 1\nopen(os.path.join(os.environ['RUNAI_OUTPUT_DIR'], 'r.txt'), 'w').write('42')"
+    )
+    assert kernel.value("_job.files") == "['r.txt']"
+    kernel.run("_job.download('r.txt', 'here.txt')")
+    assert (kernel.folder / "here.txt").read_text() == "42"
+
+
+def test_interrupting_lets_go_and_the_job_runs_on(kernel: Kernel, pool: RunningPool) -> None:
+    message = kernel.send(
+        "%%runai_train --out y\nimport time\nprint('begun')\ntime.sleep(1.5)\ny = 9\nprint('ended')"
+    )
+    shown = kernel.collect(message, until="begun")
+    kernel.interrupt()
+    shown = kernel.collect(message, into=shown)
+    assert shown.error is not None
+    assert "runs on in the pool: _job.wait() shows it again, _job.cancel() stops it." in shown.error
+    assert "Traceback" not in shown.error
+    assert "ended" not in shown.stdout
+    assert not pool.client.job(kernel.value("_job.id").strip("'")).state.final
+    again = kernel.run("_job.wait().outputs")
+    assert "begun\nended\n" in again.stdout
+    assert again.result == {"text/plain": "{'y': 9}"}
+
+
+# -- waiting ------------------------------------------------------------------------------------------------
+
+
+def test_while_it_waits_it_says_what_for(kernel: Kernel, pool: RunningPool) -> None:
+    gpus = int(pool.client.pool().train.gpus)
+    kernel.run(f"%runai_train --detach --gpus {gpus} -- sleep 600")
+    first = kernel.value("_job.id").strip("'")
+    _until(lambda: pool.client.job(first).state is JobState.RUNNING)
+    message = kernel.send("%%runai_train --gpus 1\nprint('at last')")
+    shown = kernel.collect(message, until=": queued. ")
+    kernel.collect(message, until="GPU", into=shown)
+    pool.client.cancel(first)
+    shown = kernel.collect(message, into=shown)
+    assert "at last" in shown.stdout
+    waiting = [said for said in shown.states if ": queued" in said]
+    assert any("GPU" in said for said in waiting), waiting
+
+
+# -- what is refused ----------------------------------------------------------------------------------------
+
+REFUSED = {
+    "%runai_train": "Say what to run",
+    "%runai_train trian.py": "There is no file trian.py in",
+    "%runai_train -- ": "Say what to run",
+    "%runai_train train.py 3": "Words for train.py come after `--`: %runai_train train.py -- 3 …",
+    "%runai_train /etc/hostname": "/etc/hostname lies outside of",
+    "%runai_train --gpuz 1 train.py": "There is no option --gpuz; did you mean --gpus?",
+    "%runai_train --gpus many train.py": "--gpus: 'many' is not an amount; write a number such as 2 or 0.5.",
+    "%runai_train --out a train.py": "--out is for cells",
+    "%runai_train --env A train.py": "--env: 'A' is not of the form NAME=VALUE.",
+    "%runai_train --project vison train.py": "There is no project 'vison'",
+    "%runai_train --gpus 64 train.py": "64 GPUs",
+    "%runai_train --workers 64 --gpus 2 train.py": "64 workers of 2 GPUs",
+    "%%runai_train --project vison\n1": "There is no project 'vison'",
+    "%%runai_train --gpus 2000\n1": "gpus",
+    "%%runai_train --out a, b\nb = 1": "A list such as --out a,b has no spaces",
+    "%%runai_train -- x\n1": "A cell takes no words after `--`",
+    "%%runai_train --out acuracy\naccuracy = 1": "so it can't bring it back; did you mean `accuracy`?",
+    "%%runai_train --in dta\n1": "--in: there is neither a variable nor a file 'dta'; did you mean `data`?",
+    "%%runai_train\nprint(lock)": "`lock` can't travel: _thread.lock",
+    "%%runai_train\nprint(data)": "With `data` the variables come to more than 1.0 MiB",
+}
+
+
+@pytest.mark.parametrize("cell", REFUSED)
+def test_what_is_refused_is_one_sentence_and_nothing_is_queued(
+    cell: str, kernel: Kernel, pool: RunningPool
+) -> None:
+    (kernel.folder / "train.py").write_text("print(1)\n")
+    kernel.run(
+        "import threading\nlock = threading.Lock()\ndata = bytes(2**21)\n%config RunaiMagics.max_capture = 2**20"
+    )
+    before = pool.client.jobs(limit=1).jobs
+    shown = kernel.run(cell)
+    kernel.run("%config RunaiMagics.max_capture = 2**32")
+    assert shown.error is None
+    assert shown.stderr.startswith("UsageError: ")
+    assert REFUSED[cell] in shown.stderr
+    assert "Traceback" not in shown.stderr + shown.stdout
+    assert shown.stderr.count("\n") == 1
+    assert [job.id for job in pool.client.jobs(limit=1).jobs] == [job.id for job in before]
+
+
+def test_what_is_not_python_is_told_before_anything_is_sent(kernel: Kernel, pool: RunningPool) -> None:
+    shown = kernel.run("%%runai_train\nx y")
+    assert shown.error is not None
+    assert re.search(r'File "Cell In\[\d+\]", line 2\n +x y\n', shown.error)
+    assert "SyntaxError: invalid syntax" in shown.error
+    assert "Traceback" not in shown.error
+
+
+def test_help_is_what_ipython_users_expect(kernel: Kernel) -> None:
+    reply = kernel.value("__import__('jupyter_ext.magic').magic.RunaiMagics.runai_train.__doc__")
+    for option in ("--gpus N", "--out NAME", "--detach", "examples:"):
+        assert option in reply
+
+
+def _until(condition: object, timeout: float = 30) -> None:
+    """Ask again until it is so: what other processes do has no event to wait for here."""
+    assert callable(condition)
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "It did not come to be."
+        time.sleep(0.02)
