@@ -51,7 +51,7 @@ def divide(machine: Machine, pool: Pool) -> tuple[Node, ...]:
         name = f"{machine.name}-{node_pool.name}"
         by_type = _by_type(machine, range(start, start + count))
         for gpu_type, positions in by_type.items():
-            own_name = name if len(by_type) == 1 else f"{name}:{gpu_type or 'other'}".lower()
+            own_name = name if len(by_type) == 1 else f"{name}:{(gpu_type or 'other').lower()}"
             nodes.append(_node(machine, own_name, node_pool, positions))
         start += count
     return tuple(nodes)

@@ -57,8 +57,9 @@ def find() -> Found | None:
 
 
 def _broken(error: pynvml.NVMLError) -> Unavailable:
+    why = str(error).rstrip(".")
     return Unavailable(
-        f"NVIDIA's driver does not answer ({str(error).rstrip('.')}); see what nvidia-smi says, or say how many GPUs to declare instead "
+        f"NVIDIA's driver does not answer ({why}); see what nvidia-smi says, or say how many GPUs to declare instead "
         "with --declared-gpus."
     )
 

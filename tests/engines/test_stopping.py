@@ -21,7 +21,8 @@ def save(*_):
     open(os.environ["RUNAI_CHECKPOINT_DIR"] + "/state", "w").write("saved")
     sys.exit(7)
 signal.signal(signal.SIGTERM, save)
-open(out + "/out", "w").write("ready\\n")
+with open(out + "/out", "w") as file:  # a file that closes itself would swallow the handler's exit
+    file.write("ready\\n")
 while True: time.sleep(600)
 """
 )
