@@ -55,7 +55,7 @@ async def serve(options: RunaiService) -> None:
     gone = asyncio.create_task(_orphaned(os.getppid())) if options.hub_managed else None
     folder = StateFolder(Path(options.state_dir))
     folder.open()
-    await _lock(folder, patience=PREDECESSOR if options.hub_managed else GLANCE)
+    await _lock(folder, PREDECESSOR if options.hub_managed else GLANCE, stopped)
     try:
         async with _running(options, folder) as (url, lost):
             folder.write_endpoint(url)
@@ -83,14 +83,14 @@ async def _first(*waits: Coroutine[Any, Any, Any] | asyncio.Task[None] | None) -
         task.cancel()
 
 
-async def _lock(folder: StateFolder, patience: float) -> None:
-    """Take the folder's lock, within `patience` seconds."""
+async def _lock(folder: StateFolder, patience: float, stopped: asyncio.Event) -> None:
+    """Take the folder's lock, within `patience` seconds, unless it is to stop before."""
     until = time.monotonic() + patience
     while True:
         try:
             return folder.lock()
         except Conflict:
-            if time.monotonic() >= until:
+            if time.monotonic() >= until or stopped.is_set():
                 raise
         await asyncio.sleep(0.05)
 

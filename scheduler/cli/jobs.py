@@ -19,30 +19,47 @@ if TYPE_CHECKING:
     from scheduler.client import Client
 
 
+PAGE = 500
+"""So many jobs come in one answer at the most."""
+
 # -- list ---------------------------------------------------------------------------------------------------
 
 
 def show_list(options: argparse.Namespace) -> int:
     with connect() as client:
-        page = client.jobs(
-            state=[JobState(state) for state in options.state] if options.state else None,
-            project=options.project,
-            mine=options.mine,
-            limit=options.limit,
-        )
+        found, more = _newest(client, options)
     if options.output:
         from scheduler.cli.formats import emit
 
-        emit(page.jobs, options.output)
+        emit(found, options.output)
         return 0
     screen = Screen()
-    if not page.jobs:
-        screen.line("No jobs." if not (options.state or options.project or options.mine) else "No such jobs.")
+    if not found:
+        screen.line("No such jobs." if options.state or options.project or options.mine else "No jobs.")
         return 0
-    table(screen, page.jobs, time.time())
-    if page.next:
-        screen.line(screen.style(f"The {len(page.jobs)} newest; --limit shows more.", "quiet"))
+    table(screen, found, time.time())
+    if more:
+        screen.line(screen.style(f"The {len(found)} newest; --limit shows more.", "quiet"))
     return 0
+
+
+def _newest(client: Client, options: argparse.Namespace) -> tuple[list[JobView], bool]:
+    """The newest jobs that are asked for, page by page, and whether there are more."""
+    states = [JobState(state) for state in options.state] if options.state else None
+    found: list[JobView] = []
+    after = None
+    while True:
+        page = client.jobs(
+            state=states,
+            project=options.project,
+            mine=options.mine,
+            limit=min(PAGE, options.limit - len(found)),
+            after=after,
+        )
+        found += page.jobs
+        after = page.next
+        if after is None or len(found) >= options.limit:
+            return found, after is not None
 
 
 def table(screen: Screen, jobs: list[JobView], now: float) -> None:

@@ -74,20 +74,21 @@ def _script(name: str, in_place: bool) -> str:
     return inside.relative_to(Path.cwd()).as_posix()
 
 
-def _pack(options: argparse.Namespace) -> Bundle:
+def _pack(options: argparse.Namespace) -> Bundle | None:
+    """What the job takes along; `None` where there is nothing."""
     from scheduler.bundle import snapshot
 
     bundle = snapshot(Path.cwd(), options.patterns)
-    if bundle.listing.outside:
-        names = ", ".join(bundle.listing.outside[:3]) + (", …" if len(bundle.listing.outside) > 3 else "")
+    outside = bundle.listing.outside
+    if outside:
+        names = ", ".join(outside[:3]) + (", …" if len(outside) > 3 else "")
         print(f"Links that lead out of the folder stay behind: {names}.", file=sys.stderr)
     if options.script:
         script = _script(options.script[0], in_place=False)
         if all(entry.path != script for entry in bundle.listing.entries):
-            raise Invalid(
-                f"{script} is not among the files that the job would take along; add it with --in {script}."
-            )
-    return bundle
+            how = "send the file that it leads to" if script in outside else f"add it with --in {script}"
+            raise Invalid(f"{script} is not among the files that the job would take along; {how}.")
+    return bundle if bundle.listing.entries else None
 
 
 def _wanted(

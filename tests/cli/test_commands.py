@@ -1,0 +1,205 @@
+"""How words become a command: what is the job's own, what travels with it, and what is said when they make no sense."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scheduler import __version__
+from scheduler.api.schema import Change
+from scheduler.cli import Misused, main
+from scheduler.cli.apply import describe
+from scheduler.cli.parser import read
+from scheduler.cli.submit import variables, what_runs
+from scheduler.errors import Invalid, NotFound
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/run.py").touch()
+    (tmp_path / "run.sh").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "command"),
+    [
+        (["train.py"], "script", [sys.executable, "train.py"]),
+        (["./train.py", "--", "--gpus", "9"], "script", [sys.executable, "train.py", "--gpus", "9"]),
+        (["sub/../sub/run.py"], "script", [sys.executable, "sub/run.py"]),
+        (["--", "torchrun", "--", "x"], "command", ["torchrun", "--", "x"]),
+        (["--gpus", "2", "--", "python", "train.py"], "command", ["python", "train.py"]),
+    ],
+)
+def test_what_runs(folder: Path, words: list[str], kind: str, command: list[str]) -> None:
+    assert what_runs(read(["submit", *words])) == (kind, command)
+
+
+def test_without_files_a_script_runs_where_it_is(folder: Path) -> None:
+    options = read(["submit", "--no-files", "train.py"])
+    assert what_runs(options) == ("script", [sys.executable, str(folder / "train.py")])
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "sentence"),
+    [
+        ([], Misused, "Say what to run"),
+        (["--"], Misused, "Say what to run"),
+        (
+            ["python", "train.py"],
+            Misused,
+            "Put the command after `--`: jupyter runai submit -- python train.py",
+        ),
+        (["none.py"], NotFound, "There is no file none.py in "),
+        (["run.sh"], Invalid, "run.sh is no Python script"),
+        (["../train.py"], NotFound, "There is no file"),
+    ],
+)
+def test_what_does_not_run(folder: Path, words: list[str], error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence.replace("(", r"\(")):
+        what_runs(read(["submit", *words]))
+
+
+def test_a_script_outside_the_folder_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder / "sub")
+    with pytest.raises(Invalid, match=r"is not below .*; start from its folder"):
+        what_runs(read(["submit", "../train.py"]))
+
+
+def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {"PATH": "/bin", "SECRET": "s", "SEED": "7", "VIRTUAL_ENV": "/env"})
+    assert variables([("A", "b=c"), ("SEED", None)]) == {
+        "PATH": f"{Path(sys.executable).parent}:/bin",
+        "VIRTUAL_ENV": "/env",
+        "A": "b=c",
+        "SEED": "7",
+    }
+    with pytest.raises(Invalid, match="There is no variable NONE here to pass on; write --env NONE=VALUE"):
+        variables([("NONE", None)])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["lst"], "There is no command 'lst'; did you mean 'list'? See `jupyter runai --help`.\n"),
+        (
+            ["project", "sett"],
+            "There is no command 'sett'; did you mean 'set'? See `jupyter runai project --help`.\n",
+        ),
+        (["frobnicate"], "There is no command 'frobnicate'. See `jupyter runai --help`.\n"),
+        (["list", "--al"], "`list` does not take '--al'. See `jupyter runai --help`.\n"),
+        (
+            ["submit", "train.py", "--epochs", "3"],
+            "`submit` does not take '--epochs'; what is the job's own comes after",
+        ),
+        (["list", "--", "x"], "Only `submit` takes words after `--`."),
+        (["logs"], "The following arguments are required: JOB. See `jupyter runai logs --help`.\n"),
+        (["list", "--limit", "0"], "'0' is not a number from 1 on"),
+        (["submit", "--gpus", "-1", "x.py"], "is not an amount; write a number such as 2 or 0.5"),
+        (["submit", "--gpus", "nan", "x.py"], "is not an amount"),
+        (
+            ["submit", "--max-runtime", "soon", "x.py"],
+            "'soon' is no duration; write 90s, 30m, 2h, 1h30m or 1d",
+        ),
+        (["submit", "--memory", "lots", "x.py"], "'lots' is no amount of memory; write 16GiB or 512MiB"),
+        (["project", "set", "a", "--limit", "many"], "'many' is not an amount; write a number or `none`"),
+        (["submit", "--env", "=x", "x.py"], "'=x' is not of the form NAME=VALUE"),
+        (["apply"], "One of the arguments -f/--file --show is required."),
+    ],
+)
+def test_words_that_make_no_sense_are_one_sentence_and_status_2(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    shown = capsys.readouterr()
+    assert (ended.value.code, shown.out) == (2, "")
+    assert sentence in shown.err
+    assert shown.err.count("\n") == 1
+
+
+def test_no_words_at_all_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    assert "submit" in capsys.readouterr().err
+
+
+def test_the_installed_command_says_its_version_and_needs_no_scheduler_for_it() -> None:
+    script = Path(sys.executable).with_name("jupyter-runai")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == f"{__version__}\n"
+
+
+def test_help_needs_nothing_that_is_slow_to_import() -> None:
+    slow = "{'pydantic', 'httpx', 'sqlalchemy', 'tornado', 'traitlets', 'yaml', 'jupyterhub'}"
+    program = (
+        f"import sys\nfrom scheduler.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n"
+        f"    sys.exit(' '.join({slow} & sys.modules.keys()) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stderr == ""
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    scenario = tmp_path / "s.json"
+    scenario.write_text('{"nodes": [{"name": "n", "gpus": 1}], "projects": [], "jobs": []}\n' * 20_000)
+    with subprocess.Popen(
+        [sys.executable, "-m", "scheduler.cli", "plan", "--lines", str(scenario)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (
+            Change(action="change", kind="project", name="a", before={"limit": None}, after={"limit": 2.0}),
+            "project a: limit none → 2",
+        ),
+        (
+            Change(
+                action="add",
+                kind="project",
+                name="a",
+                after={"name": "a", "guaranteed": 1.0, "members": ["x", "y"]},
+            ),
+            "project a: guaranteed 1, members x, y",
+        ),
+        (Change(action="remove", kind="node_pool", name="old", before={"name": "old"}), "node pool old"),
+        (
+            Change(
+                action="change",
+                kind="settings",
+                name="settings",
+                before={"reservations": 1},
+                after={"reservations": 2},
+            ),
+            "settings: reservations 1 → 2",
+        ),
+        (
+            Change(
+                action="change", kind="project", name="a", before={"members": ["x"]}, after={"members": []}
+            ),
+            "project a: members x → nobody",
+        ),
+    ],
+)
+def test_a_change_in_words(change: Change, line: str) -> None:
+    assert describe(change) == line
