@@ -161,12 +161,17 @@ class Controller:
         return await self._ask(job_id, lifecycle.resume)
 
     async def _ask(self, job_id: str, verb: Callable[[Job, float], Step]) -> Job:
-        job = self._ahead.jobs.get(job_id) or await self._store.job(job_id)
+        job = self._ahead.jobs.get(job_id) or await self._ended_job(job_id)
         if job is None:
             raise NotFound(f"There is no job {job_id}.")
-        step = verb(self._ahead.jobs.get(job_id, job), self._clock())
+        step = verb(job, self._clock())
         await self._ledger.durable(self._take(job, step))
         return step.job
+
+    async def _ended_job(self, job_id: str) -> Job | None:
+        """A job that has ended, as far as is decided: its end may still be on its way to the disk."""
+        await self._ledger.durable()
+        return await self._store.job(job_id)
 
     async def job(self, job_id: str) -> Job | None:
         """A job, whether it has ended or not."""
@@ -218,11 +223,11 @@ class Controller:
         """Take a session's GPUs back. A session that has ended stays so."""
         session = self._ahead.sessions.get(session_id)
         if session is None:
-            known = await self._store.session(session_id)
-            if known is None:
-                raise NotFound(f"There is no session {session_id}.")
             await self._ledger.durable()
-            return known
+            ended = await self._store.session(session_id)
+            if ended is None:
+                raise NotFound(f"There is no session {session_id}.")
+            return ended
         ended = self._end_session(session, "Its server has stopped.")
         await self._ledger.durable()
         return ended
@@ -356,7 +361,8 @@ class Controller:
         for session in list(self._leases.waiting):
             if session in digest.plan.decisions and session not in self._ahead.sessions:
                 self._answer(session, digest.plan.decisions[session])
-        self._tell(digest.news)
+        if digest.news:  # told behind what was decided before: who is not durable yet is by then
+            self._ledger.commit(Change(), partial(self._tell, digest.news))
 
     def _start(self, workload: str, decision: Decision, holdings: Holdings) -> None:
         """Give a waiting job or session its GPUs, if it still waits and they are still there."""

@@ -242,14 +242,14 @@ class Bench:
     async def settled(self) -> None:
         """Wait until nothing more happens by itself: all is durable, told, planned and done."""
         ledger, crew = self.controller._ledger, self.controller._crew
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while True:
                 await ledger.durable()
                 planned = self.controller.book.plan.decisions.keys() == ledger.ahead.workloads.keys()
                 if planned and ledger.book.jobs == ledger.ahead.jobs and not crew._tasks:
                     seen = ledger.book.plan, ledger.book.last_event
                     self.controller.refresh()
-                    async with asyncio.timeout(20):
+                    async with asyncio.timeout(30):
                         while ledger.book.plan is seen[0]:  # noqa: ASYNC110 - a plan is no event
                             await asyncio.sleep(0.001)
                     if ledger.book.last_event == seen[1] and not crew._tasks:
@@ -269,6 +269,8 @@ class Bench:
         self.store.close()
         controller._ledger.close()
         await asyncio.gather(*controller._crew._tasks, return_exceptions=True)
+        for _ in range(3):  # what the writer has told the loop last
+            await asyncio.sleep(0)
         if controller._ledger._mending is not None:
             controller._ledger._mending.cancel()
 

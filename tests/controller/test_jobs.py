@@ -148,6 +148,18 @@ async def test_what_makes_no_sense_is_refused(bench: Bench) -> None:
         await bench.controller.cancel("nobody")
 
 
+async def test_what_is_asked_while_the_end_is_on_its_way_to_the_disk_comes_too_late(bench: Bench) -> None:
+    for verb in (bench.controller.cancel, bench.controller.pause, bench.controller.resume):
+        job = await bench.controller.submit(make_job())
+        await bench.reaches(job, JobState.RUNNING)
+        bench.engine.end(job.id, 1, 0, 0)
+        with pytest.raises(Conflict, match="succeeded"):
+            await verb(job.id)
+        done = await bench.controller.job(job.id)
+        assert done is not None
+        assert done.state is JobState.SUCCEEDED
+
+
 # -- once -------------------------------------------------------------------------------------------------------
 
 
@@ -195,6 +207,7 @@ async def test_jobs_are_listed_newest_first_finished_or_not(bench: Bench) -> Non
 
 async def test_a_waiting_job_is_told_when_what_it_waits_for_changes(bench: Bench) -> None:
     blocking = await bench.controller.submit(make_job(gpus=4))
+    await bench.reaches(blocking, JobState.RUNNING)
     ahead = await bench.controller.submit(make_job(gpus=4))
     job = await bench.controller.submit(make_job(gpus=4))
     events = bench.controller.events(0)

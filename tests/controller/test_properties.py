@@ -1,0 +1,225 @@
+"""Whatever happens in whatever order: no job is lost, none runs twice, no GPU is given twice.
+
+Hypothesis plays owners, workers, the plan and the plug: it submits, cancels, pauses and resumes, ends workers well and
+badly, takes GPUs back, and kills the scheduler at any instant, with changes on their way to the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    invariant,
+    rule,
+)
+
+from scheduler.errors import Conflict, RunaiError
+from scheduler.model import ONE, Job, JobState
+from scheduler.policy import Action, Decision, Plan, Snapshot
+from tests.controller.stage import Bench, World, begin, first_come, make_job
+
+
+class Watched(World):
+    """Workers that say at once when two of them get the same GPU, or one attempt is started twice."""
+
+    def check(self) -> None:
+        assert len(set(self.launches)) == len(self.launches), "an attempt was launched twice"
+        running = self.running()
+        assert len({job for job, _ in running}) == len(running), "a job runs in two attempts"
+        taken: Counter[tuple[str, int]] = Counter()
+        for attempt in running:
+            for worker in self.placements[attempt].workers:
+                for gpu in worker.gpus:
+                    taken[worker.node, gpu] += worker.share
+        assert all(share <= ONE for share in taken.values()), taken
+
+
+class Lives(RuleBasedStateMachine):
+    jobs: Bundle[Job] = Bundle("jobs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.folder = Path(tempfile.mkdtemp(prefix="runai-lives-"))
+        self.world = Watched()
+        self.victims: set[str] = set()
+        self.acknowledged: dict[str, Job] = {}
+        self.cancelled: set[str] = set()
+        self.bench: Bench = self.run(begin(self.folder, self.world, decide=self.decide))
+
+    def run(self, coroutine: Any) -> Any:
+        return self.runner.run(coroutine)
+
+    def decide(self, snapshot: Snapshot) -> Plan:
+        """First come, first served; and now and then somebody has to go."""
+        plan = first_come(snapshot)
+        stops = {
+            workload.id: Decision(Action.STOP, "Its GPUs are needed.")
+            for workload in snapshot.workloads
+            if workload.id in self.victims and workload.running and not workload.stopping
+        }
+        self.victims -= stops.keys()
+        return Plan({**plan.decisions, **stops}, {})
+
+    async def try_to(self, verb: Any, job: Job) -> bool:
+        try:
+            await verb(job.id)
+        except Conflict:
+            return False
+        return True
+
+    # -- what happens -------------------------------------------------------------------------------------
+
+    @rule(
+        target=jobs,
+        gpus=st.sampled_from([0.5, 1, 2, 4]),
+        workers=st.sampled_from([1, 1, 2]),
+        retries=st.integers(0, 1),
+        key=st.sampled_from([None, None, "a", "b"]),
+    )
+    def submit(self, gpus: float, workers: int, retries: int, key: str | None) -> Job:
+        job = make_job(gpus=gpus, workers=1 if gpus == 4 else workers, retries=retries, idempotency_key=key)
+        got: Job = self.run(self.bench.controller.submit(job))
+        if key is not None and got.id != job.id:
+            assert got.id in self.acknowledged
+        self.acknowledged[got.id] = got
+        return got
+
+    @rule(count=st.integers(1, 5))
+    def submit_and_pull_the_plug(self, count: int) -> None:
+        """What was not acknowledged may be there or not, but not by half."""
+
+        async def both() -> None:
+            asked = [asyncio.ensure_future(self.bench.controller.submit(make_job())) for _ in range(count)]
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            told = [task.result() for task in asked if task.done() and not task.exception()]
+            self.acknowledged.update({job.id: job for job in told})
+            await self.bench.crash()
+            for task in asked:
+                with suppress(RunaiError):
+                    job = await task
+                    self.acknowledged[job.id] = job
+
+        self.run(both())
+        self.restart()
+
+    @rule()
+    def pull_the_plug(self) -> None:
+        self.run(self.bench.crash())
+        self.restart()
+
+    def restart(self) -> None:
+        self.bench = self.run(begin(self.folder, self.world, decide=self.decide))
+
+    @rule(job=jobs)
+    def cancel(self, job: Job) -> None:
+        if self.run(self.try_to(self.bench.controller.cancel, job)):
+            self.cancelled.add(job.id)
+
+    @rule(job=jobs)
+    def pause(self, job: Job) -> None:
+        self.run(self.try_to(self.bench.controller.pause, job))
+
+    @rule(job=jobs)
+    def resume(self, job: Job) -> None:
+        self.run(self.try_to(self.bench.controller.resume, job))
+
+    @rule(job=jobs)
+    def take_back(self, job: Job) -> None:
+        self.victims.add(job.id)
+        self.bench.controller.refresh()
+
+    @rule(stubborn=st.booleans())
+    def stops_take_long(self, stubborn: bool) -> None:
+        self.bench.engine.stubborn = stubborn
+
+    @rule(
+        which=st.integers(0, 7),
+        rank=st.integers(0, 1),
+        code=st.sampled_from([0, 0, 0, 1, -9, None]),
+    )
+    def a_worker_ends(self, which: int, rank: int, code: int | None) -> None:
+        running = sorted(self.world.running())
+
+        async def end() -> None:
+            attempt = running[which % len(running)]
+            self.bench.engine.end(*attempt, rank % len(self.world.workers[attempt]), code)
+
+        if running:
+            self.run(end())
+
+    @rule()
+    def time_passes(self) -> None:
+        self.run(self.bench.settled())
+
+    # -- what holds ---------------------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_is_given_twice(self) -> None:
+        self.world.check()
+
+    @invariant()
+    def what_was_acknowledged_is_there(self) -> None:
+        async def check() -> None:
+            for job_id in self.acknowledged:
+                job = await self.bench.controller.job(job_id)
+                assert job is not None, f"{job_id} is lost"
+                if job_id in self.cancelled:
+                    assert job.state.final or job.wanted is JobState.CANCELLED
+
+        self.run(check())
+
+    def teardown(self) -> None:
+        try:
+            self.run(self.to_the_end())
+        finally:
+            self.run(self.bench.crash())
+            self.runner.close()
+            shutil.rmtree(self.folder)
+
+    async def to_the_end(self) -> None:
+        """When all goes well from now on, every job gets to its end, and it has run for what it says."""
+        self.bench.engine.stubborn = False
+        self.victims.clear()
+        for job_id, job in list(self.bench.controller.book.jobs.items()):
+            if job.state is JobState.PAUSED or job.wanted is JobState.PAUSED:
+                await self.bench.controller.resume(job_id)
+            if job.state is JobState.STOPPING:
+                await self.bench.engine.stop(job_id, len(job.attempts), 0)
+        async with asyncio.timeout(60):
+            while self.bench.controller.book.jobs:
+                await self.bench.settled()
+                for attempt in self.world.running():
+                    for rank in self.world.workers[attempt]:
+                        self.bench.engine.end(*attempt, rank, 0)
+                self.world.check()
+        for job_id in self.acknowledged:
+            job = await self.bench.controller.job(job_id)
+            assert job is not None
+            assert job.state.final
+            assert [attempt.number for attempt in job.attempts] == list(range(1, len(job.attempts) + 1))
+            if job.state is JobState.SUCCEEDED:
+                assert set(job.attempts[-1].exit_codes) == {0}
+            if job_id in self.cancelled:
+                assert job.state in (JobState.CANCELLED, JobState.SUCCEEDED)
+        events = await self.bench.store.events(0, limit=100_000)
+        assert [event.id for event in events] == list(range(1, len(events) + 1))
+
+
+TestLives = Lives.TestCase
+TestLives.settings = settings(
+    max_examples=15,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
