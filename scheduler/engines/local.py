@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import shutil
 import time
@@ -28,6 +29,8 @@ from scheduler.engines.follow import Growth
 from scheduler.engines.launcher import Launcher
 from scheduler.engines.processes import clear, ended, terminate
 from scheduler.errors import Conflict, Invalid, RunaiError, Unavailable
+
+_log = logging.getLogger(__name__)
 
 LOG_LIMIT = 2**30
 """Bytes of output that are kept of a worker."""
@@ -61,6 +64,7 @@ class LocalEngine(Engine):
         self._report = None
         self._growth.close()
         watched = list(self._watched.values())
+        self._watched.clear()
         for task in watched:
             task.cancel()
         await asyncio.gather(*watched, return_exceptions=True)
@@ -115,24 +119,31 @@ class LocalEngine(Engine):
         """See how a worker stands, tell of it, and watch it while it lives."""
         key = (job, attempt, rank)
         standing = await asyncio.to_thread(self._folders.attempt(job, attempt).worker(rank).stand)
+        if standing.stand is Stand.ALIVE and key in self._watched:
+            return standing  # it has been told, and its end may be told before this goes on
         if standing.started is not None:
             self._tell(key, WorkerState.RUNNING, standing.started)
         if standing.stand is Stand.ALIVE:
-            if key not in self._watched:
-                self._watched[key] = asyncio.create_task(self._watch(key, standing))
+            self._watched[key] = asyncio.create_task(self._watch(key, standing))
         elif standing.stand is not Stand.UNCLAIMED:
             await self._conclude(key, standing)
         return standing
 
     async def _watch(self, key: Key, standing: Standing) -> None:
+        """Until the worker's end has been told: no trouble on the way (too many open files, say) makes it forgotten."""
         worker = self._worker(key)
-        try:
-            if standing.started is None:
-                await self._tell_when_started(key)
-            await ended(standing.supervisor, worker.alive)
-            await self._conclude(key, await asyncio.to_thread(worker.stand))
-        finally:
-            del self._watched[key]
+        while True:
+            try:
+                if standing.started is None:
+                    await self._tell_when_started(key)
+                await ended(standing.supervisor, worker.alive)
+                standing = await asyncio.to_thread(worker.stand)
+                await self._conclude(key, standing)
+                break
+            except OSError as error:
+                _log.warning("Worker %s/%s/%s cannot be looked after (%s); trying again.", *key, error)
+                await asyncio.sleep(1)
+        self._watched.pop(key, None)
 
     async def _tell_when_started(self, key: Key) -> None:
         """For a worker that was just being started when the scheduler before this one died."""

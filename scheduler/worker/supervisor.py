@@ -226,6 +226,8 @@ def _see_through(folder: str, spec: dict[str, Any], worker: int, wake: int) -> N
         if how is not None and not written:
             written = write_exit(folder, how)
         if written and not others:
+            if not LINUX:
+                _signal_group(worker, signal.SIGKILL)  # what is left of it did not come to this process
             with contextlib.suppress(OSError):
                 os.close(os.open(os.path.join(folder, "done"), os.O_WRONLY | os.O_CREAT, 0o600))
             return
@@ -274,11 +276,21 @@ def _reap_orphans(worker: int) -> list[int]:
 
 
 def _children() -> list[int]:
+    """This process's children. Orphans of the worker are among them, on Linux."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(pid) for pid in file.read().split()]
+    except OSError:  # a kernel that does not list them: look at all processes
+        numbers = (int(name) for name in (os.listdir("/proc") if LINUX else ()) if name.isdigit())
+        return [pid for pid in numbers if _parent(pid) == os.getpid()]
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b") ")[2].split()[1])
     except OSError:
-        return []  # orphans come to this process on Linux only
+        return None
 
 
 def _kill(worker: int, others: list[int]) -> None:
