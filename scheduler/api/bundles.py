@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scheduler.api.access import Scope
-from scheduler.api.base import ApiHandler
+from scheduler.api.base import DRAINED, ApiHandler
 from scheduler.api.endpoint import BYTES, endpoint
 from scheduler.api.schema import BlobView
 from scheduler.blobs import sync
@@ -61,7 +61,7 @@ class BlobHandler(ApiHandler):
     async def prepare(self) -> None:
         await super().prepare()
         if self.request.method == "PUT":
-            self.limit_body(self.api.max_blob + 1)
+            self.limit_body(self.api.max_blob + DRAINED)
             self._incoming = self.api.blobs.receive(self.path_kwargs["digest"], self.api.max_blob)
 
     def data_received(self, chunk: bytes) -> None:

@@ -65,6 +65,8 @@ class LogHandler(ApiHandler):
                 await self._follow(job, number, query.attempt is not None, query.rank, query.offset)
             except StreamClosedError:
                 return
+            if self._stopped:
+                return
         else:
             read_log = self.api.engine.read_log
             self.write(await read_log(job_id, number, query.rank, query.offset, query.limit))

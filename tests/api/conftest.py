@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from scheduler.api.metrics import Metrics
 from scheduler.blobs import MAX_BYTES, Blobs
 from scheduler.controller import Controller
 from scheduler.engines.local import LocalEngine
+from scheduler.errors import Conflict
 from scheduler.model import JobState, Pool, Project
 from scheduler.policy import decide
 from scheduler.store import Store
@@ -140,6 +142,7 @@ async def running(
     base_url: str = "/",
     pool: Pool = POOL,
     max_blob: int = MAX_BYTES,
+    send_buffer: int | None = None,
 ) -> AsyncIterator[Service]:
     state_dir.chmod(0o700)
     engine = LocalEngine(state_dir)
@@ -166,6 +169,8 @@ async def running(
     )
     server = make_server(app)
     sockets = bind_sockets(0, "127.0.0.1")
+    if send_buffer is not None:
+        sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     server.add_sockets(sockets)
     url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{base_url}"
     http = {
@@ -183,7 +188,8 @@ async def running(
         server.stop()
         await server.close_all_connections()
         for job in list(controller.book.jobs.values()):
-            await controller.cancel(job.id)
+            with suppress(Conflict):  # it has ended meanwhile
+                await controller.cancel(job.id)
         await settled(controller)
         await controller.stop()
         store.close()
@@ -192,7 +198,10 @@ async def running(
 
 async def settled(controller: Controller) -> None:
     """Wait until every worker is gone, so that a test leaves no process behind."""
-    async with asyncio.timeout(30):
-        async for _ in controller.events(0):
-            if not controller.book.jobs:
-                return
+    try:
+        async with asyncio.timeout(60):
+            async for _ in controller.events(0):
+                if not controller.book.jobs:
+                    return
+    except TimeoutError:
+        raise AssertionError(f"still there: {list(controller.book.jobs.values())}") from None

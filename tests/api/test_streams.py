@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from scheduler.api import events, logs
-from scheduler.model import JobState
+from scheduler.api.events import EventsHandler
+from scheduler.model import JobState, Project
 
 
 @asynccontextmanager
@@ -145,24 +148,40 @@ async def test_a_stream_ends_when_its_caller_may_no_longer_read(
             pass
 
 
-async def test_a_reader_who_does_not_read_is_let_go(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_who_does_not_read_is_let_go(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "PATIENCE", 0.2)
     monkeypatch.setattr(events, "QUEUE", 4)
-    # Enough events to fill every buffer between here and there.
-    for _ in range(20):
-        await asyncio.gather(*(service.submit(gpus=0, name="n" * 128, command=["false"]) for _ in range(25)))
+    service = await start(send_buffer=4096)
+    # More events than every buffer between here and there can hold.
+    pool = service.controller.book.pool
+    await service.controller.apply(
+        replace(pool, projects=(*pool.projects, *(Project(f"p{number}") for number in range(1000))))
+    )
     last = service.controller.book.last_event
     port = int(service.url.rsplit(":", 1)[1].rstrip("/"))
+    let_go = asyncio.Event()
+    close = EventsHandler.close_connection
+
+    def closing(handler: EventsHandler) -> None:
+        close(handler)
+        let_go.set()
+
+    monkeypatch.setattr(EventsHandler, "close_connection", closing)
     with socket.socket() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", port))
         slow.sendall(
             b"GET /api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: token owner\r\nLast-Event-ID: 0\r\n\r\n"
         )
-        await asyncio.sleep(2)
+        async with asyncio.timeout(30):
+            await let_go.wait()
         received = await asyncio.to_thread(drain, slow)
     assert b'"id":' in received
     assert f'"id":{last},'.encode() not in received
+    resumed = int(re.findall(rb"^id: (\d+)$", received, re.MULTILINE)[-2])
+    async with listening(service, after=resumed) as stream:
+        told = await take(stream, lambda kind, data: data["id"] >= last)
+    assert [number for number, _, _ in told] == list(range(resumed + 1, last + 1))
 
 
 def drain(connection: socket.socket) -> bytes:
