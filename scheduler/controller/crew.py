@@ -83,7 +83,7 @@ class Crew:
         attempt = job.attempts[-1].number
         for rank, worker in enumerate(job.placement):
             if worker.node in nodes:
-                reason = f"node {worker.node} is gone."
+                reason = f"node {worker.node} is gone"
                 self._note(WorkerStatus(job.id, attempt, rank, WorkerState.LOST, now, reason=reason))
         self._changed(job.id, attempt)
 

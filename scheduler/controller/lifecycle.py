@@ -264,16 +264,22 @@ def _first_fault(workers: Mapping[int, WorkerStatus]) -> WorkerStatus | None:
 
 
 def _blame(worker: WorkerStatus, world: int) -> str:
-    who = f"Worker {worker.rank} of {world}" if world > 1 else "It"
+    """`It was killed by SIGSEGV.` or `Worker 3 of 8 was killed by SIGSEGV.`: what the engine says, or the plain facts."""
+    said = worker.reason.rstrip(".") or _how(worker)
+    if world == 1:
+        return f"{said[:1].upper()}{said[1:]}."
+    who = f"Worker {worker.rank} of {world}"
+    return f"{who}{said[2:]}." if said.startswith("it ") else f"{who}: {said}."
+
+
+def _how(worker: WorkerStatus) -> str:
     if worker.state is WorkerState.LOST:
-        return f"{who} was lost{f': {worker.reason}' if worker.reason else '.'}"
-    if worker.reason:
-        return f"{who} ended: {worker.reason}"
+        return "it was lost"
     if worker.exit_code is None:
-        return f"{who} never started."
+        return "it never started"
     if worker.exit_code < 0:
-        return f"{who} was killed by {signal_name(-worker.exit_code)}."
-    return f"{who} ended with exit code {worker.exit_code}."
+        return f"it was killed by {signal_name(-worker.exit_code)}"
+    return f"it ended with exit code {worker.exit_code}"
 
 
 # -- words ------------------------------------------------------------------------------------------------------

@@ -120,6 +120,34 @@ def test_the_reason_says_how_it_failed(code: int, reason: str) -> None:
     assert ended(running(), code).reason == reason
 
 
+@pytest.mark.parametrize(
+    ("said", "alone", "in_a_gang"),
+    [
+        (
+            "it ended with exit code 3",
+            "It ended with exit code 3.",
+            "Worker 0 of 2 ended with exit code 3.",
+        ),
+        (
+            "its supervisor was killed",
+            "Its supervisor was killed.",
+            "Worker 0 of 2: its supervisor was killed.",
+        ),
+        (
+            "There is no program 'trian'.",
+            "There is no program 'trian'.",
+            "Worker 0 of 2: There is no program 'trian'.",
+        ),
+    ],
+)
+def test_what_the_engine_says_becomes_the_reason(said: str, alone: str, in_a_gang: str) -> None:
+    for size, reason in ((1, alone), (2, in_a_gang)):
+        job = running(size)
+        stands = workers(job, 127, *["runs"] * (size - 1))
+        stands[0] = replace(stands[0], reason=said)
+        assert lifecycle.observe(job, stands, NOW + 5).job.reason == reason
+
+
 def test_it_holds_its_gpus_until_the_last_worker_is_gone() -> None:
     job = running(2)
     job = ended(job, 1, "runs")

@@ -60,7 +60,7 @@ async def test_what_stood_on_a_node_that_is_gone_goes_on_elsewhere(tmp_path: Pat
         bench.machines.there = (n2,)
         bench.controller.refresh()
         waiting = await bench.reaches(whole, JobState.QUEUED)
-        assert "node n1 is gone" in waiting.reason
+        assert "Node n1 is gone." in waiting.reason
         assert bench.controller.book.jobs[half.id].state is JobState.RUNNING
         await bench.until(lambda: session.id not in bench.controller.book.sessions)
         for job in (half, other):

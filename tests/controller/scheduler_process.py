@@ -1,0 +1,62 @@
+"""A scheduler in a process of its own, to be killed: `python -m … STATE_DIR COUNT` submits so many jobs and runs on.
+
+Each line it prints is the id of a job that was acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from scheduler.controller import Controller
+from scheduler.engines.local import LocalEngine
+from scheduler.model import Job, JobKind, Program, Request
+from scheduler.store import StateLock, Store
+from scheduler.telemetry import open_inventory
+
+LEAVES_A_TRACE = 'echo "$RUNAI_ATTEMPT $RUNAI_RANK" >> "$RUNAI_OUTPUT_DIR/ran"; sleep 0.4'
+
+
+@asynccontextmanager
+async def scheduling(state_dir: Path) -> AsyncIterator[Controller]:
+    """The real thing: real policy, real processes, a real database."""
+    lock = StateLock(state_dir / "lock")
+    lock.take()
+    store = Store(f"sqlite:///{state_dir}/runai.sqlite")
+    store.open()
+    controller = Controller(store, LocalEngine(state_dir), open_inventory(8))
+    await controller.start()
+    try:
+        yield controller
+    finally:
+        await controller.stop()
+        store.close()
+        lock.release()
+
+
+def command(script: str, *, workers: int = 1, **more: float) -> Job:
+    return Job(
+        id=uuid.uuid4().hex,
+        name="trace",
+        request=Request("default", "ana", workers=workers, min_workers=workers),
+        program=Program(JobKind.COMMAND, ("sh", "-c", script), **more),  # type: ignore[arg-type]
+        submitted=time.time(),
+    )
+
+
+async def main(state_dir: Path, count: int) -> None:
+    async with scheduling(state_dir) as controller:
+        for _ in range(count):
+            job = await controller.submit(command(LEAVES_A_TRACE, workers=1 + count % 2))
+            print(job.id, flush=True)
+        print("all", flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
