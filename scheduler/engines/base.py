@@ -31,7 +31,8 @@ class WorkerStatus:
     """What an engine reports of one worker.
 
     `exit_code` is negative for a signal, as in `subprocess`; 127 where the command could not be started. An exited
-    worker without one never started, because its attempt was stopped first. `reason` is a sentence for people.
+    worker without one never started, because its attempt was stopped first. `reason` tells people what the exit code does
+    not say by itself.
     """
 
     job: str
@@ -101,7 +102,8 @@ class Engine(ABC):
     async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
         """Find the workers of `(job, attempt, world size)` again and report how each stands.
 
-        Returns those attempts that were never launched (to be launched now). Stops what runs and is not named.
+        Returns those attempts of which nothing was ever launched (to be launched now); a gang that was being launched
+        is completed. Ends what runs and is not named.
         """
 
     @abstractmethod

@@ -127,7 +127,7 @@ class WorkerFolder:
             unclean = started is not None and not (self.path / "done").exists()
             return Standing(Stand.EXITED, claimed, started, ended, code, reason, unclean)
         if claimed == 0:
-            return Standing(Stand.NEVER, reason="it was stopped before it started")
+            return Standing(Stand.NEVER, reason="it was stopped before it started.")
         return Standing(Stand.LOST, claimed, started, reason=self.complaint, unclean=True)
 
     def never(self) -> bool:

@@ -125,7 +125,7 @@ class LocalEngine(Engine):
             self._tell(key, WorkerState.RUNNING, standing.started)
         if standing.stand is Stand.ALIVE:
             self._watched[key] = asyncio.create_task(self._watch(key, standing))
-        elif standing.stand is not Stand.UNCLAIMED:
+        else:
             await self._conclude(key, standing)
         return standing
 
@@ -158,8 +158,12 @@ class LocalEngine(Engine):
     async def _conclude(self, key: Key, standing: Standing) -> None:
         """A worker's supervisor is gone (or never was): see that its processes are, too, and tell how it ended."""
         await asyncio.to_thread(self._clean_up, key, standing)
-        if standing.stand is Stand.LOST:
-            self._tell(key, WorkerState.LOST, time.time(), None, "its supervisor was killed, and it with it")
+        if standing.stand is Stand.UNCLAIMED:
+            self._tell(
+                key, WorkerState.LOST, time.time(), None, f"it could not be started: {standing.reason}."
+            )
+        elif standing.stand is Stand.LOST:
+            self._tell(key, WorkerState.LOST, time.time(), None, "its supervisor was killed, and it with it.")
         else:
             at = time.time() if standing.ended is None else standing.ended
             self._tell(key, WorkerState.EXITED, at, standing.exit_code, standing.reason)
@@ -200,10 +204,16 @@ class LocalEngine(Engine):
         await asyncio.gather(*(self._end_unnamed(*key) for key in marked if key not in named))
         never = set[tuple[str, int]]()
         for (job, attempt), size in named.items():
-            await asyncio.to_thread(_stop_again, self._folders.attempt(job, attempt), size)
-            standings = [await self._take_up(job, attempt, rank) for rank in range(size)]
-            if any(standing.stand is Stand.UNCLAIMED for standing in standings):
+            folder = self._folders.attempt(job, attempt)
+            await asyncio.to_thread(_stop_again, folder, size)
+            unclaimed = await asyncio.to_thread(_unclaimed, folder, size)
+            if len(unclaimed) == size:
                 never.add((job, attempt))
+                continue
+            # A gang is completed: what its workers are to run was written down before the first of them was started.
+            await asyncio.gather(*(self._launcher.start(folder.worker(rank).path) for rank in unclaimed))
+            for rank in range(size):
+                await self._take_up(job, attempt, rank)
         return frozenset(never)
 
     async def _end_unnamed(self, job: str, attempt: int) -> None:
@@ -268,6 +278,10 @@ def _stop(folder: AttemptFolder, grace: float) -> list[int]:
     with contextlib.suppress(OSError):  # no room on the disk: the grace period is the job's own, then
         folder.write_stop(grace, time.time())
     return [rank for rank, worker in folder.workers() if _stop_worker(worker)]
+
+
+def _unclaimed(folder: AttemptFolder, size: int) -> list[int]:
+    return [rank for rank in range(size) if folder.worker(rank).stand().stand is Stand.UNCLAIMED]
 
 
 def _stop_again(folder: AttemptFolder, size: int) -> None:

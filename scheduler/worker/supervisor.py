@@ -161,7 +161,7 @@ def _start(folder: str, spec: dict[str, Any]) -> int | None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     started = time.time()  # before the look at `stop`: none that starts does so after it was asked to stop
     if os.path.exists(os.path.join(folder, os.pardir, "stop")):
-        write_exit(folder, {"exit_code": None, "reason": "it was stopped before it started"})
+        write_exit(folder, {"exit_code": None, "reason": "it was stopped before it started."})
         return None
     log = os.open(os.path.join(folder, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -307,21 +307,14 @@ def _signal_group(worker: int, number: int) -> None:
 
 
 def how_it_ended(status: int, deadline: float | None, killed: bool) -> str:
-    """A sentence on an exit status; empty for a success."""
+    """What the exit status does not say by itself; often nothing."""
     if killed:
-        return "it was killed at the end of its grace period"
+        return "it was killed at the end of its grace period."
     if deadline is not None:
-        return "it was stopped"
-    if status == 0:
-        return ""
-    if status > 0:
-        return f"it ended with exit code {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    hint = "; perhaps the machine ran out of memory" if -status == signal.SIGKILL else ""
-    return f"it was ended by {name}{hint}"
+        return "it was stopped."
+    if status == -signal.SIGKILL:
+        return "it was killed by SIGKILL; perhaps the machine ran out of memory."
+    return ""
 
 
 def _grace(folder: str, spec: dict[str, Any]) -> float:

@@ -80,11 +80,10 @@ async def test_killed_while_it_launches_each_worker_runs_once(
         lost = [rank for rank in range(3) if WorkerState.LOST in here.states("j", rank)]
         assert not lost
         if again:
+            assert here.reports == []
             await here.engine.launch(launch("j", COUNT, workers=3))
         for rank in range(3):
-            await here.until(
-                lambda here=here, rank=rank: set(here.states("j", rank)) == {WorkerState.RUNNING}
-            )
+            await here.until(lambda here=here, rank=rank: here.states("j", rank) == [WorkerState.RUNNING])
         counted = here.job("j") / "output/out"
         await eventually(lambda counted=counted: counted.exists() and len(counted.read_text().split()) == 3)
         await here.engine.stop("j", 1, 5)
@@ -161,17 +160,26 @@ async def test_everything_is_found_again_as_it_stands(here: Workplace) -> None:
     assert (await here.end("runs")).exit_code == -15
 
 
-async def test_an_attempt_that_started_in_part_is_completed(here: Workplace) -> None:
-    await here.engine.launch(launch("j", COUNT, workers=1))
+async def test_a_gang_that_started_in_part_is_completed(here: Workplace) -> None:
+    await here.engine._prepare(launch("j", COUNT, workers=3))
+    await here.engine._launcher.start(here.job("j") / "attempts/1/1")
     await here.restart()
-    assert await here.engine.recover([("j", 1, 3)]) == {("j", 1)}
-    await here.engine.launch(launch("j", COUNT, workers=3))
-    for rank in range(3):
-        assert here.states("j", rank)[-1] is WorkerState.RUNNING
+    assert await here.engine.recover([("j", 1, 3)]) == frozenset()
+    assert [here.states("j", rank) for rank in range(3)] == [[WorkerState.RUNNING]] * 3
     await here.engine.stop("j", 1, 5)
     for rank in range(3):
         await here.end("j", rank)
     assert sorted(here.output("j").split()) == ["0", "1", "2"]
+
+
+async def test_a_gang_that_started_in_part_and_was_to_stop_is_not_completed(here: Workplace) -> None:
+    await here.engine._prepare(launch("j", COUNT, workers=2))
+    await here.engine._launcher.start(here.job("j") / "attempts/1/1")
+    (here.job("j") / "attempts/1/stop").write_text(json.dumps({"grace": 5, "end": time.time() + 5}))
+    await here.restart()
+    assert await here.engine.recover([("j", 1, 2)]) == frozenset()
+    assert (await here.end("j", 0)).exit_code is None
+    assert (await here.end("j", 1)).exit_code == -15
 
 
 async def test_two_engines_do_not_share_a_folder(here: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ async def test_a_worker_saves_itself_in_its_grace_period(here: Workplace) -> Non
     await here.output_of("j")
     await here.engine.stop("j", 1, 30)
     end = await here.end("j")
-    assert (end.exit_code, end.reason) == (7, "it was stopped")
+    assert (end.exit_code, end.reason) == (7, "it was stopped.")
     assert (here.job("j") / "checkpoint/state").read_text() == "saved"
 
 
@@ -76,7 +76,7 @@ async def test_a_worker_that_does_not_listen_is_killed_after_its_grace_period(he
     asked = time.time()
     await here.engine.stop("j", 1, 0.5)
     end = await here.end("j")
-    assert (end.exit_code, end.reason) == (-9, "it was killed at the end of its grace period")
+    assert (end.exit_code, end.reason) == (-9, "it was killed at the end of its grace period.")
     assert 0.5 <= end.at - asked < 3
 
 
@@ -109,7 +109,7 @@ async def test_every_process_of_a_worker_is_gone_when_its_end_is_told(here: Work
 async def test_what_a_worker_leaves_behind_ends_with_it(here: Workplace) -> None:
     await here.engine.launch(launch("j", TREE, env={"END": "1"}))
     end = await here.end("j")
-    assert (end.exit_code, end.reason) == (5, "it ended with exit code 5")
+    assert (end.exit_code, end.reason) == (5, "")
     assert processes(here.state_dir) == []
 
 
@@ -131,7 +131,7 @@ async def test_stopped_before_it_was_launched_it_never_starts(here: Workplace) -
         assert (end.state, end.exit_code, end.reason) == (
             WorkerState.EXITED,
             None,
-            "it was stopped before it started",
+            "it was stopped before it started.",
         )
     assert not (here.job("j") / "output/out").exists()
 
