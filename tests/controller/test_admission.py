@@ -1,0 +1,170 @@
+"""What could never run is refused at once: which field is at fault, and what could be had instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler.controller.admission import admit_job, capacity
+from scheduler.errors import Invalid
+from scheduler.model import ONE, Environment, Node, NodePool, Pool, Project, Request, Shape
+
+NODES = (
+    Node("b1", 2, "T4", 16 * 1024, node_pool="build"),
+    Node("n1", 8, "A100", 80 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r1"}),
+    Node("n2", 8, "A100", 80 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r1"}),
+    Node(
+        "n3", 4, "H100", 96 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r2"}, node_pool="fast"
+    ),
+)
+
+POOL = Pool(
+    node_pools=(
+        NodePool("build", Environment.BUILD),
+        NodePool("train", Environment.TRAIN),
+        NodePool("fast", Environment.TRAIN),
+    ),
+    projects=(
+        Project("vision"),
+        Project("speech", limit=4 * ONE),
+        Project("research", limit=6 * ONE),
+        Project("nlp", parent="research"),
+    ),
+    topology=("rack",),
+)
+
+
+def asks(project: str = "vision", gpus: float = 1, **more: Any) -> Request:
+    shape = {name: more.pop(name) for name in ("gpu_memory", "cpus", "memory") if name in more}
+    more.setdefault("min_workers", more.get("workers", 1))
+    return Request(project, "ana", shape=Shape(int(gpus * ONE), **shape), **more)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        asks(),
+        asks(gpus=8),
+        asks(gpus=0),
+        asks(gpus=0.25, workers=80),
+        asks(gpus=8, workers=2),
+        asks(gpus=4, node_pools=("fast",)),
+        asks(gpus=4, gpu_types=("H100", "B200")),
+        asks(gpu_memory=90 * 1024),
+        asks("speech", gpus=4),
+        asks("nlp", gpus=1, workers=8, min_workers=6),
+        asks(gpus=8, workers=2, require="rack"),
+        asks(gpus=1, workers=8, require="node"),
+    ],
+    ids=str,
+)
+def test_what_could_run_is_admitted(request_: Request) -> None:
+    admit_job(request_, POOL, NODES)
+
+
+@pytest.mark.parametrize(
+    ("request_", "field", "sentence"),
+    [
+        (asks("visoin"), "project", "There is no project 'visoin'; did you mean 'vision'?"),
+        (asks("x"), "project", "There is no project 'x'; there are: vision, speech, research, nlp."),
+        (
+            asks("research"),
+            "project",
+            "Project 'research' only holds other projects; submit to one of them: nlp.",
+        ),
+        (
+            asks(gpus=16),
+            "gpus",
+            "A worker asks for 16 GPUs, and the largest node that it may use has 8 GPUs; "
+            "ask for fewer per worker, or for more workers.",
+        ),
+        (
+            asks(gpus=8, node_pools=("fast",)),
+            "gpus",
+            "A worker asks for 8 GPUs, and the largest node that it may use has 4 GPUs; "
+            "ask for fewer per worker, or for more workers.",
+        ),
+        (asks(gpus=1.5), "gpus", "A worker takes whole GPUs, or a part of one; 1.5 is neither."),
+        (
+            asks(gpus=8, workers=3),
+            "workers",
+            "It needs 3 workers of 8 GPUs at the same time, and at most 2 could ever be in the pool.",
+        ),
+        (
+            asks(gpus=8, workers=2, require="node"),
+            "workers",
+            "It needs 2 workers of 8 GPUs at the same time, and at most 1 could ever be in one node.",
+        ),
+        (
+            asks(gpus=8, workers=3, require="rack"),
+            "workers",
+            "It needs 3 workers of 8 GPUs at the same time, and at most 2 could ever be in one rack.",
+        ),
+        (
+            asks("speech", gpus=5),
+            "gpus",
+            "It needs 5 GPUs at the same time, and project 'speech' may hold 4 GPUs at the most.",
+        ),
+        (
+            asks("nlp", gpus=1, workers=8),
+            "workers",
+            "It needs 8 GPUs at the same time, and project 'research' may hold 6 GPUs at the most.",
+        ),
+        (
+            asks(node_pools=("fats",)),
+            "node_pools",
+            "There is no node pool 'fats' for train workloads; did you mean 'fast'?",
+        ),
+        (
+            asks(node_pools=("build",)),
+            "node_pools",
+            "There is no node pool 'build' for train workloads; there are: train, fast.",
+        ),
+        (
+            asks(gpu_types=("V100",)),
+            "gpu_types",
+            "No node that this job may use has GPUs V100; there are: A100, H100.",
+        ),
+        (
+            asks(gpu_memory=100 * 1024),
+            "gpu_memory_gib",
+            "A worker asks for 100 GiB of GPU memory, and the largest here has 96 GiB.",
+        ),
+        (
+            asks(cpus=200 * ONE),
+            "cpus",
+            "No node that it may use has the GPUs, CPUs and memory that one worker asks for; ask for less.",
+        ),
+        (
+            asks(memory=2**40),
+            "memory_gib",
+            "No node that it may use has the GPUs, CPUs and memory that one worker asks for; ask for less.",
+        ),
+        (asks(require="block"), "require", "There is no topology 'block'; there are: rack, node."),
+        (
+            asks(workers=2, min_workers=3),
+            "min_workers",
+            "min_workers is 3 and must be between 1 and workers, which is 2.",
+        ),
+    ],
+)
+def test_what_could_never_run_is_refused(request_: Request, field: str, sentence: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        admit_job(request_, POOL, NODES)
+    assert (refused.value.field, refused.value.sentence) == (field, sentence)
+
+
+@pytest.mark.parametrize(
+    ("shape", "workers"),
+    [
+        (Shape(ONE), 8),
+        (Shape(3 * ONE), 2),
+        (Shape(400), 16),
+        (Shape(ONE, gpu_memory=30 * 1024), 16),
+        (Shape(ONE, cpus=48 * ONE), 2),
+        (Shape(ONE, memory=512 * 1024), 2),
+    ],
+)
+def test_how_many_workers_an_empty_node_takes(shape: Shape, workers: int) -> None:
+    assert capacity(shape, NODES[1]) == workers
