@@ -18,6 +18,10 @@ class RunaiError(Exception):
         self.sentence = sentence
         self.field = field
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in the place of a traceback."""
+        return [self.sentence]
+
 
 class Invalid(RunaiError):
     """The input is not of the right form, or names what cannot be."""
