@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
-import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,10 +22,6 @@ from scheduler.errors import RunaiError, Unavailable
 WAITING = 64
 """So many pieces wait for the reader."""
 
-PATIENCE = 120.0
-"""For how many seconds a scheduler that does not answer is waited for."""
-
-_NEXT_ATTEMPT = re.compile(rb"\n--- attempt (\d+) ---\n")
 _FIRST_LOOK, _LATER_LOOK = 0.1, 5.0
 
 
@@ -44,7 +39,7 @@ class Follower:
     """Iterate over it for what happens until the job has ended; `with` it, to let go in any case."""
 
     def __init__(self, locate: Callable[[], Address], job: JobView) -> None:
-        """`locate` is asked again when the scheduler is lost: it may come back elsewhere, or have to be started."""
+        """`locate` is asked again when the scheduler is lost: it may have to be started."""
         self._locate = locate
         self._id = job.id
         self._queue: queue.Queue[Happening | Exception | None] = queue.Queue(WAITING)
@@ -52,9 +47,6 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name=f"follow {job.id}", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
-        self._attempt = job.attempts[-1].number if job.attempts else None
-        self._offset = 0
-        self._tail = b""
 
     def __enter__(self) -> Follower:
         self._thread.start()
@@ -68,7 +60,7 @@ class Follower:
         self._thread.join(timeout=2)
 
     def __iter__(self) -> Iterator[Happening]:
-        """The last thing is the job as it ended. Raises what the scheduler refuses, and `Unavailable` after `PATIENCE`."""
+        """The last thing is the job as it ended. Raises what the scheduler refuses, `Unavailable` after a minute without."""
         while (happening := self._queue.get()) is not None:
             if isinstance(happening, Exception):
                 raise happening
@@ -83,7 +75,18 @@ class Follower:
     async def _main(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         try:
-            await self._tell(await self._until_it_ended())
+            address = await asyncio.to_thread(self._locate)
+            async with AsyncClient(address.url, address.token) as client:
+                besides = [asyncio.create_task(self._states(client)), asyncio.create_task(self._look(client))]
+                try:
+                    async for piece in client.logs(self._id):
+                        await self._tell(piece)
+                    last = await client.wait(self._id)
+                finally:
+                    for task in besides:
+                        task.cancel()
+                    await asyncio.gather(*besides, return_exceptions=True)
+            await self._tell(last)
             await self._tell(None)
         except Exception as error:
             await self._tell(error)
@@ -100,67 +103,30 @@ class Follower:
         except queue.Full:
             await asyncio.to_thread(put)
 
-    async def _until_it_ended(self) -> JobView:
-        """Tell what happens, over whatever breaks the line, until the job has ended."""
-        lost_for, pause = 0.0, 0.1
-        while True:
-            before = self._offset
-            try:
-                ended = await self._as_long_as_it_answers()
-            except Unavailable as error:
-                if lost_for == 0:
-                    await self._tell(Lost(error.sentence))
-                if lost_for > PATIENCE:
-                    raise
-            else:
-                if ended is not None:
-                    return ended
-            if self._offset > before:
-                lost_for, pause = 0.0, 0.1
-            await asyncio.sleep(pause)
-            lost_for, pause = lost_for + pause, min(pause * 1.5, 2.0)
-
-    async def _as_long_as_it_answers(self) -> JobView | None:
-        """Send on states and output; the job, where it has ended when the stream does."""
-        address = await asyncio.to_thread(self._locate)
-        async with AsyncClient(address.url, address.token) as client:
-            states = asyncio.create_task(self._states(client))
-            try:
-                async for piece in client.logs(self._id, attempt=self._attempt, offset=self._offset):
-                    self._count(piece)
-                    await self._tell(piece)
-                job = await client.job(self._id)
-            finally:
-                states.cancel()
-            return job if job.state.final else None
-
-    def _count(self, piece: bytes) -> None:
-        """Keep account of where in which attempt's output the stream is, to take it up there again."""
-        self._attempt = self._attempt or 1
-        text = self._tail + piece
-        self._offset += len(piece)
-        for match in _NEXT_ATTEMPT.finditer(text):
-            if match.end() > len(self._tail):
-                self._attempt = int(match[1])
-                self._offset = len(text) - match.end()
-        self._tail = text[-40:]
-
     async def _states(self, client: AsyncClient) -> None:
-        """Tell of the job's states: from the event stream, and by looking until that is sure to run."""
-        looking = asyncio.create_task(self._look(client))
-        try:
+        """Tell of each change of state. Whatever goes wrong here, who follows the output learns of it, too."""
+        with contextlib.suppress(RunaiError):
             async for event in client.events(subject=self._id):
                 if event.job is not None:
                     await self._tell(event.job)
-        except RunaiError:
-            pass  # whatever it is, who follows the log learns of it, too
-        finally:
-            looking.cancel()
 
     async def _look(self, client: AsyncClient) -> None:
-        pause = _FIRST_LOOK
+        """Ask for the job now and then: before the stream of events has begun, and for what is no event.
+
+        Where nobody answers, the scheduler is looked for again, which starts an embedded one.
+        """
+        pause, lost = _FIRST_LOOK, False
         while True:
-            with contextlib.suppress(RunaiError):
+            try:
                 await self._tell(await client.job(self._id))
+                lost = False
+            except Unavailable as error:
+                if not lost:
+                    await self._tell(Lost(error.sentence))
+                lost = True
+                with contextlib.suppress(RunaiError):
+                    await asyncio.to_thread(self._locate)
+            except RunaiError:
+                return
             await asyncio.sleep(pause)
             pause = min(pause * 3, _LATER_LOOK)

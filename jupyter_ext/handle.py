@@ -20,7 +20,7 @@ from jupyter_ext.follow import Follower, Lost
 from jupyter_ext.travel import unpack
 from scheduler.api.schema import JobView
 from scheduler.client import Client
-from scheduler.errors import Forbidden, NotFound, RunaiError
+from scheduler.errors import Forbidden, NotFound, RunaiError, Unavailable
 from scheduler.model import JobKind, JobState
 
 
@@ -128,6 +128,8 @@ class Job:
             raise LetGo(
                 f"Let go of {self.name}, which runs on in the pool: _job.wait() shows it again, _job.cancel() stops it."
             ) from None
+        except Unavailable as error:
+            raise Calm(f"{error.sentence} _job.wait() shows {self.name} again.") from None
         finally:
             shown.close()
         self._view = shown.job
