@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import inspect
 import io
+import re
 import socket
 import tarfile
 import threading
@@ -166,6 +167,17 @@ def test_another_web_server_is_no_scheduler(scheduler: Any) -> None:
         client.me()
 
 
+def whole_request(connection: socket.socket) -> bytes:
+    """A request with its body, however many pieces it comes in."""
+    request = b""
+    while True:
+        request += connection.recv(65536)
+        head, end, body = request.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head.lower())
+        if end and len(body) >= (int(length[1]) if length else 0):
+            return request
+
+
 class CutsOff(threading.Thread):
     """A proxy that passes a request on and breaks off before the answer, the first time."""
 
@@ -183,7 +195,7 @@ class CutsOff(threading.Thread):
             except OSError:
                 return
             with accepted, socket.create_connection(("127.0.0.1", self._to)) as onward:
-                onward.sendall(accepted.recv(65536))
+                onward.sendall(whole_request(accepted))
                 answer = onward.recv(65536)
                 self.passed += 1
                 if self.passed > 1:
