@@ -120,7 +120,9 @@ class WorkerFolder:
         alive = self.alive()
         status, end = self.status, _read(self.path / "exit.json")
         started = status.get("started")
-        if alive:
+        if alive and not (
+            end and started is None
+        ):  # a supervisor that could start nothing is as good as gone
             return Standing(Stand.ALIVE, claimed, started)
         if end:
             ended, code, reason = end["ended"], end["exit_code"], end["reason"]
@@ -151,8 +153,15 @@ class AttemptFolder:
     def workers(self) -> Iterator[tuple[int, WorkerFolder]]:
         """Those that have a folder, by rank."""
         with contextlib.suppress(FileNotFoundError):
-            for rank in sorted(int(name) for name in os.listdir(self.path) if name.isdigit()):
+            ranks = [
+                int(each.name) for each in os.scandir(self.path) if each.name.isdigit() and each.is_dir()
+            ]
+            for rank in sorted(ranks):
                 yield rank, self.worker(rank)
+
+    def alive(self) -> bool:
+        """Whether any of its workers has a supervisor."""
+        return any(worker.alive() for _, worker in self.workers())
 
     @property
     def stopping(self) -> bool:

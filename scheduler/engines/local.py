@@ -73,28 +73,29 @@ class LocalEngine(Engine):
     # -- launching ------------------------------------------------------------------------------------------
 
     async def launch(self, launch: Launch) -> None:
-        lock = self._launching.setdefault((launch.job, launch.attempt), asyncio.Lock())
-        async with lock:
-            folder = self._folders.attempt(launch.job, launch.attempt)
-            try:
-                await self._prepare(launch)
-                ranks = range(len(launch.workers))
-                await asyncio.gather(*(self._launcher.start(folder.worker(rank).path) for rank in ranks))
-            except OSError as error:
-                raise Unavailable(f"The job could not be started: {error}.") from error
-            standings = [await self._take_up(launch.job, launch.attempt, rank) for rank in ranks]
-        refusal = next(filter(None, map(_refusal, standings)), None)
-        if refusal is not None:
-            await self.stop(launch.job, launch.attempt, 0)
-            await self._gone(launch.job, launch.attempt)
-            raise refusal
+        attempt = (launch.job, launch.attempt)
+        async with self._launching.setdefault(attempt, asyncio.Lock()):
+            await self._prepare(launch)
+            folder = self._folders.attempt(*attempt)
+            ranks = range(len(launch.workers))
+            starts = (self._launcher.start(folder.worker(rank).path) for rank in ranks)
+            faults = [fault for fault in await asyncio.gather(*starts, return_exceptions=True) if fault]
+            standings = [await self._take_up(*attempt, rank) for rank in ranks]
+            refusal = next(filter(None, map(_refusal, standings)), None)
+            if refusal is not None:
+                await self.stop(*attempt, grace=0)
+                await self._gone(*attempt)
+                raise refusal from (faults[0] if faults else None)
 
     async def _prepare(self, launch: Launch) -> None:
         """Make the folders of an attempt and write down what each worker is to run."""
         job = self._folders.job(launch.job)
-        if launch.program.bundle is not None:
-            await self._blobs.unpack(launch.program.bundle, job.work)
-        await asyncio.to_thread(self._write_down, launch)
+        try:
+            if launch.program.bundle is not None:
+                await self._blobs.unpack(launch.program.bundle, job.work)
+            await asyncio.to_thread(self._write_down, launch)
+        except OSError as error:
+            raise Unavailable(f"The job could not be started: {error}.") from error
 
     def _write_down(self, launch: Launch) -> None:
         job = self._folders.job(launch.job)
@@ -255,10 +256,15 @@ class LocalEngine(Engine):
 
     async def forget(self, job: str) -> None:
         folder = self._folders.job(job)
-        marked = await asyncio.to_thread(lambda: {name for name, _ in self._folders.marked()})
-        if job in marked:
+        marked = await asyncio.to_thread(lambda: [each for each in self._folders.marked() if each[0] == job])
+        attempts = [self._folders.attempt(*each) for each in marked]
+        if any(lock.locked() for each, lock in self._launching.items() if each[0] == job) or any(
+            [await asyncio.to_thread(attempt.alive) for attempt in attempts]
+        ):
             raise Conflict(f"Job {job} still has processes; cancel it first.")
         await asyncio.to_thread(_delete, folder.path)
+        for attempt in attempts:
+            await asyncio.to_thread(attempt.unmark)
 
 
 _TO_COME = frozenset({Stand.UNCLAIMED, Stand.ALIVE})

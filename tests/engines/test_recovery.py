@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from scheduler.engines.base import WorkerState
-from scheduler.errors import Conflict
+from scheduler.errors import Conflict, Unavailable
 from tests.engines.workplace import Workplace, eventually, launch, processes, python, shell, supervisors
 
 COUNT = shell('echo $RUNAI_RANK >> "$RUNAI_OUTPUT_DIR/out"; exec sleep 600')
@@ -184,7 +184,6 @@ async def test_a_gang_that_started_in_part_and_was_to_stop_is_not_completed(here
 
 async def test_two_engines_do_not_share_a_folder(here: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     from scheduler.engines import launcher
-    from scheduler.errors import Unavailable
 
     monkeypatch.setattr(launcher, "READY", 0.5)
     other = Workplace(here.state_dir)
@@ -203,6 +202,17 @@ async def test_a_job_is_forgotten_when_nothing_of_it_runs(here: Workplace) -> No
     await here.engine.stop("j", 1, 5)
     await here.end("j")
     await here.engine.forget("j")
+    await here.engine.forget("j")
+    assert list((here.state_dir / "jobs").iterdir()) == []
+    assert list((here.state_dir / "running").iterdir()) == []
+
+
+async def test_a_job_whose_launch_failed_half_way_is_forgotten(here: Workplace) -> None:
+    (here.job("j") / "attempts/1").mkdir(parents=True)
+    (here.job("j") / "attempts/1/1").write_text("a file in the place of a worker's folder")
+    with pytest.raises(Unavailable):
+        await here.engine.launch(launch("j", SLEEP, workers=2))
+    assert processes(here.state_dir) == []
     await here.engine.forget("j")
     assert list((here.state_dir / "jobs").iterdir()) == []
     assert list((here.state_dir / "running").iterdir()) == []

@@ -160,7 +160,7 @@ def test_a_full_disk_does_not_hide_how_a_job_ended(tmp_path: Path) -> None:
         assert os.statvfs(state).f_bavail == 0
         assert json.loads((folder / "exit.json").read_text())["exit_code"] == 6
     finally:
-        subprocess.run(["umount", str(state)], check=True)
+        subprocess.run(["umount", "--lazy", str(state)], check=True)
 
 
 def test_a_process_is_told_from_a_later_one() -> None:
