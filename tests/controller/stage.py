@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -244,7 +244,8 @@ class Bench:
         ledger, crew = self.controller._ledger, self.controller._crew
         async with asyncio.timeout(30):
             while True:
-                await ledger.durable()
+                with suppress(Unavailable):
+                    await ledger.durable()
                 planned = self.controller.book.plan.decisions.keys() == ledger.ahead.workloads.keys()
                 if planned and ledger.book.jobs == ledger.ahead.jobs and not crew._tasks:
                     seen = ledger.book.plan, ledger.book.last_event

@@ -1,7 +1,8 @@
 """Whatever happens in whatever order: no job is lost, none runs twice, no GPU is given twice.
 
-Hypothesis plays owners, workers, the plan and the plug: it submits, cancels, pauses and resumes, ends workers well and
-badly, takes GPUs back, and kills the scheduler at any instant, with changes on their way to the disk.
+Hypothesis plays owners, workers, the plan, the machines and the plug: it submits, cancels, pauses and resumes, opens and
+closes sessions, ends workers well and badly, takes GPUs back, fills the disk, takes a node away, and kills the scheduler at
+any instant, with changes on their way to the disk.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import asyncio
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from unittest.mock import patch
 
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
@@ -23,10 +27,15 @@ from hypothesis.stateful import (
     rule,
 )
 
-from scheduler.errors import Conflict, RunaiError
-from scheduler.model import ONE, Job, JobState
+from scheduler.controller import ledger
+from scheduler.errors import Conflict, RunaiError, Unavailable
+from scheduler.model import ONE, Job, JobState, Node, Session
 from scheduler.policy import Action, Decision, Plan, Snapshot
-from tests.controller.stage import Bench, World, begin, first_come, make_job
+from tests.controller.stage import NODES, Bench, World, begin, first_come, make_job, make_session
+
+T = TypeVar("T")
+
+SPARE = replace(NODES[1], name="n2", gpus=2)
 
 
 class Watched(World):
@@ -50,15 +59,35 @@ class Lives(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
+        self.impatience = patch.object(ledger, "PAUSE", 0.01)
+        self.impatience.start()
         self.folder = Path(tempfile.mkdtemp(prefix="runai-lives-"))
         self.world = Watched()
         self.victims: set[str] = set()
         self.acknowledged: dict[str, Job] = {}
         self.cancelled: set[str] = set()
-        self.bench: Bench = self.run(begin(self.folder, self.world, decide=self.decide))
+        self.leased: dict[str, Session] = {}
+        self.nodes: tuple[Node, ...] = (*NODES, SPARE)
+        self.bench: Bench = self.run(begin(self.folder, self.world, *self.nodes, decide=self.decide))
 
     def run(self, coroutine: Any) -> Any:
         return self.runner.run(coroutine)
+
+    def insist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask again, as one does who was told that nothing was changed."""
+
+        async def asking() -> T:
+            async with asyncio.timeout(30):
+                while True:
+                    try:
+                        return await ask()
+                    except Unavailable as refusal:
+                        if "could not" not in refusal.sentence:
+                            raise
+                        await asyncio.sleep(0.01)
+
+        answer: T = self.run(asking())
+        return answer
 
     def decide(self, snapshot: Snapshot) -> Plan:
         """First come, first served; and now and then somebody has to go."""
@@ -71,9 +100,9 @@ class Lives(RuleBasedStateMachine):
         self.victims -= stops.keys()
         return Plan({**plan.decisions, **stops}, {})
 
-    async def try_to(self, verb: Any, job: Job) -> bool:
+    def try_to(self, verb: Callable[[str], Awaitable[Job]], job: Job) -> bool:
         try:
-            await verb(job.id)
+            self.insist(lambda: verb(job.id))
         except Conflict:
             return False
         return True
@@ -89,7 +118,7 @@ class Lives(RuleBasedStateMachine):
     )
     def submit(self, gpus: float, workers: int, retries: int, key: str | None) -> Job:
         job = make_job(gpus=gpus, workers=1 if gpus == 4 else workers, retries=retries, idempotency_key=key)
-        got: Job = self.run(self.bench.controller.submit(job))
+        got = self.insist(lambda: self.bench.controller.submit(job))
         if key is not None and got.id != job.id:
             assert got.id in self.acknowledged
         self.acknowledged[got.id] = got
@@ -119,20 +148,61 @@ class Lives(RuleBasedStateMachine):
         self.restart()
 
     def restart(self) -> None:
-        self.bench = self.run(begin(self.folder, self.world, decide=self.decide))
+        self.bench = self.run(begin(self.folder, self.world, *self.nodes, decide=self.decide))
+
+    @rule()
+    def the_disk_is_full(self) -> None:
+        """For a moment; whatever is on its way there is refused."""
+        self.bench.store._writer._refused = Unavailable("The change could not be written (disk full).")
+
+    @rule()
+    def a_node_goes(self) -> None:
+        """And its workers with it."""
+        self.nodes = NODES
+
+        async def go() -> None:
+            for attempt in self.world.running():
+                for rank, worker in enumerate(self.world.placements[attempt].workers):
+                    if worker.node == SPARE.name:
+                        self.bench.engine.end(*attempt, rank, None)
+            self.bench.machines.there = self.nodes
+            self.bench.controller.refresh()
+
+        self.run(go())
+
+    @rule()
+    def a_node_comes(self) -> None:
+        self.nodes = (*NODES, SPARE)
+        self.bench.machines.there = self.nodes
+        self.bench.controller.refresh()
+
+    @rule(user=st.sampled_from(["ana", "bo", "cy"]), gpus=st.sampled_from([0.5, 1]))
+    def open_session(self, user: str, gpus: float) -> None:
+        try:
+            session = self.insist(lambda: self.bench.controller.open_session(make_session(user, gpus=gpus)))
+        except Unavailable:
+            assert len(self.leased) >= 2
+        else:
+            assert self.leased.setdefault(user, session).id == session.id
+
+    @rule(user=st.sampled_from(["ana", "bo", "cy"]))
+    def close_session(self, user: str) -> None:
+        if user in self.leased:
+            session = self.leased.pop(user)
+            self.insist(lambda: self.bench.controller.close_session(session.id))
 
     @rule(job=jobs)
     def cancel(self, job: Job) -> None:
-        if self.run(self.try_to(self.bench.controller.cancel, job)):
+        if self.try_to(self.bench.controller.cancel, job):
             self.cancelled.add(job.id)
 
     @rule(job=jobs)
     def pause(self, job: Job) -> None:
-        self.run(self.try_to(self.bench.controller.pause, job))
+        self.try_to(self.bench.controller.pause, job)
 
     @rule(job=jobs)
     def resume(self, job: Job) -> None:
-        self.run(self.try_to(self.bench.controller.resume, job))
+        self.try_to(self.bench.controller.resume, job)
 
     @rule(job=jobs)
     def take_back(self, job: Job) -> None:
@@ -167,6 +237,16 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def nothing_is_given_twice(self) -> None:
         self.world.check()
+        taken: Counter[tuple[str, int]] = Counter()
+        for workload in self.bench.controller.book.workloads.values():
+            for worker in workload.placement:
+                for gpu in worker.gpus:
+                    taken[worker.node, gpu] += worker.share
+        assert all(share <= ONE for share in taken.values()), taken
+
+    @invariant()
+    def a_lease_holds(self) -> None:
+        assert {s.user: s for s in self.bench.controller.book.sessions.values()} == self.leased
 
     @invariant()
     def what_was_acknowledged_is_there(self) -> None:
@@ -185,12 +265,14 @@ class Lives(RuleBasedStateMachine):
         finally:
             self.run(self.bench.crash())
             self.runner.close()
+            self.impatience.stop()
             shutil.rmtree(self.folder)
 
     async def to_the_end(self) -> None:
         """When all goes well from now on, every job gets to its end, and it has run for what it says."""
         self.bench.engine.stubborn = False
         self.victims.clear()
+        await self.bench.settled()
         for job_id, job in list(self.bench.controller.book.jobs.items()):
             if job.state is JobState.PAUSED or job.wanted is JobState.PAUSED:
                 await self.bench.controller.resume(job_id)
