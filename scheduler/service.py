@@ -26,10 +26,12 @@ from tornado.netutil import bind_sockets
 
 from scheduler.api.app import make_app, make_server
 from scheduler.api.auth import Authenticator, TokenAuth
+from scheduler.api.metrics import Metrics
 from scheduler.blobs import Blobs
 from scheduler.controller import Controller
 from scheduler.engines.local import LocalEngine
 from scheduler.errors import Conflict, Invalid, Unavailable
+from scheduler.policy import decide
 from scheduler.poolchange import changes, warnings
 from scheduler.poolfile import parse, pool_of
 from scheduler.statefolder import StateFolder
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 
 GLANCE = 0.5
 """How many seconds the lock is tried for: who only looks whether it is held has it for an instant."""
+
+CLOSING = 0.5
+"""How many seconds requests have to notice that their connection is closed, at the end."""
 
 PREDECESSOR = 15.0
 """How many seconds a hub's scheduler waits for the one before it, which a killed hub has left, to go."""
@@ -112,7 +117,8 @@ async def _running(options: RunaiService, folder: StateFolder) -> AsyncIterator[
         store.open()
         ends.callback(store.close)
         engine = LocalEngine(folder.path)
-        controller = Controller(store, engine, inventory)
+        metrics = Metrics()
+        controller = Controller(store, engine, inventory, decide=metrics.timed(decide))
         await controller.start()
         ends.push_async_callback(controller.stop)
         await _bring_about(options, folder, controller, inventory)
@@ -125,6 +131,7 @@ async def _running(options: RunaiService, folder: StateFolder) -> AsyncIterator[
             state_dir=folder.path,
             base_url=options.base_url,
             scrape_token=options.scrape_token,
+            metrics=metrics,
         )
         server = make_server(app)
         server.add_sockets(sockets)
@@ -136,7 +143,7 @@ async def _close(server: HTTPServer) -> None:
     """Take no more requests, and break off the streams that would go on."""
     server.stop()
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(CLOSING):
             await server.close_all_connections()
 
 
