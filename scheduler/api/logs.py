@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -112,13 +111,18 @@ class LogHandler(ApiHandler):
                     return
 
     async def _grows(self, job: Job, number: int, rank: int, offset: int) -> bool:
-        """Wait for more of this attempt's output; False where no more will come."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CHECK_EVERY):
-                return await self.api.engine.wait_log(job.id, number, rank, offset)
-        return True
+        """Wait for more of this attempt's output; False where no more will come, or nobody reads any more."""
+        self._waiting = asyncio.ensure_future(self.api.engine.wait_log(job.id, number, rank, offset))
+        done, _ = await asyncio.wait({self._waiting}, timeout=CHECK_EVERY)
+        if not done:
+            self._waiting.cancel()
+            return True
+        return not self._waiting.cancelled() and self._waiting.result()
 
     _stopped = False
+    _waiting: asyncio.Future[bool] | None = None
 
     def on_connection_close(self) -> None:
         self._stopped = True
+        if self._waiting is not None:
+            self._waiting.cancel()

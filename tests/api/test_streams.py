@@ -284,10 +284,14 @@ async def test_a_followed_log_ends_when_its_reader_may_no_longer_read(
     monkeypatch.setattr(logs, "CHECK_EVERY", 0.1)
     job = await service.submit(command=["sh", "-c", "echo hi; exec sleep 60"], gpus=0)
     await service.until(job["id"], JobState.RUNNING)
-    following = asyncio.create_task(followed(service, job["id"]))
-    await until_text(service, job["id"], b"hi\n")
-    del service.tokens.callers["owner"]
-    assert await following == b"hi\n"
+    async with (
+        asyncio.timeout(30),
+        service.http["owner"].stream("GET", f"jobs/{job['id']}/logs", params={"follow": "true"}) as answer,
+    ):
+        pieces = answer.aiter_raw()
+        assert await anext(pieces) == b"hi\n"
+        del service.tokens.callers["owner"]
+        assert [piece async for piece in pieces] == []
 
 
 @pytest.mark.parametrize(
