@@ -24,14 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_ext.names import Names, names_of
-from jupyter_ext.travel import Packed, TooMuch, pack
-
-FOLDER = ".runai-cell"
-"""Where a cell and its variables lie in the working directory of its job, and what comes back in its output folder."""
-
-CELL = f"{FOLDER}/cell.json"
-VARIABLES = f"{FOLDER}/variables.pickle"
-RESULT = f"{FOLDER}/result.json"
+from jupyter_ext.travel import CELL, VARIABLES, Packed, TooMuch, pack
+from scheduler.bundle import in_words
 
 _SHELL_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "display"})
 
@@ -277,15 +271,6 @@ def _too_large(name: str, value: Any, limit: int) -> str:
         "Write large data to a file that the job can read, name what goes with --in, or raise "
         "RunaiMagics.max_capture."
     )
-
-
-def in_words(size: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
 
 
 # -- what else a cell needs ---------------------------------------------------------------------------------

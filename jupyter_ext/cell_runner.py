@@ -26,8 +26,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
-from jupyter_ext.capture import CELL, FOLDER, RESULT, VARIABLES
-from jupyter_ext.travel import TooMuch, pack, unpack
+from jupyter_ext.travel import CELL, FOLDER, RESULT, VARIABLES, TooMuch, pack, unpack
 
 NOT_RUN = 3
 

@@ -14,10 +14,9 @@ from typing import Any
 from IPython.display import display
 
 from jupyter_ext import card
-from jupyter_ext.capture import FOLDER, RESULT, VARIABLES
 from jupyter_ext.connection import connect, locate
 from jupyter_ext.follow import Follower, Lost
-from jupyter_ext.travel import unpack
+from jupyter_ext.travel import FOLDER, RESULT, VARIABLES, unpack
 from scheduler.api.schema import JobView
 from scheduler.client import Client
 from scheduler.errors import Forbidden, NotFound, RunaiError, Unavailable

@@ -23,7 +23,8 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from traitlets import Float, Int, Unicode
 
 from jupyter_ext import options
-from jupyter_ext.capture import CannotTravel, Cell, capture, in_words
+from jupyter_ext.capture import CannotTravel, Cell, capture
+from scheduler.bundle import in_words
 
 PYTHON = (sys.executable, "-P", "-m", "jupyter_ext.cell_runner")
 """`-P`: a `random.py` in the working directory must not come before the standard library's while the runner starts."""
@@ -171,7 +172,6 @@ class RunaiMagics(Magics):
         from pydantic import ValidationError
 
         from scheduler.api.schema import JobSubmit
-        from scheduler.poolfile import refusal
 
         given = {
             "name": asked.name or what.name,
@@ -197,7 +197,7 @@ class RunaiMagics(Magics):
                 {name: value for name, value in given.items() if value is not None}
             )
         except ValidationError as error:
-            raise refusal(error, JobSubmit) from None
+            raise _wrong_option(error) from None
 
 
 RunaiMagics.runai_train.__doc__ = options.help_text()
@@ -214,6 +214,18 @@ def _in_one_sentence() -> Iterator[None]:
         raise UsageError(error.sentence) from None
     except CannotTravel as error:
         raise UsageError(str(error)) from None
+
+
+def _wrong_option(error: Any) -> UsageError:
+    """pydantic's first complaint, in the words of the magic's options."""
+    first = error.errors(include_url=False)[0]
+    field = str(first["loc"][0])
+    option = {"gpu_types": "gpu-type", "outputs": "out"}.get(
+        field, field.removesuffix("_gib").replace("_", "-")
+    )
+    message = first["msg"].removeprefix("Input ").removeprefix("Value ")
+    given = first["input"]
+    return UsageError(f"--{option} {message}, not {given!r}.")
 
 
 def _not_python(error: SyntaxError, cell: Cell) -> Exception:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
-from scheduler.cli.text import read_duration, read_memory
+from scheduler.amounts import read_duration, read_memory
 
 DESCRIPTION = """\
 Run this cell, a script or a command on the pool.

@@ -22,6 +22,13 @@ from typing import Any
 
 import cloudpickle
 
+FOLDER = ".runai-cell"
+"""Where a cell and its variables lie in the working directory of its job, and what comes back in its output folder."""
+
+CELL = f"{FOLDER}/cell.json"
+VARIABLES = f"{FOLDER}/variables.pickle"
+RESULT = f"{FOLDER}/result.json"
+
 _sent: weakref.WeakSet[type] = weakref.WeakSet()
 _namespace: dict[str, Any] = {}
 

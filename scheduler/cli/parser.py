@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from scheduler import __version__
-from scheduler.cli.text import read_duration, read_memory
+from scheduler.amounts import read_duration, read_memory
 from scheduler.model import JobState
 
 Commands = Any  # argparse keeps the type of its subparsers to itself

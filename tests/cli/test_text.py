@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from scheduler.cli.text import Screen, amount, bar, clean, cut, duration, read_duration, read_memory, width
+from scheduler.amounts import read_duration, read_memory
+from scheduler.cli.text import Screen, amount, bar, clean, cut, duration, width
 
 
 class Terminal(io.StringIO):

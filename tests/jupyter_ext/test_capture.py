@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_ext.capture import CELL, RESULT, VARIABLES, CannotTravel, Captured, Cell, capture
-from jupyter_ext.travel import unpack
+from jupyter_ext.capture import CannotTravel, Captured, Cell, capture
+from jupyter_ext.travel import CELL, RESULT, VARIABLES, unpack
 from tests.jupyter_ext.conftest import Notebook
 from tests.jupyter_ext.test_cells import run_as_job
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_ext.capture import RESULT, VARIABLES, Cell, capture
+from jupyter_ext.capture import Cell, capture
 from jupyter_ext.magic import PYTHON
-from jupyter_ext.travel import unpack
+from jupyter_ext.travel import RESULT, VARIABLES, unpack
 from tests.jupyter_ext.conftest import Notebook, environment
 
 
