@@ -82,28 +82,31 @@ class Paper:
         for step in account.path:
             self.losses[step] = self.losses.get(step, 0) + sign * cut.amount
 
-    def fits(self, need: Need) -> bool:
-        """Whether one worker would fit."""
-        if need.cpus > self.cpus or need.memory > self.memory:
+    def fits(self, need: Need, count: int) -> bool:
+        """Whether `count` workers would fit."""
+        if need.cpus * count > self.cpus or need.memory * count > self.memory:
             return False
-        if need.partial:
-            share = need.share_on(self.room.node)
-            return share <= ONE and (bool(self.free) or any(share <= ONE - u for u in self.shares.values()))
-        return self.free.bit_count() >= need.whole
+        if not need.partial:
+            return self.free.bit_count() >= need.whole * count
+        share = need.share_on(self.room.node)
+        if share > ONE:
+            return False
+        shared = [ONE - used for used in self.shares.values() if 0 < used < ONE]
+        return self.free.bit_count() * (ONE // share) + sum([left // share for left in shared]) >= count
 
-    def drop_needless(self, need: Need) -> None:
-        """Fill again, the last first, whoever is not in the way of one worker."""
+    def drop_needless(self, need: Need, count: int) -> None:
+        """Fill again, the last first, whoever is not in the way of `count` workers."""
         kept = []
         for cut, straddling in reversed(self.cuts):
             self._free(cut, -1)
-            if self.fits(need):
+            if self.fits(need, count):
                 self.spare.append((cut, straddling))
             else:
                 self._free(cut, 1)
                 kept.append((cut, straddling))
         self.cuts = kept[::-1]
 
-    def improve(self, cut: Cut, straddling: bool, terms: Terms, need: Need) -> bool:
+    def improve(self, cut: Cut, straddling: bool, terms: Terms, need: Need, count: int) -> bool:
         """Of a cleared room: whether this cut in place of others loses less work, in which case it takes their place."""
         before, loss = self.cuts, self.loss()
         if cut.loss >= loss:
@@ -114,11 +117,11 @@ class Paper:
         self._open()
         self.take(cut, terms, straddling)
         for other, straddles in before:
-            if self.fits(need):
+            if self.fits(need, count):
                 break
             self.take(other, terms, straddles)
-        if self.fits(need):
-            self.drop_needless(need)
+        if self.fits(need, count):
+            self.drop_needless(need, count)
             if self.loss() < loss:
                 chosen = {id(other) for other, _ in self.cuts}
                 self.spare = [entry for entry in (*before, *spare) if id(entry[0]) not in chosen]
@@ -132,7 +135,7 @@ class Paper:
     def loss(self) -> float:
         return sum([cut.loss for cut, _ in self.cuts])
 
-    def still_stands(self, terms: Terms, need: Need) -> bool:
+    def still_stands(self, terms: Terms, need: Need, count: int) -> bool:
         """Whether the cuts on paper may still be made, and are enough."""
         losses: Losses = {}
         for cut, straddling in self.cuts:
@@ -142,7 +145,7 @@ class Paper:
             assert account is not None
             for step in account.path:
                 losses[step] = losses.get(step, 0) + cut.amount
-        return self.fits(need)
+        return self.fits(need, count)
 
     def made(self) -> list[Cut]:
         """The cuts, as they are made; the paper keeps the spare ones."""
@@ -150,13 +153,13 @@ class Paper:
         self.cuts = []
         return cuts
 
-    def begin_again(self, terms: Terms, need: Need) -> None:
+    def begin_again(self, terms: Terms, need: Need, count: int) -> None:
         """Things have changed in this room: take those that were looked at anew, as far as they are needed."""
         looked_at = [*self.cuts, *reversed(self.spare)]
         self.spare = []
         self._open()
         for number, (cut, straddling) in enumerate(looked_at):
-            if self.fits(need):
+            if self.fits(need, count):
                 self.spare.extend(entry for entry in looked_at[number:] if not entry[0].gone)
                 return
             if not cut.gone:

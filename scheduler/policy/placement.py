@@ -83,16 +83,8 @@ class Placer:
         return None if room is None else [self.state.seat(room, need, later)]
 
     def _on_one_node(self, need: Need, count: int, mask: int, later: bool) -> Workers | None:
-        if need.whole * count > self.rooms.most_gpus:
-            return None
-        if need.partial:
-            fitting = [r for r in self.rooms.each(mask) if r.count(need, later, count) >= count]
-            room = min(fitting, key=lambda r: (r.free(later).bit_count(), r.index), default=None)
-        else:
-            room = self.rooms.best(need.times(count), mask, later, False)
-        if room is None:
-            return None
-        return [self.state.seat(room, need, later) for _ in range(count)]
+        room = self.rooms.together(need, count, mask, later)
+        return None if room is None else [self.state.seat(room, need, later) for _ in range(count)]
 
     def _in_one_domain(self, ask: Ask, count: int, mask: int, later: bool, level: str) -> Workers | None:
         """The domain that the gang fills most tightly."""
@@ -117,9 +109,7 @@ class Placer:
                 room = rooms.best(need, mask, later, spread)
                 fits = 1
             else:
-                whole = need.times(left)
-                tight = rooms.best(whole, mask, later, False) if whole.whole <= rooms.most_gpus else None
-                room = tight or self._roomiest(need, mask, later)
+                room = rooms.together(need, left, mask, later) or self._roomiest(need, mask, later)
                 fits = 0 if room is None else room.count(need, later, left)
             if room is None or not fits:
                 self.state.undo(mark)

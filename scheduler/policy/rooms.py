@@ -258,6 +258,16 @@ class Rooms:
                 lacking[1] |= room.bit
         return None
 
+    def together(self, need: Need, count: int, mask: int, later: bool) -> Room | None:
+        """The best room of `mask` for `count` workers that have to stand in one room."""
+        if count == 1:
+            return self.best(need, mask, later, False)
+        if not need.partial:
+            many = need.times(count)
+            return self.best(many, mask, later, False) if many.whole <= self.most_gpus else None
+        fitting = [room for room in self.each(mask) if room.count(need, later, count) >= count]
+        return min(fitting, key=lambda room: (room.keys[later][0], room.index), default=None)
+
     def _lacking(self, need: Need, later: bool) -> list[int]:
         """The rooms found too short of CPUs or memory for a need, which hold until something is released."""
         lacking = self._without_beside.get((need, later))

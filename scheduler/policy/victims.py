@@ -161,7 +161,6 @@ class Desk:
         self.state = state
         self.terms = terms
         self.need = need
-        self.asked = need if together == 1 else need.times(together)
         self.together = together
         self.mask = mask
         self.papers: dict[int, Paper] = {}
@@ -174,7 +173,7 @@ class Desk:
         """Seat what fits without anybody leaving."""
         rooms = self.state.rooms
         while self.seated < count:
-            room = rooms.best(self.asked, self.mask, True, False)
+            room = rooms.together(self.need, self.together, self.mask, True)
             if room is None:
                 return
             self._seat(room)
@@ -194,13 +193,13 @@ class Desk:
             if paper is None:
                 paper = self.papers[room.index] = Paper(room)
             if paper.cleared:
-                if paper.improve(cut, straddling, self.terms, self.asked):
+                if paper.improve(cut, straddling, self.terms, self.need, self.together):
                     self._push(paper)
-            elif paper.take(cut, self.terms, straddling) and paper.fits(self.asked):
+            elif paper.take(cut, self.terms, straddling) and paper.fits(self.need, self.together):
                 self._clear(paper)
 
     def _clear(self, paper: Paper) -> None:
-        paper.drop_needless(self.asked)
+        paper.drop_needless(self.need, self.together)
         paper.cleared = True
         self._push(paper)
 
@@ -218,7 +217,7 @@ class Desk:
         if not paper.cleared or paper.loss() != loss:
             return  # a better way to clear this room was found meanwhile
         paper.cleared = False
-        if not paper.still_stands(self.terms, self.asked):
+        if not paper.still_stands(self.terms, self.need, self.together):
             self._look_again(paper)
             return
         made = paper.made()
@@ -234,6 +233,6 @@ class Desk:
 
     def _look_again(self, paper: Paper) -> None:
         """Things have changed for this room: begin its paper anew with those that were considered."""
-        paper.begin_again(self.terms, self.asked)
-        if paper.fits(self.asked):
+        paper.begin_again(self.terms, self.need, self.together)
+        if paper.fits(self.need, self.together):
             self._clear(paper)

@@ -1,0 +1,230 @@
+"""Random pools for property tests: small, odd and valid. What runs in them stands where it may stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from scheduler.model import (
+    Environment,
+    Node,
+    NodePool,
+    PlacementStyle,
+    Pool,
+    Project,
+    Request,
+    Settings,
+    Shape,
+    User,
+    WorkerPlacement,
+    Workload,
+)
+from scheduler.policy import Snapshot
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+NOW = 10_000.0
+LEVELS = ("block", "rack")
+
+
+@st.composite
+def nodes(draw: Draw, most: int = 5) -> tuple[Node, ...]:
+    found = []
+    for n in range(draw(st.integers(1, most))):
+        gpus = draw(st.sampled_from([0, 1, 2, 4, 4, 8]))
+        build = draw(st.integers(0, 4)) == 0
+        linked = gpus >= 4 and draw(st.booleans())
+        found.append(
+            Node(
+                name=f"n{n}",
+                gpus=gpus,
+                gpu_type=draw(st.sampled_from([None, "A100", "H100"])),
+                gpu_memory=draw(st.sampled_from([None, 40_960, 81_920])),
+                cpus=draw(st.sampled_from([None, None, 4000, 16_000])),
+                memory=draw(st.sampled_from([None, None, 65_536])),
+                node_pool="build" if build else "train",
+                labels=draw(
+                    st.sampled_from([{}, {"block": "b0", "rack": "r0"}, {"block": "b0", "rack": "r1"}])
+                ),
+                links=(tuple(range(gpus // 2)), tuple(range(gpus // 2, gpus))) if linked else (),
+                schedulable=draw(st.integers(0, 6)) > 0,
+            )
+        )
+    return tuple(found)
+
+
+@st.composite
+def projects(draw: Draw, most: int = 5) -> tuple[Project, ...]:
+    """A tree of two levels at the most; guarantees need not add up."""
+    found: list[Project] = []
+    for n in range(draw(st.integers(1, most))):
+        tops = [project.name for project in found if project.parent is None]
+        parent = draw(st.sampled_from([None, None, *tops]))
+        guaranteed = draw(st.sampled_from([0, 0, 1000, 2000, 4000, 500, None]))
+        limit = draw(st.sampled_from([None, None, None, 2000, 5000]))
+        if limit is not None and guaranteed is not None:
+            limit = max(limit, guaranteed)
+        found.append(
+            Project(
+                name=f"p{n}",
+                parent=parent,
+                guaranteed=guaranteed,
+                limit=limit,
+                weight=draw(st.sampled_from([None, None, 0, 1000, 3000])),
+                priority=draw(st.sampled_from([0, 0, 0, 1])),
+                created=float(draw(st.integers(0, 3))),
+                usage=draw(st.sampled_from([0.0, 0.0, 0.5])),
+            )
+        )
+    return tuple(found)
+
+
+@st.composite
+def requests(draw: Draw, leaves: list[str]) -> Request:
+    workers = draw(st.sampled_from([1, 1, 1, 2, 3, 4]))
+    gpus = draw(st.sampled_from([1000, 1000, 1000, 2000, 4000, 8000, 250, 500, 0]))
+    by_memory = draw(st.integers(0, 8)) == 0
+    return Request(
+        project=draw(st.sampled_from(leaves)),
+        user=draw(st.sampled_from(["ada", "bob"])),
+        shape=Shape(
+            gpus=0 if by_memory else gpus,
+            gpu_memory=draw(st.sampled_from([10_240, 40_960])) if by_memory else None,
+            cpus=draw(st.sampled_from([None, None, 1000, 2000])),
+            memory=draw(st.sampled_from([None, None, 16_384])),
+        ),
+        workers=workers,
+        min_workers=draw(st.integers(1, workers)) if draw(st.integers(0, 3)) == 0 else workers,
+        priority=draw(st.sampled_from([50, 50, 50, 10, 90])),
+        preemptible=draw(st.integers(0, 4)) > 0,
+        gpu_types=draw(st.sampled_from([None, None, None, ("A100",), ("A100", "H100")])),
+        require=draw(st.sampled_from([None, None, None, None, "node", "rack"])),
+        prefer=draw(st.sampled_from([None, None, "rack"])),
+        min_runtime=draw(st.sampled_from([0.0, 0.0, 0.0, 600.0])),
+        expected_runtime=draw(st.sampled_from([None, None, 900.0, 7200.0])),
+    )
+
+
+@st.composite
+def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
+    """A pool with running, stopping and waiting jobs and sessions. `plain`: whole GPUs, one worker, one level, no extras."""
+    tree = draw(projects())
+    if plain:
+        tree = tuple(Project(p.name, guaranteed=p.guaranteed or 0, created=p.created) for p in tree)
+    leaves = [p.name for p in tree if all(other.parent != p.name for other in tree)]
+    found = draw(nodes())
+    pool = Pool(
+        node_pools=(
+            NodePool("build", Environment.BUILD),
+            NodePool("train", Environment.TRAIN, draw(st.sampled_from(PlacementStyle))),
+        ),
+        projects=tree,
+        users=(User("ada", 2000),),
+        topology=LEVELS,
+        settings=Settings(
+            reclaim=draw(st.sampled_from(["fair_share", "fair_share", "guarantee"])),
+            reservations=draw(st.integers(0, 1)),
+            preemption_delay=draw(st.sampled_from([0.0, 0.0, 100.0])),
+            time_aware=draw(st.sampled_from([0.0, 0.0, 1.0])),
+            lending=draw(st.booleans()),
+        ),
+    )
+    floor = Floor(found)
+    work = []
+    for n in range(draw(st.integers(0, most_jobs))):
+        request = draw(requests(leaves))
+        if plain:
+            request = Request(request.project, shape=Shape(1000))
+        elif draw(st.integers(0, 6)) == 0:
+            request = Request("", user=request.user, environment=Environment.BUILD, shape=request.shape)
+        workload = Workload(f"w{n:02}", request, submitted=NOW - draw(st.integers(0, 2000)))
+        if draw(st.booleans()):
+            workload = _run(draw, floor, workload)
+        work.append(workload)
+    return Snapshot(NOW, pool, found, tuple(work))
+
+
+def _run(draw: Draw, floor: Floor, workload: Workload) -> Workload:
+    """The same workload running, where there is room for it."""
+    workers = draw(st.integers(workload.request.min_workers, workload.request.workers))
+    placement = floor.stand(workload.request, workers)
+    if placement is None:
+        return workload
+    age = draw(st.integers(0, 2000))
+    return Workload(
+        workload.id,
+        workload.request,
+        workload.submitted - age,
+        running=True,
+        stopping=draw(st.integers(0, 6)) == 0 and workload.request.environment is Environment.TRAIN,
+        started=NOW - age,
+        checkpointed=draw(st.sampled_from([None, NOW - age / 2])),
+        placement=placement,
+    )
+
+
+class Floor:
+    """What is free on some nodes, told as simply as can be: one number for each GPU, CPUs and memory."""
+
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
+        self.nodes = {node.name: node for node in nodes}
+        self.gpus = {node.name: [1000] * node.gpus for node in nodes}
+        self.cpus = {node.name: node.cpus for node in nodes}
+        self.memory = {node.name: node.memory for node in nodes}
+
+    def take(self, worker: WorkerPlacement, shape: Shape) -> None:
+        for gpu in worker.gpus:
+            self.gpus[worker.node][gpu] -= worker.share
+        for left, asked in ((self.cpus, shape.cpus), (self.memory, shape.memory)):
+            if left[worker.node] is not None:
+                left[worker.node] -= asked or 0  # type: ignore[operator]
+
+    def overfull(self) -> list[str]:
+        """The GPUs (and nodes) that are given to more than they have room for."""
+        found = [
+            f"{node}:{gpu}" for node, gpus in self.gpus.items() for gpu, left in enumerate(gpus) if left < 0
+        ]
+        for left in (self.cpus, self.memory):
+            found += [node for node, amount in left.items() if amount is not None and amount < 0]
+        return found
+
+    def stand(self, request: Request, workers: int) -> tuple[WorkerPlacement, ...] | None:
+        """Put workers wherever they fit, one after the other; None (and nothing taken) where they don't."""
+        before = {name: list(gpus) for name, gpus in self.gpus.items()}, dict(self.cpus), dict(self.memory)
+        placement = []
+        for _ in range(workers):
+            worker = next((w for node in self.nodes.values() if (w := self._seat(request, node))), None)
+            if worker is None:
+                self.gpus, self.cpus, self.memory = before
+                return None
+            self.take(worker, request.shape)
+            placement.append(worker)
+        return tuple(placement)
+
+    def _seat(self, request: Request, node: Node) -> WorkerPlacement | None:
+        environment = Environment.BUILD if node.node_pool == "build" else Environment.TRAIN
+        shape = request.shape
+        if environment is not request.environment or not node.schedulable:
+            return None
+        if request.gpu_types is not None and node.gpu_type not in request.gpu_types:
+            return None
+        for left, asked in ((self.cpus, shape.cpus), (self.memory, shape.memory)):
+            amount = left[node.name]
+            if amount is not None and amount < (asked or 0):
+                return None
+        share, count = shape.gpus, 1
+        if shape.gpu_memory:
+            if not node.gpu_memory or shape.gpu_memory > node.gpu_memory:
+                return None
+            share = -(-shape.gpu_memory * 1000 // node.gpu_memory)
+        elif shape.gpus >= 1000:
+            share, count = 1000, shape.gpus // 1000
+        elif shape.gpus == 0:
+            return WorkerPlacement(node.name)
+        fitting = [gpu for gpu, left in enumerate(self.gpus[node.name]) if left >= share]
+        if len(fitting) < count:
+            return None
+        fitting.sort(key=lambda gpu: (self.gpus[node.name][gpu], gpu))
+        return WorkerPlacement(node.name, tuple(sorted(fitting[:count])), share)
