@@ -65,7 +65,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
                   title={trans.__('Projects')}
                   aside={trans.__('bar: held · line: guarantee · lighter: over quota')}
                 >
-                  <ProjectTable projects={state.projects} />
+                  <ProjectTable projects={state.projects} pool={state.pool.train.gpus} />
                 </Card>
               </div>
               <div>

@@ -5,9 +5,19 @@ import { QuotaBar, quotaWords } from '../components/quota';
 import type { ProjectView } from '../model/api';
 import { amount } from '../model/format';
 
-export function ProjectTable({ projects }: { projects: readonly ProjectView[] }): ReactElement {
+export interface ProjectTableProps {
+  projects: readonly ProjectView[];
+  /** GPUs of the train pool: where every bar ends, so that they compare. */
+  pool: number;
+}
+
+export function ProjectTable({ projects, pool }: ProjectTableProps): ReactElement {
   const trans = useTrans();
-  const size = Math.max(1, ...projects.map(one => Math.max(one.guaranteed ?? 0, one.allocated)));
+  const size = Math.max(
+    1,
+    pool,
+    ...projects.map(one => Math.max(one.guaranteed ?? 0, one.allocated))
+  );
   const or = (value: number | null, none: string) => (value === null ? none : amount(value));
   return (
     <div className="runai-TableBox">

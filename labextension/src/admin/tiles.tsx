@@ -26,7 +26,7 @@ export function Tiles({ pool, jobs }: { pool: PoolView; jobs: readonly JobView[]
         more={
           use === null
             ? pool.declared
-              ? trans.__('declared GPUs are not measured')
+              ? trans.__('declared, not measured')
               : trans.__('not measured here')
             : trans.__('by NVML, now')
         }

@@ -38,7 +38,7 @@ export function QuotaBar({ held, guaranteed, size, label }: QuotaBarProps): Reac
           <Fill from={0} to={whole} start={within} end={held} kind="over" />
         </span>
       )}
-      {guaranteed !== null && guaranteed <= whole && (
+      {guaranteed !== null && guaranteed > 0 && guaranteed <= whole && (
         <span className="runai-Quota-line" style={{ left: `${(100 * guaranteed) / whole}%` }} />
       )}
     </div>
@@ -76,9 +76,13 @@ export function barSize(project: ProjectView): number {
 }
 
 export function quotaWords(project: ProjectView, trans: Trans): string {
-  return project.guaranteed === null
-    ? trans.__('%1 held', amount(project.allocated))
-    : trans.__('%1 of %2 guaranteed', amount(project.allocated), amount(project.guaranteed));
+  const held = amount(project.allocated);
+  if (project.guaranteed === null) {
+    return trans.__('%1 held', held);
+  }
+  return project.guaranteed === 0
+    ? trans.__('%1 held, none guaranteed', held)
+    : trans.__('%1 of %2 guaranteed', held, amount(project.guaranteed));
 }
 
 /** What a person wants to know before they ask: what may be called back, what would start now. */

@@ -1,13 +1,21 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
-import type { ITransport } from '../model/transport';
+import { PoolError, type ITransport } from '../model/transport';
+
+const NOT_ENABLED =
+  'This notebook server does not know the GPU pool: enable its server extension with ' +
+  '“jupyter server extension enable jupyter_ext” and restart the server.';
 
 /** Through the user's own server, which holds their token for the scheduler: the browser never sees it. */
 export class ServerTransport implements ITransport {
   constructor(private readonly _settings: ServerConnection.ISettings) {}
 
-  send(path: string, init: RequestInit = {}): Promise<Response> {
+  async send(path: string, init: RequestInit = {}): Promise<Response> {
     const url = URLExt.join(this._settings.baseUrl, 'runai/api/v1') + '/' + path;
-    return ServerConnection.makeRequest(url, init, this._settings);
+    const response = await ServerConnection.makeRequest(url, init, this._settings);
+    if (response.status === 404 && !response.headers.get('Content-Type')?.includes('problem')) {
+      throw new PoolError(NOT_ENABLED, 404);
+    }
+    return response;
   }
 }

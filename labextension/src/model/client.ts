@@ -100,7 +100,7 @@ export class Client {
     try {
       response = await this._transport.send(path, init);
     } catch (reason) {
-      if (init?.signal?.aborted) {
+      if (init?.signal?.aborted || reason instanceof PoolError) {
         throw reason;
       }
       throw new PoolError(UNREACHABLE);

@@ -10,7 +10,7 @@ import { StateIcon } from '../icons';
 import { verbs, type JobActions } from '../job';
 import { JobList, matches } from '../jobs';
 import { Panel } from '../panel';
-import { barSize, outlook, QuotaBar } from '../quota';
+import { barSize, outlook, QuotaBar, quotaWords } from '../quota';
 
 const ADA: Me = {
   name: 'ada',
@@ -56,6 +56,14 @@ describe('the quota bar', () => {
     render(<QuotaBar held={2} guaranteed={null} size={4} label="vision" />);
     expect(fills('within')).toBeCloseTo(2);
     expect(document.querySelector('.runai-Quota-line')).toBeNull();
+  });
+
+  it.each([
+    [4, '1 of 4 guaranteed'],
+    [0, '1 held, none guaranteed'],
+    [null, '1 held']
+  ])('says a guarantee of %j in words', (guaranteed, words) => {
+    expect(quotaWords(aProject('vision', { allocated: 1, guaranteed }), plain)).toBe(words);
   });
 
   it('reaches from what is held to what would start now', () => {
