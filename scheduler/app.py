@@ -63,7 +63,7 @@ class RunaiService(JupyterApp):
         config=True,
         min=0,
         max=65535,
-        help="The port to listen on; 0 takes a free one, which endpoint.json in the state folder then names. "
+        help="The port to listen on; 0 takes the one of last time, or a free one; endpoint.json names it. "
         "Default: 0, or what the hub says.",
     )
     base_url = Unicode(config=True, help="The path before `/api`. Default: `/`, or what the hub says.")
