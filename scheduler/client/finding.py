@@ -34,7 +34,7 @@ def find(environment: Mapping[str, str] | None = None) -> Address:
     token = given.get("RUNAI_TOKEN") or folder.read_token()
     if endpoint is None or token is None:
         raise Unavailable(
-            f"No scheduler has been started on {folder.path}; start one with `jupyter runai serve`, "
+            f"No scheduler runs on {folder.path}; start one with `jupyter runai serve`, "
             "or name another with RUNAI_URL and RUNAI_TOKEN."
         )
     return Address(endpoint.url, token)

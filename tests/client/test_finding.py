@@ -30,8 +30,12 @@ def test_else_the_scheduler_of_the_state_folder_is_found(tmp_path: Path) -> None
     folder = StateFolder(tmp_path / "state")
     folder.open()
     token = folder.token()
+    folder.lock()
     folder.write_endpoint("http://127.0.0.1:1234/")
     assert find({"RUNAI_STATE_DIR": str(folder.path)}) == Address("http://127.0.0.1:1234/", token)
+    folder.unlock()
+    with pytest.raises(Unavailable, match="No scheduler runs"):
+        find({"RUNAI_STATE_DIR": str(folder.path)})
 
 
 def test_where_there_is_none_it_says_how_to_start_one(tmp_path: Path) -> None:
