@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -324,3 +326,19 @@ def _until(condition: object, timeout: float = 30) -> None:
     while not condition():
         assert time.monotonic() < deadline, "It did not come to be."
         time.sleep(0.02)
+
+
+def test_a_kernel_of_our_installation_has_the_magics_from_the_first_cell_on(
+    pool: RunningPool, tmp_path: Path
+) -> None:
+    """What the wheel puts into `etc/ipython` of its environment, here on IPython's path by another way."""
+    profile = tmp_path / "ipython" / "profile_default"
+    profile.mkdir(parents=True)
+    shipped = Path(__file__).parents[2] / "deploy/jupyter-config/ipython/ipython_kernel_config.json"
+    shutil.copy(shipped, profile)
+    (tmp_path / "work").mkdir()
+    kernel = Kernel(tmp_path / "work", {**pool.environment, "IPYTHONDIR": str(tmp_path / "ipython")})
+    try:
+        assert "first" in kernel.run("%%runai_train\nprint('first')").stdout
+    finally:
+        kernel.close()
