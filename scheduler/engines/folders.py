@@ -112,14 +112,14 @@ class WorkerFolder:
         return False
 
     def stand(self) -> Standing:
-        """How the worker stands now. An end is looked for after the supervisor: it writes before it goes."""
+        """How the worker stands now. What is written last is looked for first, so that nothing is missed in between."""
         try:
             claimed = int((self.path / "claim").read_text())
         except FileNotFoundError:
             return Standing(Stand.UNCLAIMED, reason=self.complaint)
         alive = self.alive()
-        status, end = self.status, _read(self.path / "exit.json")
-        started = status.get("started")
+        end = _read(self.path / "exit.json")
+        started = self.status.get("started")
         if alive and not (
             end and started is None
         ):  # a supervisor that could start nothing is as good as gone
