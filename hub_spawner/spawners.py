@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner
@@ -32,6 +33,10 @@ class _LocalLease(LeaseSpawner, LocalProcessSpawner):
             await asyncio.sleep(0.02)
         return ip, port
 
+    async def _signal(self, sig: int) -> bool:
+        """A server of the hub before this one may have ended and never been buried: it is gone, too."""
+        return not is_zombie(self.pid) and bool(await super()._signal(sig))
+
     def make_preexec_fn(self, name: str) -> Callable[[], None]:
         become_user: Callable[[], None] = super().make_preexec_fn(name)
 
@@ -48,6 +53,15 @@ class LocalLeaseSpawner(_LocalLease):
 
 class SimpleLeaseSpawner(_LocalLease, SimpleLocalProcessSpawner):
     """Leases for servers of one system user: to try things out, since there is no wall between the hub's users."""
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether the process has ended and only its number is left, as in containers whose first process buries nobody."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] == "Z"
 
 
 def leasing(spawner: type[Spawner] | str) -> type[LeaseSpawner]:
