@@ -16,7 +16,7 @@ from pathlib import Path
 from scheduler.controller import Controller
 from scheduler.engines.local import LocalEngine
 from scheduler.model import Job, JobKind, Program, Request
-from scheduler.store import StateLock, Store
+from scheduler.store import Store
 from scheduler.telemetry import open_inventory
 
 LEAVES_A_TRACE = 'echo "$RUNAI_ATTEMPT $RUNAI_RANK" >> "$RUNAI_OUTPUT_DIR/ran"; sleep 0.4'
@@ -25,8 +25,6 @@ LEAVES_A_TRACE = 'echo "$RUNAI_ATTEMPT $RUNAI_RANK" >> "$RUNAI_OUTPUT_DIR/ran"; 
 @asynccontextmanager
 async def scheduling(state_dir: Path) -> AsyncIterator[Controller]:
     """The real thing: real policy, real processes, a real database."""
-    lock = StateLock(state_dir / "lock")
-    lock.take()
     store = Store(f"sqlite:///{state_dir}/runai.sqlite")
     store.open()
     controller = Controller(store, LocalEngine(state_dir), open_inventory(8))
@@ -36,7 +34,6 @@ async def scheduling(state_dir: Path) -> AsyncIterator[Controller]:
     finally:
         await controller.stop()
         store.close()
-        lock.release()
 
 
 def command(script: str, *, workers: int = 1, **more: float) -> Job:
