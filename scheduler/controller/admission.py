@@ -39,6 +39,17 @@ def admit_session(session: Session, pool: Pool, nodes: Sequence[Node]) -> None:
     _fits_one_worker(shape, _of_environment(pool, nodes, Environment.BUILD))
 
 
+def admit_text(**texts: str | None) -> None:
+    """Raises `Invalid` for text that not every store can keep: it would be refused there, with all that is behind it."""
+    for field, text in texts.items():
+        if text is not None and ("\0" in text or not _is_unicode(text)):
+            raise Invalid(f"{field} contains a character that is no text; leave it out.", field=field)
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 # -- names ------------------------------------------------------------------------------------------------------
 
 

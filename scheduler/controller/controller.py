@@ -123,6 +123,7 @@ class Controller:
         """
         if job.idempotency_key is None:
             return await self._submit(job)
+        admission.admit_text(user=job.user, idempotency_key=job.idempotency_key)
         key = (job.user, job.idempotency_key)
         submitting = self._submitting.get(key)
         if submitting is None:
@@ -140,6 +141,7 @@ class Controller:
             submitting.exception()  # whoever asked may have gone
 
     async def _submit(self, job: Job) -> Job:
+        admission.admit_text(id=job.id, name=job.name, user=job.user, idempotency_key=job.idempotency_key)
         admission.admit_job(job.request, self._ahead.pool, self._ahead.nodes)
         job = replace(job, state=JobState.QUEUED, reason="Waits for its turn.")
         event = notices.job_submitted(job, self._clock())
@@ -214,6 +216,7 @@ class Controller:
             if (open_one.user, open_one.server) == (session.user, session.server):
                 await self._ledger.durable()
                 return open_one
+        admission.admit_text(id=session.id, user=session.user, server=session.server)
         admission.admit_session(session, self._ahead.pool, self._ahead.nodes)
         answer = self._leases.ask(session)
         self._planner.wake()
