@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from IPython.display import display
 from jupyter_ext import card
 from jupyter_ext.connection import connect, locate
 from jupyter_ext.follow import Follower, Lost
+from jupyter_ext.gate import Gate
 from jupyter_ext.travel import FOLDER, RESULT, VARIABLES, unpack
 from scheduler.api.schema import JobView
 from scheduler.client import Client
@@ -230,18 +231,19 @@ class _Shown:
 
     def __init__(self, job: JobView) -> None:
         self.job = job
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._gate = Gate(time.monotonic())
         self._said = card.state(job)
         self._handle = display(card.bundle(job), raw=True, display_id=True)  # type: ignore[no-untyped-call]
 
     def take(self, happening: JobView | bytes | Lost) -> None:
         match happening:
             case bytes():
-                sys.stdout.write(self._decoder.decode(happening))
-                sys.stdout.flush()
+                self._show(self._gate.take(happening, time.monotonic()))
             case Lost():
                 print(happening.sentence, file=sys.stderr)
             case _:
+                # The job is told of now and then in any case: time for what the gate holds back.
+                self._show(self._gate.take(b"", time.monotonic()))
                 if self.job.state.final:
                     return
                 self.job = happening
@@ -250,8 +252,12 @@ class _Shown:
                     self._update()
 
     def close(self) -> None:
-        sys.stdout.write(self._decoder.decode(b"", True))
-        sys.stdout.flush()
+        self._show(self._gate.end())
+
+    def _show(self, text: str) -> None:
+        if text:
+            sys.stdout.write(text)
+            sys.stdout.flush()
 
     def _update(self) -> None:
         if self._handle is not None:

@@ -271,10 +271,12 @@ def _name(text: str) -> str:
 
 
 def _what_goes(sizes: Mapping[str, int], files: int, size: int) -> str:
-    """`Takes along train (1.2 MiB), config, fit (1.3 MiB) and 3 files of this folder (12 KiB).`"""
+    """`Takes along train (1.2 MiB), config, fit (in all 1.3 MiB) and 3 files of this folder (12 KiB).`"""
     names = sorted(sizes, key=lambda name: -sizes[name])
-    shown = [f"{name} ({in_words(sizes[name])})" if sizes[name] >= 100 * 1024 else name for name in names[:8]]
+    large = [name for name in names if sizes[name] >= 100 * 1024 and len(names) > 1]
+    shown = [f"{name} ({in_words(sizes[name])})" if name in large else name for name in names[:8]]
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    variables = f"{', '.join(shown)}{more} (in all {in_words(sum(sizes.values()))})" if names else ""
+    total = f"({'in all ' if large else ''}{in_words(sum(sizes.values()))})"
+    variables = f"{', '.join(shown)}{more} {total}" if names else ""
     folder = f"{files} file{'' if files == 1 else 's'} of this folder ({in_words(size)})" if files else ""
     return f"Takes along {' and '.join(filter(None, (variables, folder)))}."
