@@ -93,8 +93,15 @@ class Cycle:
     # -- jobs ---------------------------------------------------------------------------------------------
 
     def _start_jobs(self) -> None:
-        claimed = self._honour_claims()
-        queues = self._open_queues(claimed)
+        """Go through the queues; once more if somebody left meanwhile, who may have held more than was needed."""
+        self._honour_claims()
+        gains = -1
+        while gains != self.state.gains:
+            gains = self.state.gains
+            self._go_through_queues()
+
+    def _go_through_queues(self) -> None:
+        queues = self._open_queues()
         order = Order(self.intake.tops, queues)
         while (queue := order.next()) is not None:
             line = queue.next
@@ -105,21 +112,19 @@ class Cycle:
                 queue.close()
             order.changed(queue.account)
 
-    def _honour_claims(self) -> set[str]:
+    def _honour_claims(self) -> None:
         """Who was promised places by the plan before gets them, as long as they can still be had."""
-        claimed = set()
         for work in sorted(self.intake.claims.values(), key=lambda work: work.urgency[1:]):
             account, ask, workers = work.account, work.ask, work.workload.placement
             assert account is not None
             if not self._refused(ask, account) and self.state.take_places(workers, ask):
                 self.state.settle(work, workers)
                 self.started.append(work)
-                claimed.add(work.id)
-        return claimed
 
-    def _open_queues(self, claimed: set[str]) -> dict[str, Queue]:
+    def _open_queues(self) -> dict[str, Queue]:
         """The lines that might get something in this cycle."""
         fits: dict[int, bool] = {}
+        placed = bool(self.started)
         queues = {}
         for account, lines in self.intake.waiting.items():
             reach = self._reach(account)
@@ -135,8 +140,8 @@ class Cycle:
                     or ask.least <= reach
                     or ask.priority > least_important
                 ):
-                    if claimed:
-                        works = [work for work in works if work.id not in claimed]
+                    if placed:
+                        works = [work for work in works if not work.placement]
                     if works:
                         opened.append(Line(ask, ask.least, works))
             if opened:

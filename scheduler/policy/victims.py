@@ -56,6 +56,7 @@ class Hunt:
         mark = self.state.mark()
         cuts = self._free_limit(over)
         if cuts is None:
+            self.state.undo(mark)
             return None
         claim = None
         if cuts:

@@ -192,7 +192,10 @@ def test_no_gpu_is_idle_while_a_job_that_fits_waits(snapshot: Snapshot) -> None:
     plan = decide(snapshot)
     floor = Floor(snapshot.nodes)
     for workload in snapshot.workloads:
-        for worker in {*workload.placement, *plan.decisions[workload.id].placement}:
+        decision = plan.decisions[workload.id]
+        stands = decision.placement if decision.action in MORE else workload.placement
+        left = workload.placement if decision.action is Action.MOVE else ()
+        for worker in (*stands, *left):
             floor.take(worker, workload.request.shape)
     after = carry_out(snapshot, plan)
     for workload in snapshot.workloads:
