@@ -69,13 +69,12 @@ class Upstream:
             )
             try:
                 return await self._http.send(request, stream=True)
-            except httpx.ConnectError:
-                # An embedded scheduler that came back has another address.
+            except httpx.TransportError as error:
+                # An embedded scheduler that was started again may have another address, and a kept connection may be
+                # that of one that died. What may have been done already is not asked for twice.
                 self._address = None
-                if not again:
+                if not again or (method != "GET" and not isinstance(error, httpx.ConnectError)):
                     raise Unavailable(DOWN) from None
-            except httpx.TransportError:
-                raise Unavailable(DOWN) from None
         raise AssertionError("unreachable")
 
     async def _find(self) -> Address:
