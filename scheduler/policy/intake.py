@@ -1,6 +1,6 @@
 """What the policy knows of the pool, kept up to date: rooms, accounts, and the workloads sorted by what they do.
 
-`put` and `drop` are all that ever changes it, each in time that does not grow with the pool, so that a plan after one
+`put` and `forget` are all that ever changes it, each in time that does not grow with the pool, so that a plan after one
 change costs little. What it holds depends on the workloads alone, not on the order in which they came.
 """
 
@@ -47,9 +47,7 @@ class Intake:
             self.put(workload)
 
     def put(self, workload: Workload) -> None:
-        """A workload is new, or has changed."""
-        if workload.id in self.works:
-            self._forget(self.works[workload.id])
+        """A workload is new."""
         request = workload.request
         build = request.environment is Environment.BUILD
         account = None if build else self.accounts.get(request.project)
@@ -70,10 +68,11 @@ class Intake:
                 self.claims[work.id] = work
         _demand(work, 1)
 
-    def drop(self, id: str) -> None:
-        """A workload is gone."""
-        self._forget(self.works[id])
-        del self.works[id]
+    def forget(self, id: str) -> None:
+        """A workload is gone (or never was)."""
+        work = self.works.pop(id, None)
+        if work is not None:
+            self._forget(work)
 
     def _stand(self, work: Work) -> None:
         by_name = self.state.rooms.by_name

@@ -24,19 +24,30 @@ class Planner:
 
     def __init__(self, pool: Pool, nodes: Iterable[Node], workloads: Iterable[Workload] = ()) -> None:
         self._intake = Intake(pool, nodes, workloads)
+        self._changed: dict[str, Workload | None] = {}
 
     def put(self, workload: Workload) -> None:
         """A workload is new, or has changed."""
-        self._intake.put(workload)
+        self._changed[workload.id] = workload
 
     def drop(self, id: str) -> None:
         """A workload is gone."""
-        self._intake.drop(id)
+        self._changed[id] = None
 
     def plan(self, now: float) -> Plan:
         """The plan at an instant. Nothing of it is taken as done: what is done of it comes back by `put`."""
+        self._take_in()
         mark = self._intake.state.mark()
         try:
             return Cycle(self._intake, now).plan()
         finally:
             self._intake.state.undo(mark)
+
+    def _take_in(self) -> None:
+        """Apply the changes, those first that give GPUs back: whoever is new may stand where they stood."""
+        for id in self._changed:
+            self._intake.forget(id)
+        for workload in self._changed.values():
+            if workload is not None:
+                self._intake.put(workload)
+        self._changed.clear()
