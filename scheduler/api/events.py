@@ -26,8 +26,8 @@ from scheduler.errors import Invalid
 if TYPE_CHECKING:
     from scheduler.store import EventRecord
 
-HEARTBEAT = 15.0
-"""A comment is sent after so many seconds of silence."""
+HEARTBEAT = 5.0
+"""A comment is sent after so many seconds of silence: a proxy may keep a reader's line open whose other end is gone."""
 
 QUEUE = 256
 """So many events wait for a reader …"""

@@ -17,7 +17,7 @@ AGAIN = (0.1, 0.3, 1.0)
 REJOIN = (0.1, 0.3, 1.0, 2.0, *(5.0,) * 12)
 """The same for who waits or listens: a scheduler that is started again within a minute is not even noticed."""
 
-QUIET = 45.0
+QUIET = 15.0
 """An event stream that says nothing for so long (three heartbeats) is taken for broken."""
 
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)

@@ -1,18 +1,29 @@
-import type { ITransport } from '../model/transport';
+import { PoolError, type ITransport } from '../model/transport';
+
+const SIGNED_OUT = 'You are signed out of the GPU pool. Reload the page to sign in again.';
 
 /** Straight to the service, as the user whose cookie the browser has; the hub wants its XSRF token with every request. */
 export class ServiceTransport implements ITransport {
-  constructor(private readonly _baseUrl: string) {}
+  /** `signedOut` is called when the service no longer knows the browser, as after its restart. */
+  constructor(
+    private readonly _baseUrl: string,
+    private readonly _signedOut: () => void
+  ) {}
 
-  send(path: string, init: RequestInit = {}): Promise<Response> {
+  async send(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers);
     headers.set('X-XSRFToken', xsrfToken(document.cookie));
-    return fetch(`${this._baseUrl}api/v1/${path}`, {
+    const response = await fetch(`${this._baseUrl}api/v1/${path}`, {
       ...init,
       headers,
       credentials: 'same-origin',
       cache: 'no-store'
     });
+    if (response.status === 401) {
+      this._signedOut();
+      throw new PoolError(SIGNED_OUT, 401);
+    }
+    return response;
   }
 }
 

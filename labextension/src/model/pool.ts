@@ -79,7 +79,8 @@ const PATIENCE: Patience = {
   firstDelay: 500,
   longestDelay: 15_000,
   refusedDelay: 30_000,
-  silence: 60_000,
+  // Two heartbeats and a little: a proxy may keep a line open whose other end is gone.
+  silence: 12_000,
   hidden: 60_000,
   gather: 40,
   figures: 500

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { act, cleanup, fireEvent, render, screen, waitFor, within } from '@testing-library/react';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { aJob, aProject, Scheduler } from '../../__tests__/scheduler';
@@ -116,10 +117,24 @@ describe('the way to the service', () => {
   it('sends it with what is asked and what is changed', async () => {
     document.cookie = '_xsrf=secret';
     const sent = vi.spyOn(globalThis, 'fetch').mockImplementation(async () => new Response('{}'));
-    await new ServiceTransport('/services/runai/').send('jobs/a/cancel', { method: 'POST' });
+    await new ServiceTransport('/services/runai/', () => undefined).send('jobs/a/cancel', {
+      method: 'POST'
+    });
     const [url, init] = sent.mock.calls[0]!;
     expect(url).toBe('/services/runai/api/v1/jobs/a/cancel');
     expect(new Headers(init!.headers).get('X-XSRFToken')).toBe('secret');
+  });
+});
+
+describe('a service that has forgotten the browser', () => {
+  it('has it sign in again, and says so', async () => {
+    vi.spyOn(globalThis, 'fetch').mockImplementation(
+      async () => new Response('{}', { status: 401 })
+    );
+    let asked = 0;
+    const transport = new ServiceTransport('/services/runai/', () => (asked += 1));
+    await expect(transport.send('me')).rejects.toThrow('signed out');
+    expect(asked).toBe(1);
   });
 });
 
@@ -173,5 +188,14 @@ describe('the page', () => {
     const [, model] = await page(false);
     expect(screen.queryByRole('button', { name: /Cancel/ })).toBeNull();
     model.dispose();
+  });
+});
+
+describe('the styles', () => {
+  it('use only variables that the page defines: there is no JupyterLab around it', () => {
+    const [base, admin] = ['base', 'admin'].map(name => readFileSync(`style/${name}.css`, 'utf8'));
+    const used = `${base}${admin}`.matchAll(/var\((--jp-[a-z0-9-]+)\)/g);
+    const missing = [...used].map(found => found[1]!).filter(name => !admin!.includes(`${name}:`));
+    expect(missing).toEqual([]);
   });
 });
