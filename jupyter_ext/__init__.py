@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from jupyter_ext.handle import Job
+
+__all__ = ["Job"]
+
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """`%load_ext jupyter_ext`: add the magics to a kernel."""
@@ -27,3 +31,11 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
     return [{"src": "labextension", "dest": "jupyter-runai"}]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Job":
+        from jupyter_ext.handle import Job
+
+        return Job
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -75,6 +75,9 @@ def main() -> int:
             file=sys.stderr,
         )
         return NOT_RUN
+    if _brings_back():
+        # What an earlier attempt said of itself is not this one's word.
+        (_output_folder() / RESULT).unlink(missing_ok=True)
     module = _main_module(about)
     try:
         variables = unpack(Path(VARIABLES).read_bytes(), tuple(about["variables"]), module.__dict__)
@@ -89,9 +92,18 @@ def main() -> int:
     code = _exit_code(result)
     sys.stdout.flush()
     sys.stderr.flush()
-    if os.environ.get("RUNAI_RANK", "0") == "0" and "RUNAI_OUTPUT_DIR" in os.environ:
-        _write_result(Path(os.environ["RUNAI_OUTPUT_DIR"]), about, shell, code)
+    if _brings_back():
+        _write_result(_output_folder(), about, shell, code)
     return code
+
+
+def _brings_back() -> bool:
+    """Of several workers, the first brings the variables back."""
+    return os.environ.get("RUNAI_RANK", "0") == "0"
+
+
+def _output_folder() -> Path:
+    return Path(os.environ["RUNAI_OUTPUT_DIR"])
 
 
 def _text(about: Mapping[str, Any]) -> str:

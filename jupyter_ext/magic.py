@@ -69,13 +69,17 @@ class RunaiMagics(Magics):
 
     @line_cell_magic
     def runai_train(self, line: str, cell: str | None = None) -> Any:
+        from jupyter_ext.connection import connect
         from jupyter_ext.handle import Job
 
         shell: Any = self.shell
         with _in_one_sentence():
             asked = options.read(line)
-            what = self._command(asked) if cell is None else self._cell(asked, line, cell)
-            job = Job(self._send(asked, what))
+            with _interrupted("Interrupted before anything was queued."):
+                what = self._command(asked) if cell is None else self._cell(asked, line, cell)
+                submission = self._prepare(asked, what)
+            with _interrupted("Interrupted while it was being queued; the panel shows whether it was."):
+                job = Job(connect().submit(submission))
         shell.user_ns["_job"] = job
         if asked.detach:
             return job
@@ -153,7 +157,8 @@ class RunaiMagics(Magics):
 
     # -- sending --------------------------------------------------------------------------------------------
 
-    def _send(self, asked: argparse.Namespace, what: _What) -> Any:
+    def _prepare(self, asked: argparse.Namespace, what: _What) -> Any:
+        """Put the bundle where the scheduler finds it; what is to be submitted then."""
         from jupyter_ext.connection import connect
         from scheduler.bundle import Listing, pack, survey
 
@@ -166,7 +171,7 @@ class RunaiMagics(Magics):
         if what.sizes or files:
             print(_what_goes(what.sizes, len(files), sum(entry.size for entry in files)), flush=True)
         client.upload_bundle(bundle.data)
-        return client.submit(submission)
+        return submission
 
     def _submission(self, asked: argparse.Namespace, what: _What, digest: str) -> Any:
         from pydantic import ValidationError
@@ -214,6 +219,16 @@ def _in_one_sentence() -> Iterator[None]:
         raise UsageError(error.sentence) from None
     except CannotTravel as error:
         raise UsageError(str(error)) from None
+
+
+@contextlib.contextmanager
+def _interrupted(sentence: str) -> Iterator[None]:
+    from jupyter_ext.handle import LetGo
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise LetGo(sentence) from None
 
 
 def _wrong_option(error: Any) -> UsageError:

@@ -67,9 +67,10 @@ def run_as_job(
         cwd=job / "work",
         env=environment(RUNAI_JOB_ID="j1", RUNAI_OUTPUT_DIR=str(job / "output"), PYTHONUNBUFFERED="1"),
         capture_output=True,
-        text=True,
     )
-    return done, job / "output"
+    # Not `text=True`, which takes the \r of a progress bar for the end of a line.
+    text = subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    return text, job / "output"
 
 
 def same(one: Any, other: Any) -> bool:

@@ -152,6 +152,15 @@ def test_a_cell_that_a_magic_begins(kernel: Kernel) -> None:
     assert "Wall time" in kernel.run("%%runai_train\n%%time\nsum(range(10))").stdout
 
 
+def test_a_cell_on_several_workers_brings_back_what_the_first_has(kernel: Kernel) -> None:
+    shown = kernel.run(
+        "%%runai_train --workers 2 --out r\nimport os\nr = os.environ['RUNAI_RANK']\nprint('rank', r)"
+    )
+    assert "rank 0" in shown.stdout
+    assert kernel.value("r") == "'0'"
+    assert kernel.value("_job.logs(rank=1)") == "'rank 1\\n'"
+
+
 # -- scripts and commands -----------------------------------------------------------------------------------
 
 
@@ -196,7 +205,7 @@ def test_a_job_can_be_awaited(kernel: Kernel) -> None:
 
 def test_a_job_is_found_again_by_its_id(kernel: Kernel) -> None:
     kernel.run("%%runai_train --out y\ny = 8")
-    kernel.run("from jupyter_ext.handle import Job\nfound = Job(_job.id)")
+    kernel.run("from jupyter_ext import Job\nfound = Job(_job.id)")
     assert kernel.value("found.result()['y'], found.name == _job.name") == "(8, True)"
 
 

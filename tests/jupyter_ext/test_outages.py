@@ -107,7 +107,7 @@ def test_a_job_outlives_the_kernel_that_sent_it(pool: RunningPool, folder: Path)
     assert pool.client.wait(job.id, timeout=30).state is JobState.SUCCEEDED
     kernel = Kernel(folder, pool.environment)
     try:
-        kernel.run(f"from jupyter_ext.handle import Job\njob = Job({job.id!r})")
+        kernel.run(f"from jupyter_ext import Job\njob = Job({job.id!r})")
         assert kernel.value("job.result()") == "{'y': 3}"
     finally:
         kernel.close()

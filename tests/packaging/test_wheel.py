@@ -30,6 +30,7 @@ IN_THE_WHEEL = (
     r".*\.data/data/share/jupyter/labextensions/jupyter-runai/install\.json",
     r".*\.data/data/share/jupyter/labextensions/jupyter-runai/static/remoteEntry\..*\.js",
     r".*\.data/data/etc/jupyter/jupyter_server_config\.d/jupyter_ext\.json",
+    r".*\.data/data/etc/ipython/ipython_kernel_config\.json",
 )
 NOT_IN_THE_WHEEL = (r"tests/", r".*node_modules", r".*\.tsx?$", r".*\.map$")
 
