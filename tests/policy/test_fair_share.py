@@ -1,0 +1,215 @@
+"""Fair share against a slow reference that follows the paragraph in `docs` word by word, and by example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.model import ONE, Milli, Project
+from scheduler.policy.accounts import Account, open_accounts
+from scheduler.policy.fairshare import share_out
+
+INFINITE = 10**15
+
+
+def reference(
+    projects: list[Project], demands: dict[str, Milli], total: Milli, k: Fraction
+) -> dict[str, Milli]:
+    """Level by level, with exact fractions and no thought of speed."""
+    shares: dict[str, Milli] = {}
+    below: dict[str | None, list[Project]] = {}
+    for project in projects:
+        below.setdefault(project.parent, []).append(project)
+
+    def wanted(project: Project) -> Milli:
+        children = below.get(project.name, [])
+        demand = sum(wanted(child) for child in children) if children else demands[project.name]
+        return demand if project.limit is None else min(project.limit, demand)
+
+    def level(parent: str | None, amount: Milli) -> None:
+        members = below.get(parent, [])
+        if not members:
+            return
+        for p in members:
+            shares[p.name] = wanted(p) if p.guaranteed is None else min(p.guaranteed, wanted(p))
+        rest = Fraction(max(0, amount - sum(shares[p.name] for p in members)))
+        for priority in sorted({p.priority for p in members}, reverse=True):
+            rest = surplus([p for p in members if p.priority == priority], rest)
+        for p in members:
+            level(p.name, shares[p.name])
+
+    def surplus(members: list[Project], rest: Fraction) -> Fraction:
+        weights = {
+            p.name: Fraction(p.weight if p.weight is not None else p.guaranteed or ONE) for p in members
+        }
+        if k:
+            whole = sum(weights.values()) or Fraction(1)
+            part = {name: weight / whole for name, weight in weights.items()}
+            weights = {
+                p.name: max(Fraction(0), part[p.name] + k * (part[p.name] - Fraction(p.usage)))
+                for p in members
+            }
+        while True:
+            wanting = [p for p in members if wanted(p) > shares[p.name] and weights[p.name] > 0]
+            if not wanting:
+                return rest
+            whole = sum(weights[p.name] for p in wanting)
+            parts = {p.name: rest * weights[p.name] / whole for p in wanting}
+            content = [p for p in wanting if wanted(p) - shares[p.name] <= parts[p.name]]
+            if not content:
+                break
+            for p in content:
+                rest -= wanted(p) - shares[p.name]
+                shares[p.name] = wanted(p)
+        cut_off = {}
+        for p in wanting:
+            whole_gpus = int(parts[p.name] // ONE) * ONE
+            cut_off[p.name] = parts[p.name] - whole_gpus
+            shares[p.name] += whole_gpus
+            rest -= whole_gpus
+        while rest >= ONE and any(wanted(p) > shares[p.name] for p in wanting):
+            for p in sorted(wanting, key=lambda p: (-cut_off[p.name], p.created, p.name)):
+                more = min(ONE, wanted(p) - shares[p.name]) if rest >= ONE else 0
+                shares[p.name] += more
+                rest -= more
+        return rest
+
+    level(None, total)
+    return shares
+
+
+@st.composite
+def trees(draw: Callable[[Any], Any]) -> tuple[list[Project], dict[str, Milli], Milli, float]:
+    projects: list[Project] = []
+    for n in range(draw(st.integers(1, 8))):
+        guaranteed = draw(st.sampled_from([0, 0, 500, 1000, 2000, 3000, 7000, None]))
+        limit = draw(st.sampled_from([None, None, 0, 1500, 4000]))
+        projects.append(
+            Project(
+                f"p{n}",
+                parent=draw(st.sampled_from([None, None, *[p.name for p in projects]])),
+                guaranteed=guaranteed,
+                limit=limit,
+                weight=draw(st.sampled_from([None, None, 0, 1, 1000, 2000, 3000])),
+                priority=draw(st.sampled_from([0, 0, 1])),
+                created=float(draw(st.integers(0, 2))),
+                usage=draw(st.sampled_from([0.0, 0.25, 0.5, 1.0])),
+            )
+        )
+    parents = {p.parent for p in projects}
+    demands = {p.name: draw(st.integers(0, 40)) * draw(st.sampled_from([250, 1000])) for p in projects}
+    demands = {name: demand for name, demand in demands.items() if name not in parents}
+    return projects, demands, draw(st.integers(0, 64)) * ONE, draw(st.sampled_from([0.0, 0.0, 0.5, 1.0]))
+
+
+def shares_of(
+    projects: list[Project], demands: dict[str, Milli], total: Milli, time_aware: float = 0.0
+) -> dict[str, Milli]:
+    accounts = open_accounts(projects)
+    for name, demand in demands.items():
+        for step in accounts[name].path:
+            step.demand += demand
+    share_out([a for a in accounts.values() if a.parent is None], total, time_aware)
+    return {name: account.share for name, account in accounts.items()}
+
+
+@settings(max_examples=600, deadline=None)
+@given(trees())
+def test_fair_share_is_that_of_the_reference(
+    tree: tuple[list[Project], dict[str, Milli], Milli, float],
+) -> None:
+    projects, demands, total, k = tree
+    assert shares_of(projects, demands, total, k) == reference(projects, demands, total, Fraction(k))
+
+
+@settings(max_examples=300, deadline=None)
+@given(trees())
+def test_promises_are_kept_and_nothing_is_lost(
+    tree: tuple[list[Project], dict[str, Milli], Milli, float],
+) -> None:
+    projects, demands, total, k = tree
+    accounts = open_accounts(projects)
+    for name, demand in demands.items():
+        for step in accounts[name].path:
+            step.demand += demand
+    tops = [a for a in accounts.values() if a.parent is None]
+    share_out(tops, total, k)
+    for account in accounts.values():
+        assert min(account.guarantee, account.wanted) <= account.share <= account.wanted
+    given_out = sum(a.share for a in tops)
+    able = [a for a in tops if a.share < a.wanted and (a.weight or k)]
+    assert given_out <= max(total, sum(min(a.guarantee, a.wanted) for a in tops))
+    if able and not k:
+        assert total - given_out < ONE
+
+
+PROJECTS = {
+    "by weight": (
+        [Project("a", weight=3000), Project("b", weight=1000)],
+        {"a": 20_000, "b": 20_000},
+        {"a": 6000, "b": 2000},
+    ),
+    "what one does not want goes to the others": (
+        [Project("a", weight=3000), Project("b", weight=1000)],
+        {"a": 2000, "b": 20_000},
+        {"a": 2000, "b": 6000},
+    ),
+    "guarantees first, and never scaled down": (
+        [Project("a", guaranteed=6000), Project("b", guaranteed=6000)],
+        {"a": 9000, "b": 9000},
+        {"a": 6000, "b": 6000},
+    ),
+    "a guarantee that is not wanted is surplus": (
+        [Project("a", guaranteed=6000), Project("b", guaranteed=2000)],
+        {"a": 1000, "b": 9000},
+        {"a": 1000, "b": 7000},
+    ),
+    "the higher priority has the surplus first": (
+        [Project("a", priority=1), Project("b", weight=9000)],
+        {"a": 5000, "b": 9000},
+        {"a": 5000, "b": 3000},
+    ),
+    "weight 0 has no surplus": (
+        [Project("a", guaranteed=1000, weight=0), Project("b")],
+        {"a": 9000, "b": 3000},
+        {"a": 1000, "b": 3000},
+    ),
+    "the older has the GPU that is left over": (
+        [Project("a", created=2.0), Project("b", created=1.0), Project("c", created=3.0)],
+        {"a": 9000, "b": 9000, "c": 9000},
+        {"a": 3000, "b": 3000, "c": 2000},
+    ),
+    "a limit bounds a whole branch": (
+        [Project("r", limit=3000), Project("a", parent="r"), Project("b", parent="r"), Project("c")],
+        {"a": 9000, "b": 9000, "c": 9000},
+        {"r": 3000, "a": 2000, "b": 1000, "c": 5000},
+    ),
+    "without bound means all that is wanted": (
+        [Project("a", guaranteed=None), Project("b")],
+        {"a": 7000, "b": 9000},
+        {"a": 7000, "b": 1000},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PROJECTS)
+def test_by_example(case: str) -> None:
+    projects, demands, expected = PROJECTS[case]
+    assert shares_of(projects, demands, 8000) == expected
+
+
+def test_recent_use_lowers_the_surplus_but_never_the_guarantee() -> None:
+    projects = [Project("a", usage=0.9), Project("b", guaranteed=1000, weight=1000, usage=0.1)]
+    demands = {"a": 20_000, "b": 20_000}
+    assert shares_of(projects, demands, 9000) == {"a": 4000, "b": 5000}
+    assert shares_of(projects, demands, 9000, time_aware=1.0) == {"a": 1000, "b": 8000}
+
+
+def test_an_account_knows_its_due() -> None:
+    account = Account(Project("a", guaranteed=None, limit=4000), None)
+    assert account.due == 4000
