@@ -77,7 +77,7 @@ export interface Patience {
 
 const PATIENCE: Patience = {
   firstDelay: 500,
-  longestDelay: 15_000,
+  longestDelay: 8_000,
   refusedDelay: 30_000,
   // Two heartbeats and a little: a proxy may keep a line open whose other end is gone.
   silence: 12_000,
