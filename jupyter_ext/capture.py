@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jupyter_ext import reductions
 from jupyter_ext.names import Names, names_of
 from jupyter_ext.travel import CELL, VARIABLES, Packed, TooMuch, pack
 from scheduler.bundle import in_words
@@ -130,7 +131,7 @@ def _functions(value: Any, namespace: dict[str, Any], seen: set[int]) -> Iterato
         case types.FunctionType():
             if value.__globals__ is namespace:
                 yield value
-            parts = [value.__dict__.get("__wrapped__"), *_closed_over(value)]
+            parts = [value.__dict__.get("__wrapped__"), *_closed_over(value), *reductions.parts(value)]
         case types.MethodType():
             parts = [value.__func__, value.__self__]
         case staticmethod() | classmethod():
@@ -142,19 +143,11 @@ def _functions(value: Any, namespace: dict[str, Any], seen: set[int]) -> Iterato
                 return
             parts = [*vars(value).values(), *value.__bases__]
         case _:
-            parts = (
-                [getattr(value, "func", None), getattr(value, "__wrapped__", None)]
-                if _of_functools(value)
-                else []
-            )
+            parts = reductions.parts(value)
             if type(value).__module__ == namespace.get("__name__"):
                 parts = [*parts, type(value)]
     for part in parts:
         yield from _functions(part, namespace, seen)
-
-
-def _of_functools(value: Any) -> bool:
-    return type(value).__module__ == "functools"
 
 
 def _closed_over(function: types.FunctionType) -> Iterator[Any]:

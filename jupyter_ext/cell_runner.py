@@ -26,7 +26,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
-from jupyter_ext.travel import CELL, FOLDER, RESULT, VARIABLES, TooMuch, pack, unpack
+from jupyter_ext.travel import CELL, FOLDER, RESULT, VARIABLES, TooMuch, Unreadable, pack, unpack
 
 NOT_RUN = 3
 
@@ -81,9 +81,12 @@ def main() -> int:
     module = _main_module(about)
     try:
         variables = unpack(Path(VARIABLES).read_bytes(), tuple(about["variables"]), module.__dict__)
-    except Exception:
-        traceback.print_exc()
-        print("A variable of the cell can't be read here; the traceback above says why.", file=sys.stderr)
+    except Unreadable as error:
+        traceback.print_exception(error.__cause__)
+        print(
+            f"The variable `{error.name}` can't be read in the job; the traceback above says why.",
+            file=sys.stderr,
+        )
         return NOT_RUN
     module.__dict__.update(variables)
     shell = _shell(about, module)

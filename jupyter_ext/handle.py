@@ -17,7 +17,7 @@ from jupyter_ext import card
 from jupyter_ext.connection import connect, locate
 from jupyter_ext.follow import Follower, Lost
 from jupyter_ext.gate import Gate
-from jupyter_ext.travel import FOLDER, RESULT, VARIABLES, unpack
+from jupyter_ext.travel import FOLDER, RESULT, VARIABLES, Unreadable, unpack
 from scheduler.api.schema import JobView
 from scheduler.client import Client
 from scheduler.errors import Forbidden, NotFound, RunaiError, Unavailable
@@ -192,7 +192,12 @@ class Job:
             print(f"`{name}` does not come back: {reason}.", file=sys.stderr)
         if not report["variables"]:
             return {}
-        return unpack(self._fetch(VARIABLES), tuple(report["variables"]))
+        try:
+            return unpack(self._fetch(VARIABLES), tuple(report["variables"]))
+        except Unreadable as error:
+            raise Calm(
+                f"{error} ({error.__cause__}); {self.name} has it still: _job.outputs tries again."
+            ) from error
 
     def _fetch(self, path: str) -> bytes:
         with tempfile.TemporaryDirectory(prefix="runai-") as folder:

@@ -12,7 +12,6 @@ What must hold:
 
 from __future__ import annotations
 
-import functools
 import io
 import pickle
 import weakref
@@ -21,6 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
+
+from jupyter_ext import reductions
 
 FOLDER = ".runai-cell"
 """Where a cell and its variables lie in the working directory of its job, and what comes back in its output folder."""
@@ -38,6 +39,14 @@ class TooMuch(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
+        self.name = name
+
+
+class Unreadable(Exception):
+    """A variable can't be read here; the cause says why."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"`{name}` can't be read here")
         self.name = name
 
 
@@ -82,11 +91,20 @@ def pack(variables: Mapping[str, Any], *, limit: int, namespace: dict[str, Any] 
 def unpack(
     data: bytes, names: Iterator[str] | tuple[str, ...], namespace: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Read a stream's variables in order; functions that belonged to the sender's namespace belong to `namespace` now."""
+    """Read a stream's variables in order; functions that belonged to the sender's namespace belong to `namespace` now.
+
+    Raises `Unreadable`.
+    """
     global _namespace
     _namespace = {} if namespace is None else namespace
     unpickler = pickle.Unpickler(io.BytesIO(data))
-    return {name: unpickler.load() for name in names}
+    variables: dict[str, Any] = {}
+    for name in names:
+        try:
+            variables[name] = unpickler.load()
+        except Exception as error:
+            raise Unreadable(name) from error
+    return variables
 
 
 class _Full(Exception):
@@ -124,26 +142,15 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             self.globals_ref[id(namespace)] = _Here()
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, _Cached) and _written_here(obj):
-            # Python would look for it by its name, in a `__main__` that has no such thing yet.
-            return _cached, (obj.__wrapped__, *obj.cache_parameters().values())
+        reduced = reductions.reduce(obj)
+        if reduced is not NotImplemented:
+            return reduced
         reduced = super().reducer_override(obj)
         if isinstance(reduced, tuple) and len(reduced) == 6 and isinstance(obj, type):
             make, arguments, state, _, _, fill = reduced
             _sent.add(obj)
             return make, arguments, (fill, state), None, None, _fill_class
         return reduced
-
-
-_Cached = functools._lru_cache_wrapper
-
-
-def _written_here(function: Any) -> bool:
-    return function.__module__ == "__main__" or "<locals>" in function.__qualname__
-
-
-def _cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> Any:
-    return functools.lru_cache(maxsize, typed)(function)
 
 
 def _fill_class(made: type, state: tuple[Callable[[type, Any], None], Any]) -> None:

@@ -191,3 +191,11 @@ def test_another_python_is_told(notebook: Notebook, tmp_path: Path) -> None:
     )
     assert done.returncode == 3
     assert "The cell comes from Python 3.2" in done.stderr
+
+
+def test_a_variable_that_cannot_be_read_in_the_job_is_named(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.run("class Odd:\n    def __reduce__(self): return int, ('x',)\nfine, odd = 1, Odd()")
+    done, _ = run_as_job(taken(notebook, "fine, odd").files, Path.cwd(), tmp_path / "job")
+    assert done.returncode == 3
+    assert "The variable `odd` can't be read in the job; the traceback above says why." in done.stderr
+    assert "invalid literal for int()" in done.stderr

@@ -69,7 +69,9 @@ def run_as_job(
         capture_output=True,
     )
     # Not `text=True`, which takes the \r of a progress bar for the end of a line.
-    text = subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    text = subprocess.CompletedProcess(
+        done.args, done.returncode, *(t.decode().replace("\r\n", "\n") for t in (done.stdout, done.stderr))
+    )
     return text, job / "output"
 
 

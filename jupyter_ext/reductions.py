@@ -1,0 +1,67 @@
+"""How things of a notebook travel that pickle would refuse, or look for by a name that the job does not have (yet)."""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_Cached = functools._lru_cache_wrapper
+
+
+def reduce(thing: Any) -> Any:
+    """`thing` as pickle wants it (see `object.__reduce__`); `NotImplemented` for what needs no help."""
+    if isinstance(thing, types.FunctionType):
+        return _reduce_dispatching(thing) if _dispatches(thing) else NotImplemented
+    if isinstance(thing, _Cached):
+        # By itself it is looked up by its name in `__main__`.
+        if thing.__module__ == "__main__" or "<locals>" in thing.__qualname__:
+            return _cached, (thing.__wrapped__, *thing.cache_parameters().values())
+    elif isinstance(thing, functools.cached_property):
+        # It has a lock before Python 3.12.
+        return functools.cached_property, (thing.func,), {"attrname": thing.attrname}
+    elif isinstance(thing, BaseException) and type(thing).__reduce__ is BaseException.__reduce__:
+        # By itself it is made by calling its class with `args`, which an `__init__` of one's own may not take.
+        return copyreg.__newobj__, (type(thing), *thing.args), thing.__dict__ or None  # type: ignore[attr-defined]
+    return NotImplemented
+
+
+def parts(thing: Any) -> list[Any]:
+    """The functions that something of `functools` is made of."""
+    if isinstance(thing, types.FunctionType):
+        return [*thing.__dict__["registry"].values()] if _dispatches(thing) else []
+    if type(thing).__module__ == "functools":
+        return [getattr(thing, "func", None), getattr(thing, "__wrapped__", None)]
+    return []
+
+
+def _cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> Any:
+    return functools.lru_cache(maxsize, typed)(function)
+
+
+# -- functools.singledispatch -------------------------------------------------------------------------------
+
+
+def _dispatches(function: types.FunctionType) -> bool:
+    return function.__module__ == "__main__" and isinstance(
+        function.__dict__.get("registry"), types.MappingProxyType
+    )
+
+
+def _reduce_dispatching(function: types.FunctionType) -> Any:
+    registry: Mapping[type, Any] = function.__dict__["registry"]
+    # Filled after it is made: its implementations may call it.
+    return _dispatching, (), (registry[object], [*registry.items()]), None, None, _fill_dispatching
+
+
+def _dispatching() -> Any:
+    return functools.singledispatch(lambda thing: None)
+
+
+def _fill_dispatching(made: Any, state: tuple[Callable[..., Any], list[tuple[type, Any]]]) -> None:
+    default, implementations = state
+    for kind, implementation in implementations:
+        made.register(kind, implementation)
+    functools.update_wrapper(made, default)
