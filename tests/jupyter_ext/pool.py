@@ -31,7 +31,6 @@ class Shown:
     updates: list[dict[str, Any]] = field(default_factory=list)
     result: dict[str, Any] | None = None
     error: str | None = None
-    arrived: list[tuple[float, str]] = field(default_factory=list)
 
     @property
     def states(self) -> list[str]:
@@ -71,7 +70,6 @@ class Kernel:
                 case "stream":
                     text = content["text"]
                     setattr(shown, content["name"], getattr(shown, content["name"]) + text)
-                    shown.arrived.append((time.time(), text))
                 case "display_data":
                     shown.displays.append(content["data"])
                 case "update_display_data":
