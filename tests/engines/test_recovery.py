@@ -18,7 +18,16 @@ import pytest
 
 from scheduler.engines.base import WorkerState
 from scheduler.errors import Conflict, Unavailable
-from tests.engines.workplace import Workplace, eventually, launch, processes, python, shell, supervisors
+from tests.engines.workplace import (
+    PATIENCE,
+    Workplace,
+    eventually,
+    launch,
+    processes,
+    python,
+    shell,
+    supervisors,
+)
 
 COUNT = shell('echo $RUNAI_RANK >> "$RUNAI_OUTPUT_DIR/out"; exec sleep 600')
 SLEEP = shell("exec sleep 600")
@@ -38,7 +47,7 @@ class Doomed:
 
     async def line(self) -> bytes:
         assert self._process.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             return (await self._process.stdout.readline()).strip()
 
     async def kill(self, pid: int) -> None:
@@ -84,8 +93,7 @@ async def test_killed_while_it_launches_each_worker_runs_once(
             await here.engine.launch(launch("j", COUNT, workers=3))
         for rank in range(3):
             await here.until(lambda here=here, rank=rank: here.states("j", rank) == [WorkerState.RUNNING])
-        counted = here.job("j") / "output/out"
-        await eventually(lambda counted=counted: counted.exists() and len(counted.read_text().split()) == 3)
+        await here.counted("j", 3)
         await here.engine.stop("j", 1, 5)
         for rank in range(3):
             assert (await here.end("j", rank)).exit_code == -15
@@ -166,6 +174,7 @@ async def test_a_gang_that_started_in_part_is_completed(here: Workplace) -> None
     await here.restart()
     assert await here.engine.recover([("j", 1, 3)]) == frozenset()
     assert [here.states("j", rank) for rank in range(3)] == [[WorkerState.RUNNING]] * 3
+    await here.counted("j", 3)
     await here.engine.stop("j", 1, 5)
     for rank in range(3):
         await here.end("j", rank)

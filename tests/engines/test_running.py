@@ -210,6 +210,7 @@ async def test_asked_twice_it_starts_once(here: Workplace) -> None:
     attempt = launch("j", COUNT, workers=3)
     await asyncio.gather(*(here.engine.launch(attempt) for _ in range(4)))
     await here.engine.launch(attempt)
+    await here.counted("j", 3)
     await here.engine.stop("j", 1, 5)
     for rank in range(3):
         await here.end("j", rank)

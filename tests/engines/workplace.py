@@ -13,7 +13,8 @@ from scheduler.engines.base import Launch, WorkerState, WorkerStatus
 from scheduler.engines.local import LocalEngine
 from scheduler.model import JobKind, Node, Program, WorkerPlacement
 
-PATIENCE = 20.0
+PATIENCE = 60.0
+"""Seconds until a test gives up: only ever waited for by one that fails."""
 
 Command = tuple[str, ...]
 
@@ -100,6 +101,11 @@ class Workplace:
         file = self.job(job) / "output" / name
         await eventually(lambda: file.exists() and file.read_text().endswith("\n"))
         return file.read_text()
+
+    async def counted(self, job: str, lines: int, name: str = "out") -> None:
+        """Wait until an output file has as many lines."""
+        file = self.job(job) / "output" / name
+        await eventually(lambda: file.exists() and file.read_text().count("\n") >= lines)
 
     def supervisor(self, job: str, rank: int = 0, attempt: int = 1) -> int:
         return int((self.job(job) / "attempts" / str(attempt) / str(rank) / "claim").read_text())
