@@ -15,6 +15,7 @@ from scheduler.policy.intake import Intake
 from scheduler.policy.placement import Placer
 from scheduler.policy.queues import Line, Order, Queue
 from scheduler.policy.reasons import Blocked, list_of
+from scheduler.policy.reservation import UNKNOWN, Reservation, reserve
 from scheduler.policy.sessions import seat_sessions
 from scheduler.policy.terms import Cut, Preemption, Reclaim
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures
@@ -46,7 +47,9 @@ class Cycle:
         self.stopped: dict[str, str] = {}
         self.cut: dict[str, Work] = {}
         self.again_at: float | None = None
-        self._in_vain: dict[int, int] = {}
+        self.kept: dict[tuple[str, Ask], str] = {}
+        self.reservations: list[Reservation] = []
+        self._in_vain: dict[tuple[int, int], int] = {}
         self._no_victims: dict[tuple[object, ...], int] = {}
 
     def plan(self) -> Plan:
@@ -149,11 +152,8 @@ class Cycle:
         return queues
 
     def _reach(self, account: Account) -> Milli:
-        """How much more the project may hold and still take it back from others."""
-        due = account.guarantee
-        if self.settings.reclaim == "fair_share":
-            due = max(due, account.share)
-        return due - account.held
+        """How much more the project may hold that it may take back from others, or have reserved."""
+        return account.due - account.held
 
     def _least_important(self, account: Account) -> float:
         """Jobs above this priority may find somebody to preempt in their project."""
@@ -167,10 +167,14 @@ class Cycle:
         """Find a place for the job that is next, and take it."""
         ask = work.ask
         limited = self._refused(ask, account)
-        workers = None if limited else self._place(ask)
+        kept_from = self._kept_from(work, account) if self.reservations else 0
+        workers = None if limited else self._place(ask, kept_from)
         if workers is None:
             claim = self._take_back(work, account, limited)
             if claim is None:
+                if not limited:
+                    self._reserve(work, account)
+                    self._note_kept(ask, account, kept_from)
                 return False
             workers = claim.workers
             for cut in claim.cuts:
@@ -188,16 +192,62 @@ class Cycle:
             return True
         return not ask.preemptible and account.over_guarantee(ask.least) is not None
 
-    def _place(self, ask: Ask) -> list[WorkerPlacement] | None:
+    def _place(self, ask: Ask, kept_from: int) -> list[WorkerPlacement] | None:
         """Places for the gang: now, or once those are gone who leave. What failed is not tried again."""
-        if self._in_vain.get(ask.kind) == self.state.gains:
+        name = (ask.kind, kept_from)
+        if self._in_vain.get(name) == self.state.gains:
             return None
-        workers = self.placer.place(ask, ask.gang, False)
+        mask = ~kept_from if kept_from else None
+        workers = self.placer.place(ask, ask.gang, False, mask)
         if workers is None and self.state.departing:
-            workers = self.placer.place(ask, ask.gang, True)
+            workers = self.placer.place(ask, ask.gang, True, mask)
         if workers is None:
-            self._in_vain[ask.kind] = self.state.gains
+            self._in_vain[name] = self.state.gains
         return workers
+
+    # -- reservations -------------------------------------------------------------------------------------
+
+    def _reserve(self, work: Work, account: Account) -> None:
+        """The first in line that fits nowhere although its project is due gets a time and rooms."""
+        if len(self.reservations) >= self.settings.reservations or not work.ask.qualifies:
+            return
+        if account.held + work.ask.least > account.due or any(r.work is work for r in self.reservations):
+            return
+        reservation = reserve(self.state, self.placer, work, self.now)
+        if reservation is not None:
+            self.reservations.append(reservation)
+            if reservation.at != UNKNOWN:
+                self.starts[work.id] = reservation.at
+
+    def _note_kept(self, ask: Ask, account: Account, kept_from: int) -> None:
+        """Remember who has reserved what this would fit in."""
+        if not kept_from:
+            return
+        mark = self.state.mark()
+        if self.placer.place(ask, ask.gang, False) is not None:
+            self.kept[account.name, ask] = self.reservations[0].work.id
+        self.state.undo(mark)
+
+    def _kept_from(self, work: Work, account: Account) -> int:
+        """The rooms that are reserved for others and that this job would still hold when their time has come."""
+        rooms = 0
+        for reservation in self.reservations:
+            if reservation.work is not work and not self._makes_way(work, account, reservation):
+                rooms |= reservation.rooms
+        return rooms
+
+    def _makes_way(self, work: Work, account: Account, reservation: Reservation) -> bool:
+        """Whether a job ends in time, may be stopped for the other without loss, or has a guarantee to its place."""
+        ask, runtime = work.ask, work.workload.request.expected_runtime
+        if runtime is not None and self.now + runtime <= reservation.at != UNKNOWN:
+            return True
+        if account.held + ask.least <= account.guarantee and account is not reservation.work.account:
+            return True
+        if not ask.preemptible or work.workload.request.min_runtime:
+            return False
+        if account is reservation.work.account:
+            return ask.priority < reservation.work.priority
+        return account.held + ask.least > account.due
 
     # -- taking back --------------------------------------------------------------------------------------
 
@@ -314,7 +364,7 @@ class Cycle:
             if work.workload.running:
                 reason = f"Grows to {len(work.placement)} workers on GPUs that nobody else can use."
                 changed[work.id] = Decision(Action.GROW, reason, work.placement)
-        return Decisions(self.intake, changed, self.blocked, self.starts, Why(self.intake))
+        return Decisions(self.intake, changed, self.blocked, self.starts, Why(self.intake, self.kept))
 
     def _figures(self) -> dict[str, ProjectFigures]:
         free = self.state.rooms.free_gpus(self.intake.train)

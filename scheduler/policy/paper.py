@@ -6,6 +6,7 @@ from scheduler.model import ONE
 from scheduler.policy.needs import Need
 from scheduler.policy.rooms import Room
 from scheduler.policy.terms import Cut, Losses, Terms
+from scheduler.policy.work import Work
 
 
 class Paper:
@@ -138,7 +139,12 @@ class Paper:
     def still_stands(self, terms: Terms, need: Need, count: int) -> bool:
         """Whether the cuts on paper may still be made, and are enough."""
         losses: Losses = {}
+        surplus: dict[Work, int] = {}
         for cut, straddling in self.cuts:
+            if cut.worker is not None:
+                surplus[cut.work] = surplus.get(cut.work, 0) + 1
+                if len(cut.work.placement) - surplus[cut.work] < cut.work.ask.gang:
+                    return False
             if cut.gone or not terms.may_lose(cut, losses, straddling):
                 return False
             account = cut.work.account

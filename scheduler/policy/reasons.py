@@ -106,6 +106,14 @@ def no_room(ask: Ask, free: Milli) -> Blocked:
     )
 
 
+def reserved(ask: Ask, holder: str, free: Milli) -> Blocked:
+    return Blocked(
+        f"Needs {wants(ask)}; {are(free)} free, but what would do is kept for {holder}, which was first in line and needs "
+        "more than is free yet.",
+        {"kind": "reservation", "for": holder, "asked": gpus(ask.least), "free": gpus(free)},
+    )
+
+
 def above_share(account: Account, ask: Ask, free: Milli) -> Blocked:
     return Blocked(
         f"Needs {wants(ask)}, and {are(free)} free. Project {account.name} holds {gpus(account.held)} of its fair share "

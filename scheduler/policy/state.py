@@ -18,7 +18,7 @@ from scheduler.policy.work import Ask, Work
 
 
 class State:
-    """`leaving` has the workers on their way out of each room, by the name of the work that leaves or shrinks.
+    """`standing` has the works in each room, `leaving` the workers on their way out of it, by whose they are.
 
     `gains` changes when somebody leaves: what did not fit before may fit then.
     """
@@ -26,6 +26,7 @@ class State:
     def __init__(self, rooms: Rooms) -> None:
         self.rooms = rooms
         self.candidates: dict[Account, Candidates] = {}
+        self.standing: dict[int, dict[str, Work]] = {}
         self.leaving: dict[int, dict[str, list[WorkerPlacement]]] = {}
         self.departing: dict[str, tuple[Work, int]] = {}
         self.gains = 0
@@ -226,11 +227,15 @@ class State:
             work.account.add_leaving(amount)
 
     def _list(self, work: Work) -> None:
-        """A running job that may be preempted is a candidate."""
+        """Note where a work stands; a running job that may be preempted is a candidate."""
+        for worker in work.placement:
+            self.standing.setdefault(self.rooms.by_name[worker.node].index, {})[work.id] = work
         if work.account is not None and work.preemptible and work.workload.running:
             self.candidates.setdefault(work.account, Candidates()).add(work)
 
     def _unlist(self, work: Work) -> None:
+        for worker in work.placement:
+            self.standing[self.rooms.by_name[worker.node].index].pop(work.id, None)
         if work.account is not None and work.preemptible and work.workload.running:
             self.candidates[work.account].remove(work)
 

@@ -226,11 +226,11 @@ class Desk:
             make(self.state, cut)
         self.cuts.extend(made)
         self._seat(paper.room)
-        for cut in made:
-            for name in {worker.node for worker in cut.workers}:
-                other = self.papers.get(self.state.rooms.by_name[name].index)
-                if other is not None and not other.cleared:
-                    self._look_again(other)
+        rooms = {self.state.rooms.by_name[worker.node].index for cut in made for worker in cut.workers}
+        for changed in sorted({index, *rooms}):
+            other = self.papers.get(changed)
+            if other is not None and not other.cleared:
+                self._look_again(other)
 
     def _look_again(self, paper: Paper) -> None:
         """Things have changed for this room: begin its paper anew with those that were considered."""

@@ -18,9 +18,9 @@ from scheduler.policy.work import Ask
 
 
 class Why:
-    """The accounts and the free GPUs at the end of a cycle."""
+    """The accounts and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others."""
 
-    def __init__(self, intake: Intake) -> None:
+    def __init__(self, intake: Intake, kept: dict[tuple[str, Ask], str]) -> None:
         self._accounts = {name: copy(account) for name, account in intake.accounts.items()}
         rooms = intake.state.rooms
         self._now: dict[Key, int] = dict(rooms.buckets[False])
@@ -28,6 +28,7 @@ class Why:
         self._domains = intake.topology
         self._train = intake.train
         self._types = {room.node.gpu_type for room in rooms.all}
+        self._kept = kept
         self._known: dict[tuple[str, Ask], Blocked] = {}
 
     def blocked(self, account: Account, ask: Ask) -> Blocked:
@@ -50,6 +51,8 @@ class Why:
             if not ask.preemptible and step.firm + ask.least > step.guarantee:
                 return reasons.outside_guarantee(step, ask.least)
         free = free_gpus(self._now, ask.qualifies)
+        if (account.name, ask) in self._kept:
+            return reasons.reserved(ask, self._kept[account.name, ask], free)
         if ask.require is not None and self._fits_without_rule(ask):
             return reasons.no_domain(ask, ask.require)
         if ask.request.gpu_types and free < ask.least <= free_gpus(self._now, self._train):
