@@ -193,7 +193,7 @@ def steady() -> tuple[float, float]:
     snapshot = settled(large())
     planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
     gc.collect()
-    gc.freeze()  # as the scheduler does: what it keeps is not looked through for garbage again and again
+    gc.freeze()  # what is kept need not be looked through for garbage in the middle of a plan
     draw = random.Random(11)
     ends, arrivals = [], []
     for n in range(10):

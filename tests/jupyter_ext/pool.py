@@ -31,6 +31,7 @@ class Shown:
     updates: list[dict[str, Any]] = field(default_factory=list)
     result: dict[str, Any] | None = None
     error: str | None = None
+    arrived: list[tuple[float, str]] = field(default_factory=list)
 
     @property
     def states(self) -> list[str]:
@@ -69,6 +70,7 @@ class Kernel:
             match reply["msg_type"]:
                 case "stream":
                     text = content["text"]
+                    shown.arrived.append((time.time(), text))
                     setattr(shown, content["name"], getattr(shown, content["name"]) + text)
                 case "display_data":
                     shown.displays.append(content["data"])
