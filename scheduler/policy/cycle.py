@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.accounts import Account
+from scheduler.policy.consolidation import consolidate, settle_elsewhere
 from scheduler.policy.decisions import Decisions
 from scheduler.policy.fairshare import share_out
 from scheduler.policy.intake import Intake
@@ -50,6 +51,7 @@ class Cycle:
         self.kept: dict[tuple[str, Ask], str] = {}
         self.reservations: list[Reservation] = []
         self._in_vain: dict[tuple[int, int], int] = {}
+        self._no_moves: dict[int, int] = {}
         self._no_victims: dict[tuple[object, ...], int] = {}
 
     def plan(self) -> Plan:
@@ -58,6 +60,7 @@ class Cycle:
         self._stop_the_stale()
         self._seat_sessions()
         self._start_jobs()
+        self._settle_victims()
         self._grow()
         decisions = self._decisions()
         return Plan(decisions, self._figures(), self.again_at, decisions.changes)
@@ -261,10 +264,31 @@ class Cycle:
         if delay and since + delay > self.now:
             self._again(since + delay)
             return None
-        claim = None
-        if not limited:
-            claim = self._reclaim(work, account)
-        if claim is None and ask.priority > self._least_important(account):
+        if limited:
+            return self._stop_others(work, account, limited)
+        mark = self.state.mark()
+        moves = self._consolidate(work)
+        if moves is None:
+            return self._stop_others(work, account, limited)
+        self.state.undo(mark)
+        claim = self._stop_others(work, account, limited)
+        if claim is not None and claim.loss < moves.loss:
+            return claim
+        self.state.undo(mark)
+        return self._consolidate(work)
+
+    def _consolidate(self, work: Work) -> Claim | None:
+        """Move others together. What failed is not tried again."""
+        if self._no_moves.get(work.ask.kind) == self.state.gains:
+            return None
+        claim = consolidate(self.state, self.placer, work, self.now)
+        if claim is None:
+            self._no_moves[work.ask.kind] = self.state.gains
+        return claim
+
+    def _stop_others(self, work: Work, account: Account, limited: bool) -> Claim | None:
+        claim = None if limited else self._reclaim(work, account)
+        if claim is None and work.ask.priority > self._least_important(account):
             claim = self._preempt(work, account, limited)
         return claim
 
@@ -293,6 +317,8 @@ class Cycle:
         return claim
 
     def _what_for(self, work: Work, account: Account, claim: Claim) -> str:
+        if all(cut.work.moved for cut in claim.cuts):
+            return f"Room is made for {work.id}; nobody is queued again for that."
         if all(cut.work.account is account for cut in claim.cuts):
             return f"{work.id} of the same project is more important."
         return f"Project {account.name} is due the GPUs, for {work.id}."
@@ -301,6 +327,14 @@ class Cycle:
         for cut in cuts:
             self.cut[cut.work.id] = cut.work
             self.stopped[cut.work.id] = what_for
+
+    def _settle_victims(self) -> None:
+        """Who was stopped goes on elsewhere, where there is a place for it that nobody who waits could use."""
+        victims = [work for work in self.cut.values() if work.leaves and work.placement]
+        for work in sorted(victims, key=lambda work: work.urgency):
+            account = work.account
+            if account is not None and account.over_limit(work.amount) is None:
+                settle_elsewhere(self.state, self.placer, work, self._kept_from(work, account))
 
     # -- growing ------------------------------------------------------------------------------------------
 
@@ -356,7 +390,9 @@ class Cycle:
             changed[work.id] = Decision(Action.START, reason, work.placement, after)
         for id, what_for in self.stopped.items():
             work = self.intake.works[id]
-            if work.leaves:
+            if work.moved:
+                changed[id] = Decision(Action.MOVE, f"Moves: {what_for}", work.placement, self._after(work))
+            elif work.leaves:
                 changed[id] = Decision(Action.STOP, what_for)
             elif len(work.placement) < len(work.workload.placement):
                 changed[id] = Decision(Action.SHRINK, what_for, work.placement)

@@ -53,7 +53,7 @@ def _in_domain(state: State, ask: Ask, mask: int, now: float) -> tuple[float, in
     together = ask.gang if ask.require == NODE else 1
     count = 1 if ask.require == NODE else ask.gang
     places: list[tuple[float, int, int]] = []
-    for room in _roomiest(state, mask):
+    for room in roomiest(state, mask, ROOMS):
         places.extend(_times(state, room, ask, together, count, now))
     if len(places) < count:
         return None
@@ -65,14 +65,14 @@ def _in_domain(state: State, ask: Ask, mask: int, now: float) -> tuple[float, in
     return chosen[-1][0], sum(missing for _, missing, _ in chosen), rooms
 
 
-def _roomiest(state: State, mask: int) -> list[Room]:
+def roomiest(state: State, mask: int, most: int) -> list[Room]:
     """The rooms of `mask` with the most free GPUs, up to a bound."""
     buckets = state.rooms.buckets[True]
     found: list[Room] = []
     for key in sorted(buckets, reverse=True):
         for room in state.rooms.each(buckets[key] & mask):
             found.append(room)
-            if len(found) == ROOMS:
+            if len(found) == most:
                 return found
     return found
 

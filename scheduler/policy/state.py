@@ -137,6 +137,20 @@ class State:
         self.leave(work)
         self._journal.pop()
 
+    def move(self, work: Work, workers: Iterable[WorkerPlacement]) -> None:
+        """A work that leaves where it stood gets other places, which have been taken for it already."""
+        before, amount = work.placement, work.amount
+        work.leaves, work.moved = False, True
+        work.placement = tuple(workers)
+        work.amount = held_by(work.placement)
+        self._charge(work, work.amount)
+        self._did(self._unmove, work, before, amount)
+
+    def _unmove(self, work: Work, before: tuple[WorkerPlacement, ...], amount: int) -> None:
+        self._charge(work, -work.amount)
+        work.leaves, work.moved = True, False
+        work.placement, work.amount = before, amount
+
     def shrink(self, work: Work, worker: WorkerPlacement) -> None:
         """An elastic job gives back one worker."""
         before = work.placement

@@ -130,10 +130,9 @@ class Hunt:
     def _put_back(self, cuts: list[Cut], limited: Account | None) -> list[Cut]:
         """Undo, the last first, the cuts that are not needed after all."""
         ask = self.terms.newcomer.ask
-        gone = {cut.work.id for cut in cuts if cut.worker is None}
         kept: list[Cut] = []
         for cut in reversed(cuts):
-            if cut.worker is not None and cut.work.id in gone:
+            if cut.worker is not None and cut.work.leaves:
                 continue  # it shrank first and was stopped after all: it counts as stopped
             held = [(worker, cut.work.ask.need) for worker in cut.workers]
             fits_limit = limited is None or limited.over_limit(ask.least + cut.amount) is None

@@ -39,13 +39,14 @@ class Ask:
 
 
 class Work:
-    """One workload. `placement` is where it stands later, `leaves` whether it is on its way out.
+    """One workload. `placement` is where it stands later, `leaves` whether it is on its way out,
+    `moved` whether it goes from where it stood to `placement`.
 
     A session has no account: it counts against its user's quota, not against a project.
     """
 
     __slots__ = (
-        "account", "amount", "ask", "id", "leaves", "placement", "preemptible", "priority", "urgency", "workload",
+        "account", "amount", "ask", "id", "leaves", "moved", "placement", "preemptible", "priority", "urgency", "workload",
     )  # fmt: skip
 
     def __init__(self, workload: Workload, account: Account | None, ask: Ask) -> None:
@@ -56,6 +57,7 @@ class Work:
         self.placement: tuple[WorkerPlacement, ...] = workload.placement if workload.running else ()
         self.amount = held_by(self.placement)
         self.leaves = workload.stopping
+        self.moved = False
         self.priority = ask.priority
         self.preemptible = ask.preemptible
         self.urgency = (-ask.priority, workload.submitted, workload.id)
