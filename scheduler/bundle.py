@@ -11,7 +11,6 @@ What must hold:
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import os
@@ -21,10 +20,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
 
 from pathspec import GitIgnoreSpec, PathSpec
 
 from scheduler.errors import Invalid, NotFound, TooLarge
+from scheduler.gzipped import GzipWriter
 
 MAX_BYTES = 256 * 2**20
 MAX_FILES = 20_000
@@ -232,8 +233,8 @@ def pack(listing: Listing, extra: Mapping[str, bytes]) -> Bundle:
     """Read the listed files into a tar.gz; `Invalid` where one vanishes or shrinks while it is read."""
     raw = io.BytesIO()
     with (
-        gzip.GzipFile(filename="", mode="wb", compresslevel=3, fileobj=raw, mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        GzipWriter(raw) as packed,
+        tarfile.open(fileobj=cast(BinaryIO, packed), mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         members = {entry.path: entry for entry in listing.entries}
         for path in sorted(members.keys() | extra.keys()):
