@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
@@ -222,6 +223,45 @@ def test_a_job_can_be_paused_resumed_and_cancelled(kernel: Kernel, pool: Running
     waited = kernel.run("_job.wait()")
     assert waited.error is not None
     assert "cancelled" in waited.error
+
+
+def test_a_cell_that_saves_itself_goes_on_where_it_was(
+    kernel: Kernel, pool: RunningPool, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    kernel.run(
+        f"""%%runai_train --detach --out steps,resumed
+import os, time
+from jupyter_ext import job
+steps = job.restore(default=[])
+resumed = job.resumed
+while not job.should_stop() and not os.path.exists({str(go)!r}):
+    if len(steps) < 3 * job.attempt:
+        steps.append(job.attempt)
+        job.report(step=len(steps), loss=1 / len(steps))
+        print("step", len(steps))
+    time.sleep(0.02)
+job.checkpoint(steps)
+"""
+    )
+    job = kernel.value("_job.id").strip("'")
+    _until(lambda: b"step 3" in pool.client.log(job))
+    kernel.run("_job.pause()")
+    _until(lambda: pool.client.job(job).state is JobState.PAUSED)
+    kernel.run("_job.resume()")
+    _until(lambda: len(pool.client.job(job).attempts) == 2 and b"step 6" in pool.client.log(job))
+    go.touch()
+    assert kernel.value("_job.result()") == "{'steps': [1, 1, 1, 2, 2, 2], 'resumed': True}"
+    kernel.run("_job.download('metrics.jsonl', 'metrics.jsonl')")
+    lines = [json.loads(line) for line in (kernel.folder / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["step"], line["attempt"]) for line in lines] == [
+        (1, 1),
+        (2, 1),
+        (3, 1),
+        (4, 2),
+        (5, 2),
+        (6, 2),
+    ]
 
 
 def test_its_files_can_be_brought_here(kernel: Kernel) -> None:
