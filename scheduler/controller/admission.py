@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Environment, MiB, Milli, Node, Pool, Project, Request, Session, Shape
+from scheduler.model import ONE, Environment, Job, MiB, Milli, Node, Pool, Project, Request, Session, Shape
 
 _SAME_NODE = ("node", "same_node")
 
@@ -37,6 +37,22 @@ def admit_session(session: Session, pool: Pool, nodes: Sequence[Node]) -> None:
             f"{session.user}'s build quota is {gpus(quota)}; ask for no more than that.", field="gpus"
         )
     _fits_one_worker(shape, _of_environment(pool, nodes, Environment.BUILD))
+
+
+def admit_job_text(job: Job) -> None:
+    """Raises `Invalid` for a job with text that no store can keep and no process can be given."""
+    program, request = job.program, job.request
+    admit_text(
+        id=job.id,
+        name=job.name,
+        user=job.user,
+        idempotency_key=job.idempotency_key,
+        command=" ".join(program.command),
+        env=" ".join(f"{name}={value}" for name, value in program.env.items()),
+        outputs=" ".join(program.outputs),
+        gpu_types=" ".join(request.gpu_types or ()),
+        prefer=request.prefer,
+    )
 
 
 def admit_text(**texts: str | None) -> None:

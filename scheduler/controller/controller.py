@@ -141,7 +141,7 @@ class Controller:
             submitting.exception()  # whoever asked may have gone
 
     async def _submit(self, job: Job) -> Job:
-        admission.admit_text(id=job.id, name=job.name, user=job.user, idempotency_key=job.idempotency_key)
+        admission.admit_job_text(job)
         admission.admit_job(job.request, self._ahead.pool, self._ahead.nodes)
         job = replace(job, state=JobState.QUEUED, reason="Waits for its turn.")
         event = notices.job_submitted(job, self._clock())

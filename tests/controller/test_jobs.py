@@ -187,16 +187,22 @@ async def test_a_caller_that_goes_away_leaves_nothing_half_done(bench: Bench) ->
     await bench.until(lambda: len(bench.engine.world.running()) == 3)
 
 
-@pytest.mark.parametrize("field", ["name", "user", "idempotency_key"])
+@pytest.mark.parametrize("field", ["name", "user", "idempotency_key", "command", "env"])
 @pytest.mark.parametrize("text", ["nul \0", "half a pair \ud800"])
 async def test_what_no_store_can_keep_is_refused_before_it_gets_there(
     bench: Bench, field: str, text: str
 ) -> None:
+    job = make_job(user=text if field == "user" else "ana")
+    match field:
+        case "command":
+            job = replace(job, program=replace(job.program, command=("echo", text)))
+        case "env":
+            job = replace(job, program=replace(job.program, env={"A": text}))
+        case "name" | "idempotency_key":
+            job = replace(job, **{field: text})
     other = asyncio.ensure_future(bench.controller.submit(make_job()))
     with pytest.raises(Invalid, match="no text") as refused:
-        await bench.controller.submit(
-            replace(make_job(), **{field: text}) if field != "user" else make_job(user=text)
-        )
+        await bench.controller.submit(job)
     assert refused.value.field == field
     await other
 
