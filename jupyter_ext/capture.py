@@ -76,8 +76,10 @@ def capture(
     else:
         _check_only(only, namespace)
         found = dict.fromkeys(only, "")
+    # Whoever names what goes along means the cell to make the rest, and its functions to find it there.
+    withheld = names.assigns - found.keys() if only is not None else frozenset()
     variables = {name: namespace[name] for name in found}
-    packed = _pack(variables, found, namespace, limit)
+    packed = _pack(variables, found, names, namespace, withheld, limit)
     about = {
         "source": cell.source,
         "number": cell.number,
@@ -87,7 +89,7 @@ def capture(
         "python": list(sys.version_info[:2]),
         "flags": shell.compile.flags,
         "path": list(_path()),
-        "cells": _cells(variables.values(), namespace, shell),
+        "cells": _cells(packed.functions, shell),
         "limit": limit,
     }
     return Captured({CELL: json.dumps(about).encode(), VARIABLES: packed.data}, packed.sizes)
@@ -193,16 +195,21 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 def _pack(
-    variables: Mapping[str, Any], users: Mapping[str, str], namespace: dict[str, Any], limit: int
+    variables: Mapping[str, Any],
+    users: Mapping[str, str],
+    names: Names,
+    namespace: dict[str, Any],
+    withheld: frozenset[str],
+    limit: int,
 ) -> Packed:
     try:
-        packed = pack(variables, limit=limit, namespace=namespace)
+        packed = pack(variables, limit=limit, namespace=namespace, withheld=withheld)
     except TooMuch as error:
         raise CannotTravel(_too_large(error.name, variables[error.name], limit)) from None
-    if packed.refused:
-        sentences = [
-            _refusal(name, variables[name], users[name], error) for name, error in packed.refused.items()
-        ]
+    # What a function uses and the cell assigns, it finds in the job when the cell has assigned it.
+    refused = [name for name in packed.refused if not (users[name] and name in names.assigns)]
+    if refused:
+        sentences = [_refusal(n, variables[n], users[n], packed.refused[n]) for n in refused]
         raise CannotTravel("\n".join(sentences))
     return packed
 
@@ -280,15 +287,12 @@ def _path() -> Iterator[str]:
         yield os.path.relpath(folder, here) if folder.is_relative_to(here) else str(folder)
 
 
-def _cells(values: Iterable[Any], namespace: dict[str, Any], shell: Any) -> dict[str, dict[str, Any]]:
+def _cells(functions: Iterable[types.FunctionType], shell: Any) -> dict[str, dict[str, Any]]:
     """The text of the cells that the travelling functions come from, by file name, for tracebacks and `inspect`."""
     numbers: Mapping[str, int] = getattr(shell.compile, "_filename_map", {})
     cells: dict[str, dict[str, Any]] = {}
-    seen: set[int] = set()
-    for value in values:
-        for function in _functions(value, namespace, seen):
-            file = function.__code__.co_filename
-            lines = linecache.getlines(file)
-            if lines and file not in cells and not os.path.exists(file):
-                cells[file] = {"number": numbers.get(file), "text": "".join(lines)}
-    return cells
+    for file in {function.__code__.co_filename for function in functions}:
+        lines = linecache.getlines(file)
+        if lines and not os.path.exists(file):
+            cells[file] = {"number": numbers.get(file), "text": "".join(lines)}
+    return dict(sorted(cells.items()))

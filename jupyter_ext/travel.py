@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import io
 import pickle
+import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,22 +53,34 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A stream, what each variable added to it in bytes (in order), and why the others cannot travel."""
+    """A stream, what each variable added to it in bytes (in order), and why the others cannot travel.
+
+    `functions` are those of the namespace that are in it.
+    """
 
     data: bytes
     sizes: Mapping[str, int]
     refused: Mapping[str, Exception]
+    functions: Sequence[types.FunctionType]
 
 
-def pack(variables: Mapping[str, Any], *, limit: int, namespace: dict[str, Any] | None = None) -> Packed:
+def pack(
+    variables: Mapping[str, Any],
+    *,
+    limit: int,
+    namespace: dict[str, Any] | None = None,
+    withheld: Set[str] = frozenset(),
+) -> Packed:
     """Pickle `variables`; functions that belong to `namespace` will belong to the one that `unpack` is given.
 
+    What is `withheld`, or cannot travel itself, they are meant to find there: they do not take it along.
     Raises `TooMuch` beyond `limit` bytes. A variable that cannot travel leaves nothing of itself in the stream.
     """
     refused: dict[str, Exception] = {}
+    left = set(withheld)
     while True:
         out = _Bounded(limit)
-        pickler = _Pickler(out, namespace)
+        pickler = _Pickler(out, namespace, left)
         sizes: dict[str, int] = {}
         failed = False
         for name, value in variables.items():
@@ -81,11 +94,12 @@ def pack(variables: Mapping[str, Any], *, limit: int, namespace: dict[str, Any] 
             except Exception as error:
                 # The pickler now remembers objects that only this variable's half-written pickle has.
                 refused[name] = error
+                left.add(name)
                 failed = True
             else:
                 sizes[name] = out.tell() - start
         if not failed:
-            return Packed(out.getvalue(), sizes, refused)
+            return Packed(out.getvalue(), sizes, refused, pickler.functions)
 
 
 def unpack(
@@ -136,8 +150,10 @@ def _there() -> dict[str, Any]:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    def __init__(self, out: io.BytesIO, namespace: dict[str, Any] | None) -> None:
+    def __init__(self, out: io.BytesIO, namespace: dict[str, Any] | None, withheld: Set[str]) -> None:
         super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL)
+        self._own, self._withheld = namespace, withheld
+        self.functions: list[types.FunctionType] = []
         if namespace is not None:
             self.globals_ref[id(namespace)] = _Here()
 
@@ -150,6 +166,14 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             make, arguments, state, _, _, fill = reduced
             _sent.add(obj)
             return make, arguments, (fill, state), None, None, _fill_class
+        if (
+            isinstance(reduced, tuple)
+            and isinstance(obj, types.FunctionType)
+            and obj.__globals__ is self._own
+        ):
+            _, slots = reduced[2]
+            slots["__globals__"] = {n: v for n, v in slots["__globals__"].items() if n not in self._withheld}
+            self.functions.append(obj)
         return reduced
 
 

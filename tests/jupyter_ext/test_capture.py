@@ -41,6 +41,21 @@ def test_what_the_cell_makes_anew_stays_here(notebook: Notebook) -> None:
     notebook.run("conn.close()")
 
 
+def test_what_a_function_uses_and_the_cell_makes_anew_stays_here_too(
+    notebook: Notebook, tmp_path: Path
+) -> None:
+    notebook.run("import threading\nlock = threading.Lock()", "def work():\n    with lock: return 5")
+    done, _, output = job(notebook, tmp_path, "lock = threading.Lock()\ny = work()", outputs=["y"])
+    assert done.returncode == 0, done.stdout
+    assert unpack((output / VARIABLES).read_bytes(), ("y",)) == {"y": 5}
+
+
+def test_what_in_leaves_to_the_cell_does_not_travel_in_a_function(notebook: Notebook) -> None:
+    notebook.run("big = bytes(10**6)\ndef work():\n    return len(big)")
+    assert taken(notebook, "big = b'new'\nwork()", only=["work"]).sizes["work"] < 1000
+    assert taken(notebook, "work()", only=["work"]).sizes["work"] > 10**6
+
+
 def test_sizes_are_those_of_each_variable(notebook: Notebook) -> None:
     notebook.run("small = 1\nlarge = bytes(10**6)\nagain = large")
     sizes = taken(notebook, "small, large, again").sizes
@@ -61,7 +76,9 @@ def test_a_variable_that_cannot_travel_is_named_with_a_way_out(notebook: Noteboo
 
 def test_the_function_that_uses_it_is_named_too(notebook: Notebook) -> None:
     notebook.run("import threading\nlock = threading.Lock()", "def work():\n    with lock: return 1")
-    assert refusal(notebook, "work()").startswith("`lock`, which `work` uses, can't travel: _thread.lock")
+    said = refusal(notebook, "work()")
+    assert said.startswith("`lock`, which `work` uses, can't travel: _thread.lock")
+    assert "\n" not in said, "the function itself is not to blame"
 
 
 def test_the_part_that_cannot_travel_is_named(notebook: Notebook) -> None:
