@@ -49,15 +49,16 @@ class Moving(Terms):
         return cuts
 
 
-def consolidate(state: State, placer: Placer, newcomer: Work, now: float) -> Claim | None:
+def consolidate(state: State, placer: Placer, newcomer: Work, kept_from: int, now: float) -> Claim | None:
     """Places for the newcomer's gang, and who moves for it; None, and nothing done, where that can't be."""
     ask = newcomer.ask
-    if not ask.need.whole or state.rooms.free_gpus(ask.qualifies, True) < ask.least:
+    mask = ask.qualifies & ~kept_from
+    if not ask.need.whole or state.rooms.free_gpus(mask, True) < ask.least:
         return None
     together = ask.gang if ask.require == NODE else 1
-    domains = [ask.qualifies]
+    domains = [mask]
     if ask.require is not None and ask.require != NODE:
-        domains = [domain & ask.qualifies for domain in placer.topology.domains(ask.require)]
+        domains = [domain & mask for domain in placer.topology.domains(ask.require)]
     terms = Moving(state, newcomer, now)
     for domain in domains:
         mark = state.mark()

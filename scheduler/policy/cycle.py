@@ -51,7 +51,7 @@ class Cycle:
         self.kept: dict[tuple[str, Ask], str] = {}
         self.reservations: list[Reservation] = []
         self._in_vain: dict[tuple[int, int], int] = {}
-        self._no_moves: dict[int, int] = {}
+        self._no_moves: dict[tuple[int, int], int] = {}
         self._no_victims: dict[tuple[object, ...], int] = {}
 
     def plan(self) -> Plan:
@@ -137,6 +137,7 @@ class Cycle:
             least_important = self._least_important(account)
             headroom = min([step.limit - step.held for step in account.path])
             opened = []
+            first = self._may_reserve(account) and min(lines.values(), key=_urgency_of_first)
             for ask, works in lines.items():
                 name = ask.kind
                 if name not in fits:
@@ -145,6 +146,7 @@ class Cycle:
                     (fits[name] and ask.least <= headroom)
                     or ask.least <= reach
                     or ask.priority > least_important
+                    or works is first
                 ):
                     if placed:
                         works = [work for work in works if not work.placement]
@@ -154,8 +156,11 @@ class Cycle:
                 queues[account.name] = Queue(account, opened)
         return queues
 
+    def _may_reserve(self, account: Account) -> bool:
+        return len(self.reservations) < self.settings.reservations and account.held <= account.due
+
     def _reach(self, account: Account) -> Milli:
-        """How much more the project may hold that it may take back from others, or have reserved."""
+        """How much more the project may hold that it may take back from others."""
         return account.due - account.held
 
     def _least_important(self, account: Account) -> float:
@@ -173,7 +178,7 @@ class Cycle:
         kept_from = self._kept_from(work, account) if self.reservations else 0
         workers = None if limited else self._place(ask, kept_from)
         if workers is None:
-            claim = self._take_back(work, account, limited)
+            claim = self._take_back(work, account, limited, kept_from)
             if claim is None:
                 if not limited:
                     self._reserve(work, account)
@@ -214,7 +219,7 @@ class Cycle:
         """The first in line that fits nowhere although its project is due gets a time and rooms."""
         if len(self.reservations) >= self.settings.reservations or not work.ask.qualifies:
             return
-        if account.held + work.ask.least > account.due or any(r.work is work for r in self.reservations):
+        if max(account.held, work.ask.least) > account.due or any(r.work is work for r in self.reservations):
             return
         reservation = reserve(self.state, self.placer, work, self.now)
         if reservation is not None:
@@ -254,7 +259,7 @@ class Cycle:
 
     # -- taking back --------------------------------------------------------------------------------------
 
-    def _take_back(self, work: Work, account: Account, limited: bool) -> Claim | None:
+    def _take_back(self, work: Work, account: Account, limited: bool, kept_from: int) -> Claim | None:
         """Take from other projects, or from less important jobs of the same one."""
         ask = work.ask
         if not ask.qualifies:
@@ -265,54 +270,57 @@ class Cycle:
             self._again(since + delay)
             return None
         if limited:
-            return self._stop_others(work, account, limited)
+            return self._stop_others(work, account, limited, kept_from)
         mark = self.state.mark()
-        moves = self._consolidate(work)
+        moves = self._consolidate(work, kept_from)
         if moves is None:
-            return self._stop_others(work, account, limited)
+            return self._stop_others(work, account, limited, kept_from)
         self.state.undo(mark)
-        claim = self._stop_others(work, account, limited)
+        claim = self._stop_others(work, account, limited, kept_from)
         if claim is not None and claim.loss < moves.loss:
             return claim
         self.state.undo(mark)
-        return self._consolidate(work)
+        return self._consolidate(work, kept_from)
 
-    def _consolidate(self, work: Work) -> Claim | None:
+    def _consolidate(self, work: Work, kept_from: int) -> Claim | None:
         """Move others together. What failed is not tried again."""
-        if self._no_moves.get(work.ask.kind) == self.state.gains:
+        name = (work.ask.kind, kept_from)
+        if self._no_moves.get(name) == self.state.gains:
             return None
-        claim = consolidate(self.state, self.placer, work, self.now)
+        claim = consolidate(self.state, self.placer, work, kept_from, self.now)
         if claim is None:
-            self._no_moves[work.ask.kind] = self.state.gains
+            self._no_moves[name] = self.state.gains
         return claim
 
-    def _stop_others(self, work: Work, account: Account, limited: bool) -> Claim | None:
-        claim = None if limited else self._reclaim(work, account)
+    def _stop_others(self, work: Work, account: Account, limited: bool, kept_from: int) -> Claim | None:
+        claim = None if limited else self._reclaim(work, account, kept_from)
         if claim is None and work.ask.priority > self._least_important(account):
-            claim = self._preempt(work, account, limited)
+            claim = self._preempt(work, account, limited, kept_from)
         return claim
 
-    def _reclaim(self, work: Work, account: Account) -> Claim | None:
+    def _reclaim(self, work: Work, account: Account, kept_from: int) -> Claim | None:
         to_fair_share = self.settings.reclaim == "fair_share"
         terms = Reclaim(self.state, work, account, self.now, to_fair_share=to_fair_share)
         if not terms.possible():
             return None
-        name = (work.ask.kind, account.parent, terms.inside_guarantee)
+        name = (work.ask.kind, kept_from, account.parent, terms.inside_guarantee)
         if self._no_victims.get(name) == self.state.gains:
             return None
-        claim = Hunt(self.state, self.placer, terms, self.budget).search()
+        claim = Hunt(self.state, self.placer, terms, self.budget, kept_from).search()
         self._again(terms.protected_until)
         if claim is None:
             self._no_victims[name] = self.state.gains
         return claim
 
-    def _preempt(self, work: Work, account: Account, limited: bool) -> Claim | None:
+    def _preempt(self, work: Work, account: Account, limited: bool, kept_from: int) -> Claim | None:
         ask = work.ask
         if not ask.preemptible and account.over_guarantee(ask.least) is not None:
             return None
         over = max([step.held + ask.least - step.limit for step in account.path]) if limited else 0
         terms = Preemption(self.state, work, account, self.now)
-        claim = Hunt(self.state, self.placer, terms, self.budget).search(over, account if limited else None)
+        claim = Hunt(self.state, self.placer, terms, self.budget, kept_from).search(
+            over, account if limited else None
+        )
         self._again(terms.protected_until)
         return claim
 
@@ -413,3 +421,7 @@ class Cycle:
             )
             for name, account in self.intake.accounts.items()
         }
+
+
+def _urgency_of_first(works: list[Work]) -> tuple[int, float, str]:
+    return works[0].urgency

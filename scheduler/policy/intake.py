@@ -103,6 +103,8 @@ class Intake:
             if not line:
                 del lines[work.ask]
                 self._unsorted.pop(id(line), None)
+                if not lines:
+                    del self.waiting[work.account]
         for index in (self.sessions, self.elastic, self.reduced, self.claims, self.homeless):
             index.pop(work.id, None)
         _demand(work, -1)

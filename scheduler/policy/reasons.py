@@ -83,25 +83,31 @@ def no_such_type(ask: Ask, *, anywhere: bool) -> Blocked:
     return Blocked(sentence, {"kind": "gpu_type", "gpu_types": list(ask.request.gpu_types or ())})
 
 
-def no_domain(ask: Ask, level: str) -> Blocked:
+def no_domain(ask: Ask, level: str, *, ever: bool = True) -> Blocked:
     where = "one node" if level == "node" else f"one {level}"
+    what = "has that free" if ever else "is that large"
     return Blocked(
-        f"Needs {wants(ask)} within {where}, and no {level} has that free.",
-        {"kind": "topology", "level": level, "asked": gpus(ask.least)},
+        f"Needs {wants(ask)} within {where}, and no {level} {what}.",
+        {"kind": "topology", "level": level, "asked": gpus(ask.least), "ever": ever},
     )
 
 
 def never_fits(ask: Ask) -> Blocked:
     return Blocked(
-        f"Needs {wants(ask)}, which no node of the pool could give even if all were free.",
+        f"Needs {wants(ask)}, which the nodes that it may use could not give even if they were empty.",
         {"kind": "capacity", "asked": gpus(ask.least), "ever": False},
     )
 
 
 def no_room(ask: Ask, free: Milli) -> Blocked:
     where = " on one node" if ask.gang == 1 and ask.need.whole > 1 else ""
+    but = (
+        ", but not together or not with the CPUs and memory it needs;"
+        if free >= ask.least
+        else " in all, and"
+    )
     return Blocked(
-        f"Needs {wants(ask)}{where}; {are(free)} free in all, and nobody holds GPUs that could be taken back for it.",
+        f"Needs {wants(ask)}{where}; {are(free)} free{but} nobody holds GPUs that could be taken back for it.",
         {"kind": "capacity", "asked": gpus(ask.least), "free": gpus(free)},
     )
 

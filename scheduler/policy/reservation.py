@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from scheduler.model import ONE
 from scheduler.policy.placement import Placer
 from scheduler.policy.rooms import Room
 from scheduler.policy.state import State
@@ -33,8 +34,8 @@ class Reservation:
 def reserve(state: State, placer: Placer, work: Work, now: float) -> Reservation | None:
     """The earliest time at which the gang fits, and where."""
     ask = work.ask
-    if not ask.need.whole:
-        return None  # a share of a GPU is found soon enough
+    if not ask.need.whole or ask.least <= ONE:
+        return None  # one GPU, or a share of one, is found soon enough
     if ask.require is None or ask.require == NODE:
         domains: Iterable[int] = (ask.qualifies,)
     else:

@@ -42,13 +42,16 @@ class Budget:
 
 
 class Hunt:
-    """One search for victims."""
+    """One search for victims. The newcomer keeps away from the rooms `kept_from`."""
 
-    def __init__(self, state: State, placer: Placer, terms: Terms, budget: Budget) -> None:
+    def __init__(
+        self, state: State, placer: Placer, terms: Terms, budget: Budget, kept_from: int = 0
+    ) -> None:
         self.state = state
         self.placer = placer
         self.terms = terms
         self.budget = budget
+        self.mask = terms.newcomer.ask.qualifies & ~kept_from
 
     def search(self, over: int = 0, limited: Account | None = None) -> Claim | None:
         """Places for the newcomer's gang, and whom that stops. First `over` is given back under the limit of `limited`."""
@@ -60,7 +63,7 @@ class Hunt:
             return None
         claim = None
         if cuts:
-            workers = self.placer.place(ask, ask.gang, True)
+            workers = self.placer.place(ask, ask.gang, True, self.mask)
             claim = None if workers is None else Claim(workers, [])
         if claim is None:
             claim = self._search_domains()
@@ -71,7 +74,7 @@ class Hunt:
 
     def _search_domains(self) -> Claim | None:
         ask = self.terms.newcomer.ask
-        need, count, mask = ask.need, ask.gang, ask.qualifies
+        need, count, mask = ask.need, ask.gang, self.mask
         if ask.require is None or (count == 1 and ask.require == NODE):
             return self._search(need, count, mask)
         if ask.require == NODE:

@@ -13,7 +13,8 @@ from scheduler.policy import reasons
 from scheduler.policy.accounts import Account
 from scheduler.policy.intake import Intake
 from scheduler.policy.reasons import Blocked
-from scheduler.policy.rooms import Key
+from scheduler.policy.rooms import Key, Room
+from scheduler.policy.topology import NODE
 from scheduler.policy.work import Ask
 
 
@@ -25,7 +26,8 @@ class Why:
         rooms = intake.state.rooms
         self._now: dict[Key, int] = dict(rooms.buckets[False])
         self._later: dict[Key, int] = dict(rooms.buckets[True])
-        self._domains = intake.topology
+        self._rooms = rooms
+        self._topology = intake.topology
         self._train = intake.train
         self._types = {room.node.gpu_type for room in rooms.all}
         self._kept = kept
@@ -44,6 +46,12 @@ class Why:
             if ask.request.gpu_types and not self._types.intersection(ask.request.gpu_types):
                 return reasons.no_such_type(ask, anywhere=False)
             return reasons.never_fits(ask)
+        if not self._could_ever(ask):
+            return (
+                reasons.never_fits(ask)
+                if ask.require is None
+                else reasons.no_domain(ask, ask.require, ever=False)
+            )
         for step in path:
             if step.held + ask.least > step.limit:
                 return reasons.at_limit(step, ask.least)
@@ -61,6 +69,18 @@ class Why:
             return reasons.above_share(account, ask, free)
         return reasons.no_room(ask, free)
 
+    def _could_ever(self, ask: Ask) -> bool:
+        """Whether the gang would fit if all that qualifies for it were free."""
+        if ask.gang == 1 and ask.require in (None, NODE):
+            return True
+        if ask.require == NODE:
+            return any(_places(room, ask) >= ask.gang for room in self._rooms.each(ask.qualifies))
+        domains = [ask.qualifies] if ask.require is None else self._topology.domains(ask.require)
+        return any(
+            sum(_places(room, ask) for room in self._rooms.each(domain & ask.qualifies)) >= ask.gang
+            for domain in domains
+        )
+
     def _fits_without_rule(self, ask: Ask) -> bool:
         """Whether the gang would fit if it could stand anywhere."""
         if not ask.need.whole:
@@ -72,6 +92,21 @@ class Why:
             ]
         )
         return fits >= ask.gang
+
+
+def _places(room: Room, ask: Ask) -> int:
+    """How many workers an empty room takes."""
+    node, need = room.node, ask.need
+    most = ask.gang
+    if need.whole:
+        most = min(most, node.gpus // need.whole)
+    elif need.partial:
+        most = min(most, node.gpus * (ONE // need.share_on(node)))
+    if need.cpus and node.cpus is not None:
+        most = min(most, node.cpus // need.cpus)
+    if need.memory and node.memory is not None:
+        most = min(most, node.memory // need.memory)
+    return most
 
 
 def free_gpus(buckets: dict[Key, int], mask: int) -> Milli:
