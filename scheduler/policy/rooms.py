@@ -119,13 +119,22 @@ class Room:
 
 
 class Rooms:
-    """All nodes, indexed by what is free in them: `buckets[later][key]` is the set of rooms with that key."""
+    """All nodes, indexed by what is free in them: `buckets[later][key]` is the set of rooms with that key.
+
+    `models` has the sets of rooms that are alike when they are empty, each with its first room.
+    """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.all = [Room(index, node) for index, node in enumerate(nodes)]
         self.by_name = {room.name: room for room in self.all}
         self.buckets: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
         self.most_gpus = max((room.node.gpus for room in self.all), default=0)
+        self.models: dict[tuple[object, ...], tuple[Room, int]] = {}
+        for room in self.all:
+            node = room.node
+            model = (node.gpus, node.gpu_memory, node.cpus, node.memory)
+            first_one, bits = self.models.get(model, (room, 0))
+            self.models[model] = first_one, bits | room.bit
         self.sharing = 0
         self.releases = 0
         self._orders: dict[tuple[bool, int, int, bool], list[Key]] = {}

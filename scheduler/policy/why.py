@@ -31,6 +31,7 @@ class Why:
         self._train = intake.train
         self._types = {room.node.gpu_type for room in rooms.all}
         self._kept = kept
+        self._ever: dict[int, bool] = {}
         self._known: dict[tuple[str, Ask], Blocked] = {}
 
     def blocked(self, account: Account, ask: Ask) -> Blocked:
@@ -71,15 +72,21 @@ class Why:
 
     def _could_ever(self, ask: Ask) -> bool:
         """Whether the gang would fit if all that qualifies for it were free."""
-        if ask.gang == 1 and ask.require in (None, NODE):
-            return True
-        if ask.require == NODE:
-            return any(_places(room, ask) >= ask.gang for room in self._rooms.each(ask.qualifies))
-        domains = [ask.qualifies] if ask.require is None else self._topology.domains(ask.require)
-        return any(
-            sum(_places(room, ask) for room in self._rooms.each(domain & ask.qualifies)) >= ask.gang
-            for domain in domains
-        )
+        found = self._ever.get(ask.kind)
+        if found is None:
+            places = [
+                (_places(room, ask), bits & ask.qualifies) for room, bits in self._rooms.models.values()
+            ]
+            if ask.require == NODE:
+                found = any(fits >= ask.gang for fits, bits in places if bits)
+            else:
+                domains = [-1] if ask.require is None else self._topology.domains(ask.require)
+                found = any(
+                    sum([fits * (bits & domain).bit_count() for fits, bits in places]) >= ask.gang
+                    for domain in domains
+                )
+            self._ever[ask.kind] = found
+        return found
 
     def _fits_without_rule(self, ask: Ask) -> bool:
         """Whether the gang would fit if it could stand anywhere."""

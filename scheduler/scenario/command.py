@@ -71,6 +71,8 @@ def _plans(snapshots: Iterable[Snapshot], cycles: int) -> Iterator[tuple[Plan, f
         for cycle in range(cycles):
             started = time.perf_counter()
             plan = decide(snapshot)
+            for _ in plan.decisions.values():
+                pass  # a decision is complete when its reason has been told
             seconds += time.perf_counter() - started
             if cycle + 1 < cycles:
                 snapshot = carry_out(snapshot, plan)
