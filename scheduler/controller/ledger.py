@@ -63,7 +63,7 @@ class Ledger:
 
     async def durable(self, written: Written | None = None) -> None:
         """Wait until a change is durable; without one, until everything that was decided until now is."""
-        await asyncio.shield(self._store.write(Change()) if written is None else written)
+        await asyncio.shield(self.commit(Change()) if written is None else written)
 
     def set_nodes(self, nodes: tuple[Node, ...]) -> None:
         """Nodes are looked at, not remembered, so they need no disk."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.controller import ledger
-from scheduler.errors import Unavailable
+from scheduler.errors import Conflict, Unavailable
 from scheduler.model import Job, JobState
 from tests.controller.stage import Bench, make_job, make_session
 
@@ -91,3 +91,15 @@ async def test_a_session_is_leased_once_it_can_be_written(bench: Bench, tmp_path
         assert not asked.done()
     session = await asked
     assert bench.controller.book.sessions == {session.id: session}
+
+
+async def test_one_who_only_asks_gets_everything_going_again(bench: Bench) -> None:
+    """Nothing is waiting to be written but a question about a job that has ended."""
+    job = await bench.controller.submit(make_job())
+    await bench.reaches(job, JobState.RUNNING)
+    bench.engine.end(job.id, 1, 0, 0)
+    await bench.reaches(job, JobState.SUCCEEDED)
+    await bench.settled()
+    bench.store._writer._refused = Unavailable("Gone for a moment.")
+    with pytest.raises(Conflict, match="succeeded"):
+        await retried(lambda: bench.controller.cancel(job.id))
