@@ -44,6 +44,13 @@ class Account:
         """What the project may count on: the greater of guarantee and fair share, within its limit."""
         return min(self.limit, max(self.guarantee, self.share))
 
+    def as_it_stands(self) -> Account:
+        """A copy that does not change any more, without its place in the tree."""
+        twin = Account.__new__(Account)
+        twin.name, twin.guarantee, twin.limit = self.name, self.guarantee, self.limit
+        twin.share, twin.held, twin.firm = self.share, self.held, self.firm
+        return twin
+
     def add(self, amount: Milli, firm: bool) -> None:
         """Hold `amount` more (or less, where it is negative)."""
         for account in self.path:

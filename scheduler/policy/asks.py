@@ -13,6 +13,8 @@ from scheduler.policy.work import Ask
 
 
 class Asks:
+    """`kinds` has one ask for all that fit or don't fit alike."""
+
     def __init__(self, pool: Pool, rooms: Rooms) -> None:
         self.rooms = rooms.all
         self.lending = pool.settings.lending
@@ -20,6 +22,7 @@ class Asks:
         self._asks: dict[tuple[object, ...], Ask] = {}
         self._masks: dict[tuple[object, ...], int] = {}
         self._needs: dict[Need, Need] = {}
+        self.kinds: dict[int, Ask] = {}
         self._kinds: dict[tuple[object, ...], int] = {}
 
     def environment_of(self, node_pool: str) -> Environment:
@@ -50,8 +53,9 @@ class Asks:
         each = self._each(need, qualifies)
         spread = self._spreads(request)
         alike = (need, request.min_workers, masks, request.require, request.prefer, spread)
-        return Ask(
-            kind=self._kinds.setdefault(alike, len(self._kinds)),
+        kind = self._kinds.setdefault(alike, len(self._kinds))
+        ask = Ask(
+            kind=kind,
             need=need,
             workers=max(request.workers, request.min_workers),
             gang=request.min_workers,
@@ -66,6 +70,8 @@ class Asks:
             spread=spread,
             request=request,
         )
+        self.kinds.setdefault(kind, ask)
+        return ask
 
     def _preferences(self, request: Request, need: Need) -> list[int]:
         """The sets of rooms that are tried one after the other; those lent by the other environment come last."""

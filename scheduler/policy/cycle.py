@@ -7,7 +7,7 @@ this cycle. Lines that could get nothing in any of these ways are not even opene
 
 from __future__ import annotations
 
-from scheduler.model import Milli, WorkerPlacement
+from scheduler.model import WorkerPlacement
 from scheduler.policy.accounts import Account
 from scheduler.policy.consolidation import consolidate, settle_elsewhere
 from scheduler.policy.decisions import Decisions
@@ -129,39 +129,32 @@ class Cycle:
 
     def _open_queues(self) -> dict[str, Queue]:
         """The lines that might get something in this cycle."""
-        fits: dict[int, bool] = {}
+        fits = {kind for kind, ask in self.intake.asks.kinds.items() if self.placer.may_fit(ask)}
         placed = bool(self.started)
         queues = {}
         for account, lines in self.intake.waiting.items():
-            reach = self._reach(account)
-            least_important = self._least_important(account)
+            reach = account.due - account.held  # what it may take back from others
             headroom = min([step.limit - step.held for step in account.path])
-            opened = []
-            first = self._may_reserve(account) and min(lines.values(), key=_urgency_of_first)
-            for ask, works in lines.items():
-                name = ask.kind
-                if name not in fits:
-                    fits[name] = self.placer.may_fit(ask)
-                if (
-                    (fits[name] and ask.least <= headroom)
-                    or ask.least <= reach
-                    or ask.priority > least_important
-                    or works is first
-                ):
-                    if placed:
-                        works = [work for work in works if not work.placement]
-                    if works:
-                        opened.append(Line(ask, ask.least, works))
-            if opened:
-                queues[account.name] = Queue(account, opened)
+            least_important = self._least_important(account)
+            may = [
+                (ask, works)
+                for ask, works in lines.items()
+                if ask.least <= reach
+                or ask.priority > least_important
+                or (ask.kind in fits and ask.least <= headroom)
+            ]
+            if self._may_reserve(account):
+                ask, works = min(lines.items(), key=_urgency_of_first)
+                if all(other is not ask for other, _ in may):
+                    may.append((ask, works))
+            if placed:
+                may = [(ask, left) for ask, works in may if (left := [w for w in works if not w.placement])]
+            if may:
+                queues[account.name] = Queue(account, [Line(ask, ask.least, works) for ask, works in may])
         return queues
 
     def _may_reserve(self, account: Account) -> bool:
         return len(self.reservations) < self.settings.reservations and account.held <= account.due
-
-    def _reach(self, account: Account) -> Milli:
-        """How much more the project may hold that it may take back from others."""
-        return account.due - account.held
 
     def _least_important(self, account: Account) -> float:
         """Jobs above this priority may find somebody to preempt in their project."""
@@ -423,5 +416,5 @@ class Cycle:
         }
 
 
-def _urgency_of_first(works: list[Work]) -> tuple[int, float, str]:
-    return works[0].urgency
+def _urgency_of_first(line: tuple[Ask, list[Work]]) -> tuple[int, float, str]:
+    return line[1][0].urgency

@@ -129,6 +129,7 @@ class Rooms:
         self.by_name = {room.name: room for room in self.all}
         self.buckets: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
         self.most_gpus = max((room.node.gpus for room in self.all), default=0)
+        self.types = {room.node.gpu_type for room in self.all}
         self.models: dict[tuple[object, ...], tuple[Room, int]] = {}
         for room in self.all:
             node = room.node

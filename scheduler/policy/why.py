@@ -6,8 +6,6 @@ they are made from is copied, so a plan says the same for ever.
 
 from __future__ import annotations
 
-from copy import copy
-
 from scheduler.model import ONE, Milli
 from scheduler.policy import reasons
 from scheduler.policy.accounts import Account
@@ -22,14 +20,13 @@ class Why:
     """The accounts and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others."""
 
     def __init__(self, intake: Intake, kept: dict[tuple[str, Ask], str]) -> None:
-        self._accounts = {name: copy(account) for name, account in intake.accounts.items()}
+        self._accounts = {name: account.as_it_stands() for name, account in intake.accounts.items()}
         rooms = intake.state.rooms
         self._now: dict[Key, int] = dict(rooms.buckets[False])
         self._later: dict[Key, int] = dict(rooms.buckets[True])
         self._rooms = rooms
         self._topology = intake.topology
         self._train = intake.train
-        self._types = {room.node.gpu_type for room in rooms.all}
         self._kept = kept
         self._ever: dict[int, bool] = {}
         self._known: dict[tuple[str, Ask], Blocked] = {}
@@ -38,13 +35,14 @@ class Why:
         """What a job of this project that asks for this waits for."""
         found = self._known.get((account.name, ask))
         if found is None:
-            found = self._known[account.name, ask] = self._blocked(self._accounts[account.name], ask)
+            found = self._known[account.name, ask] = self._blocked(account.path, ask)
         return found
 
-    def _blocked(self, account: Account, ask: Ask) -> Blocked:
-        path = [self._accounts[step.name] for step in account.path]
+    def _blocked(self, place: tuple[Account, ...], ask: Ask) -> Blocked:
+        path = [self._accounts[step.name] for step in place]
+        account = path[0]
         if not ask.qualifies:
-            if ask.request.gpu_types and not self._types.intersection(ask.request.gpu_types):
+            if ask.request.gpu_types and not self._rooms.types.intersection(ask.request.gpu_types):
                 return reasons.no_such_type(ask, anywhere=False)
             return reasons.never_fits(ask)
         if not self._could_ever(ask):
