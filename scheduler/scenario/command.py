@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
 from scheduler.errors import Invalid
-from scheduler.policy import Plan, Snapshot, decide
+from scheduler.policy import Plan, Snapshot, decide, forecast
 from scheduler.policy.play import carry_out
 from scheduler.poolfile import validate
 from scheduler.scenario.documents import documents
@@ -45,8 +45,8 @@ def run_plan(
     except Invalid as error:
         print(f"{'standard input' if path == '-' else path}: {error.sentence}", file=err)
         return 2
-    for plan, seconds in _plans(snapshots, cycles or 1):
-        print(json.dumps(plan_as_json(plan), ensure_ascii=False), file=out)
+    for snapshot, plan, seconds in _plans(snapshots, cycles or 1):
+        print(json.dumps(plan_as_json(plan, _starts(snapshot)), ensure_ascii=False), file=out)
         if timing:
             print(f"{seconds:.6f}", file=err)
     return 0
@@ -64,8 +64,14 @@ def _text(path: str) -> str:
         raise Invalid("is not text in UTF-8.") from None
 
 
-def _plans(snapshots: Iterable[Snapshot], cycles: int) -> Iterator[tuple[Plan, float]]:
-    """The plan of the last of `cycles` cycles of each snapshot, and the seconds that deciding took."""
+def _starts(snapshot: Snapshot) -> Mapping[str, float]:
+    """When those that wait will start, where run times are declared."""
+    declared = any(workload.request.expected_runtime is not None for workload in snapshot.workloads)
+    return forecast(snapshot) if declared else {}
+
+
+def _plans(snapshots: Iterable[Snapshot], cycles: int) -> Iterator[tuple[Snapshot, Plan, float]]:
+    """The last of `cycles` cycles of each snapshot: what was decided on, the plan, and the seconds that deciding took."""
     for snapshot in snapshots:
         seconds = 0.0
         for cycle in range(cycles):
@@ -76,4 +82,4 @@ def _plans(snapshots: Iterable[Snapshot], cycles: int) -> Iterator[tuple[Plan, f
             seconds += time.perf_counter() - started
             if cycle + 1 < cycles:
                 snapshot = carry_out(snapshot, plan)
-        yield plan, seconds
+        yield snapshot, plan, seconds

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from scheduler.model import ONE
 from scheduler.policy import Action, Decision, Plan, ProjectFigures
 
 
-def plan_as_json(plan: Plan) -> dict[str, Any]:
+def plan_as_json(plan: Plan, starts: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """The plan; `starts` has the estimated starts of those that wait, where the plan itself has none."""
+    starts = starts or {}
     return {
-        "jobs": {name: _decision(decision) for name, decision in plan.decisions.items()},
+        "jobs": {name: _decision(decision, starts.get(name)) for name, decision in plan.decisions.items()},
         "projects": {name: _figures(figures) for name, figures in plan.projects.items()},
     }
 
 
-def _decision(decision: Decision) -> dict[str, Any]:
+def _decision(decision: Decision, start: float | None) -> dict[str, Any]:
     shown: dict[str, Any] = {"action": decision.action.value}
     if decision.after:
         shown["after"] = list(decision.after)
@@ -24,7 +27,7 @@ def _decision(decision: Decision) -> dict[str, Any]:
     if decision.action is Action.WAIT:
         shown["blocked_by"] = decision.blocked_by
         shown["position"] = decision.position
-        shown["estimated_start"] = decision.estimated_start
+        shown["estimated_start"] = start if decision.estimated_start is None else decision.estimated_start
     return shown
 
 
