@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -244,9 +244,12 @@ class Bench:
         ledger, crew = self.controller._ledger, self.controller._crew
         async with asyncio.timeout(30):
             while True:
-                with suppress(Unavailable):
+                await asyncio.sleep(0.001)
+                try:
                     await ledger.durable()
-                planned = self.controller.book.plan.decisions.keys() == ledger.ahead.workloads.keys()
+                except Unavailable:
+                    continue
+                planned = self.controller.book.plan.decisions.keys() >= ledger.ahead.workloads.keys()
                 if planned and ledger.book.jobs == ledger.ahead.jobs and not crew._tasks:
                     seen = ledger.book.plan, ledger.book.last_event
                     self.controller.refresh()
@@ -255,7 +258,6 @@ class Bench:
                             await asyncio.sleep(0.001)
                     if ledger.book.last_event == seen[1] and not crew._tasks:
                         return
-                await asyncio.sleep(0.001)
 
     async def crash(self) -> None:
         """End as by `kill -9`: what is not on disk is lost, and nobody is told anything more."""
