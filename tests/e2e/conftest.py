@@ -95,7 +95,7 @@ def stop_hub(hub: Hub) -> None:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    hub = start_hub(tmp_path_factory.mktemp("hub"), f"--port={_free_port()}", "--gpus=8")
+    hub = start_hub(tmp_path_factory.mktemp("hub"), f"--port={_free_port()}", "--gpus=24")
     try:
         yield hub
     finally:
