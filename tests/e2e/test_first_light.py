@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,8 +10,12 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 import pytest
 from playwright.sync_api import Page, expect
+
+from scheduler.api.schema import JobSubmit
+from scheduler.client import Client
 
 from .conftest import SCREENSHOTS, Hub, LogIn, eventually
 
@@ -44,6 +49,17 @@ def api(page: Page, path: str, method: str = "GET", body: Any = None) -> Any:
         }""",
         [path, method, body],
     )
+
+
+def client_of(hub: Hub, user: str) -> Client:
+    """The scheduler as the user's own server asks it: with the address and the token in its environment."""
+    home = str(hub.folder / "users" / user)
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            environment = process.environ()
+            if environment.get("HOME") == home and "RUNAI_URL" in environment:
+                return Client(environment["RUNAI_URL"], environment["JUPYTERHUB_API_TOKEN"])
+    raise AssertionError(f"{user} has no server")
 
 
 def shot(page: Page, name: str) -> None:
@@ -109,9 +125,9 @@ def test_jobs_outlive_a_killed_scheduler(hub: Hub, in_the_lab: Callable[..., Pag
         return ["/bin/sh", "-c", f"echo ran >> {marks}/{name}; while [ ! -e {marks}/go ]; do sleep 0.1; done"]
 
     names = [f"j{i}" for i in range(free + 2)]
-    for name in names:
-        answer = api(page, "jobs", "POST", {"name": name, "command": command(name), "gpus": 1})
-        assert answer.get("name") == name, answer
+    with client_of(hub, "bob") as client:
+        for name in names:
+            client.submit(JobSubmit(name=name, command=command(name), gpus=1))
 
     def states() -> dict[str, str]:
         answer = api(page, "jobs?mine=true")
@@ -134,11 +150,12 @@ def test_jobs_outlive_a_killed_scheduler(hub: Hub, in_the_lab: Callable[..., Pag
 
 
 def test_another_users_job_is_not_there(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
-    page = in_the_lab("carol")
-    mine = api(page, "jobs", "POST", {"name": "secret", "command": ["/bin/echo", "mine"], "gpus": 0})
+    in_the_lab("carol")
+    with client_of(hub, "carol") as client:
+        mine = client.submit(JobSubmit(name="secret", command=["/bin/echo", "mine"], gpus=0))
     other = in_the_lab("dave")
     log = other.evaluate(
-        "async (id) => (await fetch(`/user/dave/runai/api/v1/jobs/${id}/logs`)).status", mine["id"]
+        "async (id) => (await fetch(`/user/dave/runai/api/v1/jobs/${id}/logs`)).status", mine.id
     )
     assert log == 404
     assert json.dumps(api(other, "sessions")).count("carol") == 0
