@@ -1,4 +1,4 @@
-"""Fair share against a slow reference that follows the paragraph in `docs` word by word, and by example."""
+"""Fair share against a slow reference that follows the paragraph of the documentation word by word, and by example."""
 
 from __future__ import annotations
 
