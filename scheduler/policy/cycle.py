@@ -16,7 +16,7 @@ from scheduler.policy.intake import Intake
 from scheduler.policy.placement import Placer
 from scheduler.policy.queues import Line, Order, Queue
 from scheduler.policy.reasons import Blocked, list_of
-from scheduler.policy.reservation import UNKNOWN, Reservation, reserve
+from scheduler.policy.reservation import Reservations
 from scheduler.policy.sessions import seat_sessions
 from scheduler.policy.terms import Cut, Preemption, Reclaim
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures
@@ -42,14 +42,12 @@ class Cycle:
         self.placer = Placer(intake.state, intake.topology)
         self.budget = Budget(LOOKS)
         self.blocked: dict[str, Blocked] = {}
-        self.starts: dict[str, float] = {}
         self.started: list[Work] = []
         self.grown: dict[str, Work] = {}
         self.stopped: dict[str, str] = {}
         self.cut: dict[str, Work] = {}
         self.again_at: float | None = None
-        self.kept: dict[tuple[str, Ask], str] = {}
-        self.reservations: list[Reservation] = []
+        self.reservations = Reservations(self.state, self.placer, self.settings.reservations, now)
         self._in_vain: dict[tuple[int, int], int] = {}
         self._no_moves: dict[tuple[int, int], int] = {}
         self._no_victims: dict[tuple[object, ...], int] = {}
@@ -143,7 +141,7 @@ class Cycle:
                 or ask.priority > least_important
                 or (ask.kind in fits and ask.least <= headroom)
             ]
-            if self._may_reserve(account):
+            if self.reservations.open_to(account):
                 ask, works = min(lines.items(), key=_urgency_of_first)
                 if all(other is not ask for other, _ in may):
                     may.append((ask, works))
@@ -152,9 +150,6 @@ class Cycle:
             if may:
                 queues[account.name] = Queue(account, [Line(ask, ask.least, works) for ask, works in may])
         return queues
-
-    def _may_reserve(self, account: Account) -> bool:
-        return len(self.reservations) < self.settings.reservations and account.held <= account.due
 
     def _least_important(self, account: Account) -> float:
         """Jobs above this priority may find somebody to preempt in their project."""
@@ -168,14 +163,14 @@ class Cycle:
         """Find a place for the job that is next, and take it."""
         ask = work.ask
         limited = self._refused(ask, account)
-        kept_from = self._kept_from(work, account) if self.reservations else 0
+        kept_from = self.reservations.kept_from(work, account)
         workers = None if limited else self._place(ask, kept_from)
         if workers is None:
             claim = self._take_back(work, account, limited, kept_from)
             if claim is None:
                 if not limited:
-                    self._reserve(work, account)
-                    self._note_kept(ask, account, kept_from)
+                    self.reservations.consider(work, account)
+                    self.reservations.note(ask, account, kept_from)
                 return False
             workers = claim.workers
             for cut in claim.cuts:
@@ -205,50 +200,6 @@ class Cycle:
         if workers is None:
             self._in_vain[name] = self.state.gains
         return workers
-
-    # -- reservations -------------------------------------------------------------------------------------
-
-    def _reserve(self, work: Work, account: Account) -> None:
-        """The first in line that fits nowhere although its project is due gets a time and rooms."""
-        if len(self.reservations) >= self.settings.reservations or not work.ask.qualifies:
-            return
-        if max(account.held, work.ask.least) > account.due or any(r.work is work for r in self.reservations):
-            return
-        reservation = reserve(self.state, self.placer, work, self.now)
-        if reservation is not None:
-            self.reservations.append(reservation)
-            if reservation.at != UNKNOWN:
-                self.starts[work.id] = reservation.at
-
-    def _note_kept(self, ask: Ask, account: Account, kept_from: int) -> None:
-        """Remember who has reserved what this would fit in."""
-        if not kept_from:
-            return
-        mark = self.state.mark()
-        if self.placer.place(ask, ask.gang, False) is not None:
-            self.kept[account.name, ask] = self.reservations[0].work.id
-        self.state.undo(mark)
-
-    def _kept_from(self, work: Work, account: Account) -> int:
-        """The rooms that are reserved for others and that this job would still hold when their time has come."""
-        rooms = 0
-        for reservation in self.reservations:
-            if reservation.work is not work and not self._makes_way(work, account, reservation):
-                rooms |= reservation.rooms
-        return rooms
-
-    def _makes_way(self, work: Work, account: Account, reservation: Reservation) -> bool:
-        """Whether a job ends in time, may be stopped for the other without loss, or has a guarantee to its place."""
-        ask, runtime = work.ask, work.workload.request.expected_runtime
-        if runtime is not None and self.now + runtime <= reservation.at != UNKNOWN:
-            return True
-        if account.held + ask.least <= account.guarantee and account is not reservation.work.account:
-            return True
-        if not ask.preemptible or work.workload.request.min_runtime:
-            return False
-        if account is reservation.work.account:
-            return ask.priority < reservation.work.priority
-        return account.held + ask.least > account.due
 
     # -- taking back --------------------------------------------------------------------------------------
 
@@ -335,7 +286,7 @@ class Cycle:
         for work in sorted(victims, key=lambda work: work.urgency):
             account = work.account
             if account is not None and account.over_limit(work.amount) is None:
-                settle_elsewhere(self.state, self.placer, work, self._kept_from(work, account))
+                settle_elsewhere(self.state, self.placer, work, self.reservations.kept_from(work, account))
 
     # -- growing ------------------------------------------------------------------------------------------
 
@@ -401,7 +352,8 @@ class Cycle:
             if work.workload.running:
                 reason = f"Grows to {len(work.placement)} workers on GPUs that nobody else can use."
                 changed[work.id] = Decision(Action.GROW, reason, work.placement)
-        return Decisions(self.intake, changed, self.blocked, self.starts, Why(self.intake, self.kept))
+        why = Why(self.intake, self.reservations.kept)
+        return Decisions(self.intake, changed, self.blocked, self.reservations.starts, why)
 
     def _figures(self) -> dict[str, ProjectFigures]:
         free = self.state.rooms.free_gpus(self.intake.train)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scheduler.model import ONE
+from scheduler.policy.accounts import Account
 from scheduler.policy.placement import Placer
 from scheduler.policy.rooms import Room
 from scheduler.policy.state import State
@@ -29,6 +30,66 @@ class Reservation:
     work: Work
     at: float
     rooms: int
+
+
+class Reservations:
+    """The reservations of one cycle, up to `most`; `kept` names for whom something is kept that would do for others."""
+
+    def __init__(self, state: State, placer: Placer, most: int, now: float) -> None:
+        self.state = state
+        self.placer = placer
+        self.most = most
+        self.now = now
+        self.made: list[Reservation] = []
+        self.kept: dict[tuple[str, Ask], str] = {}
+        self.starts: dict[str, float] = {}
+
+    def open_to(self, account: Account) -> bool:
+        """Whether the first in line of this project may have one."""
+        return len(self.made) < self.most and account.held <= account.due
+
+    def consider(self, work: Work, account: Account) -> None:
+        """Reserve for the first in line that fits nowhere although its project is due."""
+        ask = work.ask
+        if not self.open_to(account) or ask.least > account.due or not ask.qualifies:
+            return
+        if any(reservation.work is work for reservation in self.made):
+            return
+        reservation = reserve(self.state, self.placer, work, self.now)
+        if reservation is not None:
+            self.made.append(reservation)
+            if reservation.at != UNKNOWN:
+                self.starts[work.id] = reservation.at
+
+    def kept_from(self, work: Work, account: Account) -> int:
+        """The rooms that are reserved for others and that this job would still hold when their time has come."""
+        rooms = 0
+        for reservation in self.made:
+            if reservation.work is not work and not self._makes_way(work, account, reservation):
+                rooms |= reservation.rooms
+        return rooms
+
+    def _makes_way(self, work: Work, account: Account, reservation: Reservation) -> bool:
+        """Whether a job ends in time, may be stopped for the other without loss, or has a guarantee to its place."""
+        ask, runtime = work.ask, work.workload.request.expected_runtime
+        if runtime is not None and self.now + runtime <= reservation.at != UNKNOWN:
+            return True
+        if account.held + ask.least <= account.guarantee and account is not reservation.work.account:
+            return True
+        if not ask.preemptible or work.workload.request.min_runtime:
+            return False
+        if account is reservation.work.account:
+            return ask.priority < reservation.work.priority
+        return account.held + ask.least > account.due
+
+    def note(self, ask: Ask, account: Account, kept_from: int) -> None:
+        """A job did not fit: remember for whom that is kept which it would fit in."""
+        if not kept_from:
+            return
+        mark = self.state.mark()
+        if self.placer.place(ask, ask.gang, False) is not None:
+            self.kept[account.name, ask] = next(r.work.id for r in self.made if r.rooms & kept_from)
+        self.state.undo(mark)
 
 
 def reserve(state: State, placer: Placer, work: Work, now: float) -> Reservation | None:
