@@ -96,8 +96,10 @@ def test_the_sample_notebook_trains_on_the_pool(
     expect(cell_output(page, "digits read right")).to_contain_text(re.compile(r"9\d\.\d% of 450 digits"))
     expect(cell_output(page, "%runai_train train.py")).to_contain_text("epoch 3 of 3", timeout=90_000)
 
+    # the last line is there a moment before the job has ended
+    assert eventually(lambda: {job["state"] for job in api(page, "jobs")["jobs"]} == {"succeeded"})
     jobs = api(page, "jobs")["jobs"]
-    assert [job["state"] for job in jobs] == ["succeeded", "succeeded"]
+    assert len(jobs) == 2
     assert {job["kind"] for job in jobs} == {"cell", "script"}
 
     page.get_by_role("tab", name="GPU pool").click()
@@ -149,7 +151,7 @@ def test_jobs_outlive_a_killed_scheduler(hub: Hub, in_the_lab: Callable[..., Pag
     )
 
 
-def test_another_users_job_is_not_there(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
+def test_another_users_log_is_not_read(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
     in_the_lab("carol")
     with client_of(hub, "carol") as client:
         mine = client.submit(JobSubmit(name="secret", command=["/bin/echo", "mine"], gpus=0))
@@ -157,5 +159,5 @@ def test_another_users_job_is_not_there(hub: Hub, in_the_lab: Callable[..., Page
     log = other.evaluate(
         "async (id) => (await fetch(`/user/dave/runai/api/v1/jobs/${id}/logs`)).status", mine.id
     )
-    assert log == 404
+    assert log == 403  # a member of the project may see that there is a job, and no more
     assert json.dumps(api(other, "sessions")).count("carol") == 0
