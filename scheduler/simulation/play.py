@@ -13,11 +13,11 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scheduler.errors import Invalid
 from scheduler.model import ONE, Milli, Node, Pool, Request, Shape, WorkerPlacement, Workload
-from scheduler.policy import Action, Decision, Snapshot, decide
+from scheduler.policy import Action, Decision, Planner
 from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.trace import Trace, TraceJob
 
@@ -86,6 +86,7 @@ class Player:
         self.costs = costs
         self.every = every
         self.clock = _Clock()
+        self.planner = Planner(pool, self.nodes)
         self.waiting_or_running: dict[str, _Progress] = {}
         self.arriving = {job.id: job for job in trace.jobs}
         self.done: list[Run] = []
@@ -101,7 +102,7 @@ class Player:
             if any(changed) and self._cycle_at is None:
                 self._cycle_at = now + self.every
                 if self.every:
-                    self.clock.at(self._cycle_at, "cycle", "")
+                    self.clock.at(self._cycle_at, "cycle", "", -1)
             if self._cycle_at is not None and self._cycle_at <= now:
                 self._cycle_at = None
                 self._cycle(now)
@@ -121,7 +122,7 @@ class Player:
             self._arrive(self.arriving.pop(name), now)
             return True
         if what == "cycle":
-            return self._cycle_at is None  # asked for by the policy itself
+            return version == self.cycles  # what an earlier plan asked for does not hold any more
         progress = self.waiting_or_running.get(name)
         if progress is None or progress.version != version:
             return False
@@ -134,11 +135,13 @@ class Player:
     def _arrive(self, job: TraceJob, now: float) -> None:
         request = request_of(job)
         workload = Workload(job.id, request, now)
-        self.waiting_or_running[job.id] = _Progress(job, request, job.duration, workload, overhead=0.0)
+        self.waiting_or_running[job.id] = _Progress(job, request, job.duration, workload)
+        self.planner.put(workload)
 
     def _end(self, progress: _Progress, now: float) -> None:
         self._close_span(progress, now)
         del self.waiting_or_running[progress.job.id]
+        self.planner.drop(progress.job.id)
         self.done.append(Run(progress.job, tuple(progress.spans), progress.stops, progress.lost))
 
     def _stopped(self, progress: _Progress, now: float) -> None:
@@ -146,18 +149,18 @@ class Player:
         self._close_span(progress, now)
         progress.placement = ()
         progress.stopping = False
-        progress.workload = Workload(progress.job.id, progress.request, progress.job.submitted)
+        queued = Workload(progress.job.id, progress.request, progress.job.submitted, preempted=now)
+        self._now_is(progress, queued)
 
     # -- what the policy decides --------------------------------------------------------------------------
 
     def _cycle(self, now: float) -> None:
         self.cycles += 1
-        workloads = tuple(progress.workload for progress in self.waiting_or_running.values())
-        plan = decide(Snapshot(now, self.pool, self.nodes, workloads))
-        for name, decision in plan.decisions.items():
+        plan = self.planner.plan(now)
+        for name, decision in plan.changes.items():
             self._carry_out(self.waiting_or_running[name], decision, now)
         if plan.again_at is not None:
-            self.clock.at(max(plan.again_at, now + 1.0), "cycle", "")
+            self.clock.at(max(plan.again_at, now + 1.0), "cycle", "", self.cycles)
 
     def _carry_out(self, progress: _Progress, decision: Decision, now: float) -> None:
         if decision.action is Action.START and not decision.after:
@@ -178,14 +181,7 @@ class Player:
             progress.overhead = self.costs.restarting
             progress.lost += self.costs.restarting * _held(progress) / ONE
         progress.version += 1
-        progress.workload = Workload(
-            progress.job.id,
-            progress.request,
-            progress.job.submitted,
-            running=True,
-            started=now,
-            placement=placement,
-        )
+        self._now_is(progress, replace(progress.workload, running=True, started=now, placement=placement))
         end = now + progress.overhead + progress.remaining / _speed(progress)
         self.clock.at(end, "end", progress.job.id, progress.version)
 
@@ -199,11 +195,12 @@ class Player:
         progress.stopping = True
         progress.version += 1
         progress.lost += self.costs.saving * _held(progress) / ONE
-        was = progress.workload
-        progress.workload = Workload(
-            was.id, was.request, was.submitted, True, True, was.started, was.checkpointed, was.placement
-        )
+        self._now_is(progress, replace(progress.workload, stopping=True))
         self.clock.at(now + self.costs.saving, "stopped", progress.job.id, progress.version)
+
+    def _now_is(self, progress: _Progress, workload: Workload) -> None:
+        progress.workload = workload
+        self.planner.put(workload)
 
     def _bring_up_to_date(self, progress: _Progress, now: float) -> None:
         """Take the work done since the last look off what remains, and what it saved on the way."""
