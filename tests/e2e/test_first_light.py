@@ -114,7 +114,44 @@ def test_the_sample_notebook_trains_on_the_pool(
     admin.wait_for_url(re.compile("/services/runai/"))
     expect(admin.locator("body")).to_contain_text("ada")
     expect(admin.locator("body")).to_contain_text("declared")
-    shot(admin, "pool")
+
+
+def test_a_full_pool_is_seen_live(hub: Hub, in_the_lab: Callable[..., Page], log_in: LogIn) -> None:
+    page = in_the_lab("ada")
+    page.locator(".jp-CodeCell", has_text="%%runai_train").scroll_into_view_if_needed()
+    page.get_by_role("tab", name="GPU pool").click()
+    admin = log_in("admin")
+    admin.goto(f"{hub.url}services/runai/")
+    panel, queue = page.locator(".runai-Panel"), admin.locator("body")
+
+    with client_of(hub, "ada") as client:
+        free = int(client.pool().train.free)
+        sizes = [4, 2, 1, *[1] * (free - 7), 8]
+        names = [
+            "bert-finetune",
+            "resnet",
+            "ablation",
+            *[f"sweep-{n:02}" for n in range(free - 7)],
+            "pretrain-large",
+        ]
+        jobs = [
+            client.submit(JobSubmit(name=name, command=["/bin/sleep", "600"], gpus=size))
+            for name, size in zip(names, sizes, strict=True)
+        ]
+        try:
+            expect(panel).to_contain_text("pretrain-large")
+            expect(queue).to_contain_text("pretrain-large")
+            assert eventually(lambda: client.job(jobs[0].id).state == "running")
+            assert client.job(jobs[-1].id).state == "queued"
+            assert "8 GPUs" in client.job(jobs[-1].id).reason
+            shot(page, "panel")
+            shot(admin, "pool")
+            admin.emulate_media(color_scheme="dark")
+            shot(admin, "pool-dark")
+        finally:
+            for job in jobs:
+                client.cancel(job.id)
+        assert eventually(lambda: client.pool().train.free == free)
 
 
 def test_jobs_outlive_a_killed_scheduler(hub: Hub, in_the_lab: Callable[..., Page]) -> None:
