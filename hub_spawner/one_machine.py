@@ -159,10 +159,8 @@ def hub_config(
     c.SimpleLocalProcessSpawner.home_dir_template = str(folder.users / "{username}")
     c.LeaseSpawner.ask = "when_needed"
     c.Spawner.default_url = "/lab"
-    c.Spawner.args = [
-        "--LabApp.news_url=None",
-        *(["--allow-root"] if as_root else []),
-    ]  # no question to begin with
+    if as_root:
+        c.Spawner.args = ["--allow-root"]
     configure(
         c,
         state_dir=folder.pool,

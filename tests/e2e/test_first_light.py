@@ -63,6 +63,10 @@ def client_of(hub: Hub, user: str) -> Client:
 
 
 def shot(page: Page, name: str) -> None:
+    question = page.get_by_role("alert").get_by_role("button", name="No", exact=True)
+    if question.is_visible():  # JupyterLab asks new users about its news
+        question.click()
+        expect(question).to_have_count(0)
     SCREENSHOTS.mkdir(exist_ok=True)
     page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
@@ -106,6 +110,7 @@ def test_the_sample_notebook_trains_on_the_pool(
     panel = page.locator(".runai-Panel")
     expect(panel).to_contain_text("declared")
     expect(panel).to_contain_text(jobs[0]["name"])
+    page.locator(".jp-Notebook-cell", has_text="The cell below runs as a job").scroll_into_view_if_needed()
     shot(page, "notebook")
 
     admin = log_in("admin")
