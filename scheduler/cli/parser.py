@@ -89,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
     _project(commands)
     _apply(commands)
     _plan(commands)
+    _simulate(commands)
     return whole
 
 
@@ -298,6 +299,47 @@ def _plan(commands: Commands) -> None:
     )
 
 
+def _simulate(commands: Commands) -> None:
+    command = _command(
+        commands, "simulate", "simulate:run", "play a trace of jobs by the policy and by others, side by side"
+    )
+    command.add_argument("trace", metavar="TRACE", help="a CSV table of jobs, plain or gzip")
+    command.add_argument("--nodes", type=_count, required=True, metavar="N", help="nodes of the shared pool")
+    command.add_argument(
+        "--gpus-per-node", type=_count, default=8, metavar="N", help="GPUs of a node (default: 8)"
+    )
+    command.add_argument("--pool", metavar="FILE", help="a pool file with the projects and their guarantees")
+    command.add_argument(
+        "--quantile",
+        type=_share,
+        default=0.95,
+        help="of demand, for partitions and guarantees (default: 0.95)",
+    )
+    command.add_argument(
+        "--learn",
+        type=_amount,
+        default=0.0,
+        metavar="DAYS",
+        help="size partitions on the first days, play the rest",
+    )
+    command.add_argument("--policies", type=_names, metavar="A,B", help="which to play (default: all)")
+    command.add_argument(
+        "--scale", type=_numbers, metavar="X,Y", help="also play the policy on pools so much larger"
+    )
+    command.add_argument(
+        "--restart-cost",
+        type=_amount,
+        default=60.0,
+        metavar="SECONDS",
+        help="what a stop costs (default: 60)",
+    )
+    command.add_argument(
+        "--every", type=_amount, default=0.0, metavar="SECONDS", help="gather changes within it into one plan"
+    )
+    command.add_argument("--report", metavar="FILE", help="draw the results as a page")
+    command.add_argument("-o", "--output", choices=["json"], help="print it for programs")
+
+
 # -- kinds of values ----------------------------------------------------------------------------------------
 
 
@@ -337,12 +379,35 @@ def _assignment(text: str) -> tuple[str, str | None]:
     return name, value if equals else None
 
 
+def _fraction(text: str) -> float:
+    if not 0 < float(text) <= 1:
+        raise ValueError
+    return float(text)
+
+
+def _listed(text: str) -> list[str]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise ValueError
+    return words
+
+
+def _factors(text: str) -> list[float]:
+    factors = [_number(word) for word in _listed(text)]
+    if not all(factors):
+        raise ValueError
+    return factors
+
+
 _count = _reader(_at_least(1), "is not a number from 1 on")
 _whole = _reader(_at_least(0), "is not a number from 0 on")
 _amount = _reader(_number, "is not an amount; write a number such as 2 or 0.5")
 _bound = _reader(
     lambda text: None if text == "none" else _number(text), "is not an amount; write a number or `none`"
 )
+_share = _reader(_fraction, "is not a share; write a number above 0 and up to 1")
+_names = _reader(_listed, "is not a list; write names with commas between them")
+_numbers = _reader(_factors, "is not a list of factors; write numbers above 0 with commas between them")
 _variable = _reader(_assignment, "is not of the form NAME=VALUE")
 _duration = _reader(read_duration, "")
 _memory = _reader(read_memory, "")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import Environment as Templates
@@ -17,23 +16,14 @@ from jinja2 import PackageLoader
 from scheduler.errors import Invalid
 from scheduler.model import ONE
 from scheduler.simulation.baselines import Run
-from scheduler.simulation.metrics import Figures, spread
+from scheduler.simulation.metrics import spread
+from scheduler.simulation.study import Result
 from scheduler.simulation.trace import Trace
 
 HOUR = 3600.0
 DAY = 86400.0
 BINS = 336
 COLOURS = ("#1976d2", "#616161", "#ef6c00", "#7b1fa2", "#2e7d32", "#c62828", "#00838f", "#9e9d24")
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One policy's run: its name for people, the GPUs it had, what came out."""
-
-    name: str
-    gpus: int
-    runs: tuple[Run, ...]
-    figures: Figures
 
 
 def held_over_time(runs: Sequence[Run], gpus: int, start: float, end: float, bins: int) -> list[float]:

@@ -8,7 +8,8 @@ import pytest
 
 from scheduler.simulation.baselines import Run, Span, play_baseline
 from scheduler.simulation.metrics import figures
-from scheduler.simulation.report import Result, held_over_time, render
+from scheduler.simulation.report import held_over_time, render
+from scheduler.simulation.study import Result
 from scheduler.simulation.trace import Trace, TraceJob
 
 
