@@ -113,8 +113,10 @@ class Crew:
         except Exception as error:
             log.exception("Attempt %d of job %s could not be launched.", attempt[1], job.id)
             self._refusals[attempt] = RunaiError(f"The job could not be started: {error!r}.")
-        finally:
-            self._launching.discard(attempt)
+        if any(worker.state is WorkerState.LOST for worker in self._workers.get(attempt, {}).values()):
+            # A node went meanwhile. What was started all the same must not run beside the next attempt.
+            await self._stop(*attempt, 0)
+        self._launching.discard(attempt)
         self._changed(*attempt)
 
     async def _stop(self, job: str, attempt: int, grace: float) -> None:

@@ -61,6 +61,8 @@ class World:
     workers: dict[tuple[str, int], dict[int, WorkerStatus]] = field(default_factory=dict)
     launches: list[tuple[str, int]] = field(default_factory=list)
     placements: dict[tuple[str, int], Launch] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+    """Nodes on which nothing can be started."""
 
     def running(self) -> set[tuple[str, int]]:
         return {
@@ -90,6 +92,9 @@ class ScriptedEngine(Engine):
         await asyncio.sleep(0)
         if self.refuse is not None:
             raise self.refuse
+        for worker in launch.workers:
+            if worker.node in self.world.gone:
+                raise Unavailable(f"Node {worker.node} is gone.")
         attempt = (launch.job, launch.attempt)
         if attempt not in self.world.workers:
             self.world.launches.append(attempt)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from scheduler.engines.base import Launch
 from scheduler.errors import Conflict
 from scheduler.model import Environment, JobState, NodePool, Pool, Project
 from tests.controller.stage import NODES, POOL, Bench, World, make_job, make_session, opened
@@ -66,3 +68,27 @@ async def test_what_stood_on_a_node_that_is_gone_goes_on_elsewhere(tmp_path: Pat
         for job in (half, other):
             bench.engine.end(job.id, 1, 0, 0)
         assert (await bench.reaches(whole, JobState.RUNNING)).placement[0].node == "n2"
+
+
+async def test_what_is_started_while_its_node_goes_does_not_run_beside_the_next_attempt(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n2 = replace(NODES[1], name="n2")
+    async with opened(tmp_path, world, *NODES, n2) as bench:
+        launch, under_way, go_on = bench.engine.launch, asyncio.Event(), asyncio.Event()
+
+        async def slow_launch(order: Launch) -> None:
+            under_way.set()
+            await go_on.wait()
+            await launch(order)
+
+        monkeypatch.setattr(bench.engine, "launch", slow_launch)
+        job = await bench.controller.submit(make_job(gpus=4))
+        await under_way.wait()
+        assert bench.controller.book.jobs[job.id].placement[0].node == "n1"
+        bench.machines.there = (n2,)
+        bench.controller.refresh()
+        go_on.set()
+        await bench.until(lambda: (job.id, 2) in world.running())
+        assert world.running() == {(job.id, 2)}
+        assert world.placements[job.id, 2].workers[0].node == "n2"

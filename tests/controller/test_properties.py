@@ -159,6 +159,7 @@ class Lives(RuleBasedStateMachine):
     def a_node_goes(self) -> None:
         """And its workers with it."""
         self.nodes = NODES
+        self.world.gone = frozenset({SPARE.name})
 
         async def go() -> None:
             for attempt in self.world.running():
@@ -173,6 +174,7 @@ class Lives(RuleBasedStateMachine):
     @rule()
     def a_node_comes(self) -> None:
         self.nodes = (*NODES, SPARE)
+        self.world.gone = frozenset()
         self.bench.machines.there = self.nodes
         self.bench.controller.refresh()
 
