@@ -6,6 +6,7 @@ It works the same on JupyterHub 5.3 to 6. Call it after the rest of `jupyterhub_
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ from hub_spawner.lease import LeaseSpawner
 from hub_spawner.ports import LOCAL, any_free, is_free
 from hub_spawner.proxy import bundled_proxy
 from hub_spawner.spawners import LocalLeaseSpawner, leasing
+from scheduler.errors import Invalid
 
 SERVICE = "runai"
 """The scheduler's name among the hub's services, and the end of its address: `/services/runai/`."""
@@ -44,6 +46,7 @@ def configure(
     spawner_class: type[Spawner] | str | None = None,
     admins: Iterable[str] | None = None,
     admin_groups: Iterable[str] = (),
+    allow_root: bool = False,
 ) -> None:
     """Wire the hub whose configuration is `c`.
 
@@ -51,7 +54,12 @@ def configure(
     and quotas. `declared_gpus` is how many GPUs the pool has where NVML finds none. `spawner_class` is what starts
     notebook servers (default: the one that `c` names, else local processes of the system's users); it is given a lease
     where it has none. `admins` and `admin_groups` administer the pool (default: the hub's `admin_users`).
+
+    Jobs run as the user who runs the scheduler. Raises `Invalid` where that would be root, since whoever may send a job
+    would be root: name a user for the service `runai`, or say `allow_root` where everybody is root anyway.
     """
+    if not allow_root:
+        _refuse_root(c)
     folder = Path(state_dir) if state_dir else Path(jupyter_data_dir()) / "runai"
     folder = folder.expanduser().absolute()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -158,6 +166,17 @@ def _add_service(c: Config, service: dict[str, Any]) -> None:
         services.remove(known)
         service = {**service, **known}
     c.JupyterHub.services = [*services, service]
+
+
+def _refuse_root(c: Config) -> None:
+    named = [service.get("user") for service in _read(c.JupyterHub, "services") if service["name"] == SERVICE]
+    if os.geteuid() == 0 and (not named or named[-1] in (None, "", "root")):
+        raise Invalid(
+            "Everybody's jobs would run as root: name a user for the scheduler before this call, "
+            'c.JupyterHub.services = [{"name": "runai", "user": "…"}], and give it the state folder; '
+            "or say allow_root=True.",
+            field="allow_root",
+        )
 
 
 def _lease_spawner(c: Config, wanted: type[Spawner] | str | None) -> type[LeaseSpawner]:

@@ -51,7 +51,7 @@ c.JupyterHub.load_roles = [
     }},
     {{"name": "runai-admin", "services": ["tests"]}},
 ]
-hub_spawner.configure(c, state_dir="{folder}/pool", pool_file="{folder}/pool.yaml", declared_gpus={gpus})
+hub_spawner.configure(c, state_dir="{folder}/pool", pool_file="{folder}/pool.yaml", declared_gpus={gpus}, allow_root=True)
 """
 
 POOL = """
