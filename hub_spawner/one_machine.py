@@ -167,7 +167,7 @@ def hub_config(
         pool_file=pool_file,
         declared_gpus=declared_gpus,
         spawner_class=SimpleLeaseSpawner,
-        allow_root=as_root,
+        jobs_as="scheduler",
     )
     return c
 

@@ -11,11 +11,11 @@ import secrets
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from jupyter_core.paths import jupyter_data_dir
-from jupyterhub.spawner import Spawner
+from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner
 from traitlets.config import Config
 
 from hub_spawner.lease import LeaseSpawner
@@ -23,6 +23,8 @@ from hub_spawner.ports import LOCAL, any_free, is_free
 from hub_spawner.proxy import bundled_proxy
 from hub_spawner.spawners import LocalLeaseSpawner, leasing
 from scheduler.errors import Invalid
+
+JobsAs = Literal["owner", "scheduler"]
 
 SERVICE = "runai"
 """The scheduler's name among the hub's services, and the end of its address: `/services/runai/`."""
@@ -46,27 +48,28 @@ def configure(
     spawner_class: type[Spawner] | str | None = None,
     admins: Iterable[str] | None = None,
     admin_groups: Iterable[str] = (),
-    allow_root: bool = False,
+    jobs_as: JobsAs | None = None,
 ) -> None:
     """Wire the hub whose configuration is `c`.
 
-    `state_dir` is the scheduler's folder (default: `runai` in Jupyter's data folder). `pool_file` declares projects
-    and quotas. `declared_gpus` is how many GPUs the pool has where NVML finds none. `spawner_class` is what starts
-    notebook servers (default: the one that `c` names, else local processes of the system's users); it is given a lease
-    where it has none. `admins` and `admin_groups` administer the pool (default: the hub's `admin_users`).
+    `state_dir` is the scheduler's folder (default: `runai` in Jupyter's data folder, or `/var/lib/runai` where jobs run as
+    their owners). `pool_file` declares projects and quotas. `declared_gpus` is how many GPUs the pool has where NVML finds
+    none. `spawner_class` is what starts notebook servers (default: the one that `c` names, else local processes of the
+    system's users); it is given a lease where it has none. `admins` and `admin_groups` administer the pool (default: the
+    hub's `admin_users`).
 
-    Jobs run as the user who runs the scheduler. Raises `Invalid` where that would be root, since whoever may send a job
-    would be root: name a user for the service `runai`, or say `allow_root` where everybody is root anyway.
+    `jobs_as` says as whom jobs run: `"owner"`, each as the system user who owns it, or `"scheduler"`, all as the user who
+    runs the scheduler. Where it is left out, it is the owner if the hub runs as root and its servers are processes of the
+    system's users. Raises `Invalid` where everybody's jobs would run as root unasked.
     """
-    if not allow_root:
-        _refuse_root(c)
-    folder = Path(state_dir) if state_dir else Path(jupyter_data_dir()) / "runai"
-    folder = folder.expanduser().absolute()
+    c.JupyterHub.spawner_class = _lease_spawner(c, spawner_class)
+    as_owner = (jobs_as or _jobs_as(c)) == "owner"
+    data = "/var/lib" if as_owner else jupyter_data_dir()
+    folder = Path(state_dir or Path(data) / "runai").expanduser().absolute()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     token = _token(folder)
     origin = f"http://{LOCAL}:{_port(folder)}"
 
-    c.JupyterHub.spawner_class = _lease_spawner(c, spawner_class)
     c.LeaseSpawner.scheduler_url = f"{origin}{_base_url(c)}services/{SERVICE}"
     c.LeaseSpawner.scheduler_token = token
 
@@ -93,6 +96,8 @@ def configure(
         "--auth=hub",
         f"--state-dir={folder}",
     ]
+    if as_owner:
+        command.append("--jobs-as=owner")
     if pool_file is not None:
         command.append(f"--pool-file={Path(pool_file).expanduser().absolute()}")
     if declared_gpus is not None:
@@ -168,15 +173,20 @@ def _add_service(c: Config, service: dict[str, Any]) -> None:
     c.JupyterHub.services = [*services, service]
 
 
-def _refuse_root(c: Config) -> None:
+def _jobs_as(c: Config) -> JobsAs:
+    """As whom jobs run where nobody has said so: never as root."""
     named = [service.get("user") for service in _read(c.JupyterHub, "services") if service["name"] == SERVICE]
-    if os.geteuid() == 0 and (not named or named[-1] in (None, "", "root")):
-        raise Invalid(
-            "Everybody's jobs would run as root: name a user for the scheduler before this call, "
-            'c.JupyterHub.services = [{"name": "runai", "user": "…"}], and give it the state folder; '
-            "or say allow_root=True.",
-            field="allow_root",
-        )
+    if os.geteuid() != 0 or (named and named[-1] not in (None, "", "root")):
+        return "scheduler"
+    spawner = c.JupyterHub.spawner_class
+    if issubclass(spawner, LocalProcessSpawner) and not issubclass(spawner, SimpleLocalProcessSpawner):
+        return "owner"
+    raise Invalid(
+        "Everybody's jobs would run as root: say jobs_as=\"owner\" where the hub's users are users of this machine; or name a "
+        'user for the scheduler before this call, c.JupyterHub.services = [{"name": "runai", "user": "…"}], and '
+        'give it the state folder; or say jobs_as="scheduler" where everybody is root anyway.',
+        field="jobs_as",
+    )
 
 
 def _lease_spawner(c: Config, wanted: type[Spawner] | str | None) -> type[LeaseSpawner]:

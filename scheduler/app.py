@@ -35,6 +35,7 @@ FROM_ENVIRONMENT = (
     "declared_gpus",
     "pool_file",
     "auth",
+    "jobs_as",
     "base_url",
     "scrape_token",
 )
@@ -90,6 +91,12 @@ class RunaiService(JupyterApp):
         help="Who says who is asking: a JupyterHub, or the token in the state folder. "
         "Default: hub where a JupyterHub started this service, else token.",
     )
+    jobs_as = Enum(
+        ["scheduler", "owner"],
+        "scheduler",
+        config=True,
+        help="As whom jobs run: as the scheduler's own user, or each as the system user who owns it, which only root can do.",
+    )
     scrape_token = Unicode(
         config=True, help="A token that may read /metrics and nothing else. Default: none."
     )
@@ -104,6 +111,7 @@ class RunaiService(JupyterApp):
         "declared-gpus": ("RunaiService.declared_gpus", "How many GPUs there are where NVML finds none."),
         "pool-file": ("RunaiService.pool_file", "A pool file to bring about at the start."),
         "auth": ("RunaiService.auth", "hub or token: who says who is asking."),
+        "jobs-as": ("RunaiService.jobs_as", "scheduler or owner: as whom jobs run."),
         "log-level": "Application.log_level",
         "config": "JupyterApp.config_file",
     }

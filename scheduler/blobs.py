@@ -161,7 +161,7 @@ def unpack(bundle: Path, target: Path, *, max_bytes: int, max_members: int) -> N
         made = _extract(bundle, beside, max_bytes, max_members)
         with ThreadPoolExecutor(8) as pool:  # together they share the file system's commits
             list(pool.map(sync, made))
-        os.chmod(beside, 0o755)
+        os.chmod(beside, 0o700)
         sync(beside)
         try:
             os.rename(beside, target)

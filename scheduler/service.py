@@ -116,7 +116,7 @@ async def _running(options: RunaiService, folder: StateFolder) -> AsyncIterator[
         store = Store(options.db_url)
         store.open()
         ends.callback(store.close)
-        engine = LocalEngine(folder.path)
+        engine = LocalEngine(folder.path, as_owner=options.jobs_as == "owner")
         metrics = Metrics()
         controller = Controller(store, engine, inventory, decide=metrics.timed(decide))
         await controller.start()

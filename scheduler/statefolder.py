@@ -1,7 +1,8 @@
 """The state folder: where it is, who holds it, and how others find the scheduler that does.
 
 What must hold:
-- The folder belongs to one user and is closed to others (0700); its token and addresses too (0600).
+- The folder belongs to one user and is closed to others: 0700, or 0711 where jobs run as their owners and so
+  have to get to folders of their own. Its token and addresses are closed anyway (0600).
 - Two schedulers never share a folder: the lock lives exactly as long as the process that holds it.
 - `endpoint.json` appears whole or not at all, and is believed only while its writer holds the lock: after a crash
   anybody may listen on that port, and would be told the token.
@@ -58,7 +59,7 @@ class StateFolder:
                 raise Invalid(
                     f"The state folder {self.path} belongs to another user; choose another with --state-dir."
                 )
-            if about.st_mode & 0o077:
+            if about.st_mode & 0o066:
                 self.path.chmod(0o700)
         except OSError as error:
             raise Invalid(

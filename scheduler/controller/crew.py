@@ -145,4 +145,5 @@ def _order(job: Job, nodes: Mapping[str, Node]) -> base.Launch:
         workers=attempt.placement,
         nodes={worker.node: nodes[worker.node] for worker in attempt.placement},
         env={"RUNAI_JOB_NAME": job.name, "RUNAI_PROJECT": job.request.project},
+        user=job.user,
     )

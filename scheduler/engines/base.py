@@ -49,6 +49,7 @@ class Launch:
     """One attempt of a job, ready to run: `workers[rank]` is where that rank stands, `nodes` has each node by name.
 
     `env` is what the engine cannot know of the contract of a worker (`RUNAI_JOB_NAME`, `RUNAI_PROJECT`); it adds the rest.
+    `user` is the job's owner.
     """
 
     job: str
@@ -57,6 +58,7 @@ class Launch:
     workers: tuple[WorkerPlacement, ...]
     nodes: Mapping[str, Node]
     env: Mapping[str, str]
+    user: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,28 +9,43 @@ import os
 import sys
 from collections.abc import Mapping
 
+from scheduler.engines.accounts import Account
 from scheduler.engines.base import Launch
 from scheduler.engines.folders import JobFolder
 from scheduler.model import Node, WorkerPlacement
 
 _KEPT = frozenset(
     {
-        *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP"),
+        *("LANG", "LANGUAGE", "TZ"),
         *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"),
-        *("CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_ROOT", "XDG_CACHE_HOME", "HF_HOME", "TORCH_HOME"),
+        *("CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_ROOT"),
         *("CUDA_HOME", "CUDA_PATH", "NVIDIA_DRIVER_CAPABILITIES"),
         *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
     }
 )
+_PERSONAL = frozenset(
+    {
+        *("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP"),
+        *("XDG_CACHE_HOME", "HF_HOME", "TORCH_HOME"),
+    }
+)
+"""Handed on, too, where the job runs as the scheduler's own user."""
 
 
-def environment(launch: Launch, rank: int, folder: JobFolder, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of one worker. What the contract names, the user's own variables cannot change."""
+def environment(
+    launch: Launch, rank: int, folder: JobFolder, inherited: Mapping[str, str], owner: Account | None = None
+) -> dict[str, str]:
+    """The whole environment of one worker, which runs as `owner` or else as the scheduler's own user.
+
+    What the contract names, the user's own variables cannot change.
+    """
+    kept = _KEPT if owner else _KEPT | _PERSONAL
     placement = launch.workers[rank]
     gpus = ",".join(devices(placement, launch.nodes[placement.node]))
     return {
-        **{name: value for name, value in inherited.items() if name in _KEPT or name.startswith("LC_")},
+        **{name: value for name, value in inherited.items() if name in kept or name.startswith("LC_")},
+        **(owner.environment if owner else {}),
         "PATH": _path(inherited.get("PATH", os.defpath)),
         "PYTHONUNBUFFERED": "1",
         **launch.program.env,

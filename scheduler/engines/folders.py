@@ -32,6 +32,7 @@ from typing import Any
 from scheduler.errors import NotFound
 from scheduler.worker import supervisor
 
+CLOSED, PASSABLE = 0o700, 0o711
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
@@ -204,10 +205,12 @@ class JobFolder:
     def output(self) -> Path:
         return self.path / "output"
 
+    @property
+    def attempts(self) -> Path:
+        return self.path / "attempts"
+
     def attempt(self, number: int) -> AttemptFolder:
-        return AttemptFolder(
-            self.path / "attempts" / str(int(number)), self.running / f"{self.path.name}.{number}"
-        )
+        return AttemptFolder(self.attempts / str(int(number)), self.running / f"{self.path.name}.{number}")
 
 
 class Folders:
@@ -218,9 +221,12 @@ class Folders:
         self.jobs = self.state_dir / "jobs"
         self.running = self.state_dir / "running"
 
-    def make(self) -> None:
+    def make(self, *, passable: bool = False) -> None:
+        """Make those that every engine has; where `passable`, others can pass through to a folder of their own."""
         for folder in (self.state_dir, self.jobs, self.running):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.state_dir, self.jobs):
+            folder.chmod(PASSABLE if passable else CLOSED)
 
     def job(self, job: str) -> JobFolder:
         """A job's folder, there or not. Raises `NotFound` for what cannot be a job's id."""

@@ -21,10 +21,11 @@ from typing import BinaryIO
 from weakref import WeakValueDictionary
 
 from scheduler.blobs import Blobs
-from scheduler.engines import outputs
+from scheduler.engines import accounts, outputs
+from scheduler.engines.accounts import Account
 from scheduler.engines.base import Engine, Launch, Output, Report, WorkerState, WorkerStatus
 from scheduler.engines.environment import environment, identifying
-from scheduler.engines.folders import AttemptFolder, Folders, Stand, Standing, WorkerFolder
+from scheduler.engines.folders import CLOSED, PASSABLE, AttemptFolder, Folders, Stand, Standing, WorkerFolder
 from scheduler.engines.follow import Growth
 from scheduler.engines.launcher import Launcher
 from scheduler.engines.processes import clear, ended, terminate
@@ -40,12 +41,16 @@ Key = tuple[str, int, int]
 
 
 class LocalEngine(Engine):
-    """Runs workers on this machine. `state_dir` belongs to this engine alone while it is open."""
+    """Runs workers on this machine. `state_dir` belongs to this engine alone while it is open.
 
-    def __init__(self, state_dir: Path, *, log_limit: int = LOG_LIMIT) -> None:
+    With `as_owner` each job runs as the system user who owns it, which only root can do.
+    """
+
+    def __init__(self, state_dir: Path, *, log_limit: int = LOG_LIMIT, as_owner: bool = False) -> None:
         self._folders = Folders(state_dir)
         self._blobs = Blobs(self._folders.state_dir)
         self._log_limit = log_limit
+        self._as_owner = as_owner
         self._launcher = Launcher(self._folders.state_dir)
         self._growth = Growth()
         self._report: Report | None = None
@@ -55,7 +60,9 @@ class LocalEngine(Engine):
     # -- opening and closing --------------------------------------------------------------------------------
 
     async def open(self, report: Report) -> None:
-        await asyncio.to_thread(self._folders.make)
+        if self._as_owner:
+            accounts.check(self._folders.state_dir)
+        await asyncio.to_thread(self._folders.make, passable=self._as_owner)
         await self._launcher.open()
         self._growth.open()
         self._report = report
@@ -90,25 +97,31 @@ class LocalEngine(Engine):
     async def _prepare(self, launch: Launch) -> None:
         """Make the folders of an attempt and write down what each worker is to run."""
         job = self._folders.job(launch.job)
+        owner = accounts.account(launch.user) if self._as_owner else None
         try:
             if launch.program.bundle is not None:
                 await self._blobs.unpack(launch.program.bundle, job.work)
-            await asyncio.to_thread(self._write_down, launch)
+            await asyncio.to_thread(self._write_down, launch, owner)
         except OSError as error:
             raise Unavailable(f"The job could not be started: {error}.") from error
 
-    def _write_down(self, launch: Launch) -> None:
+    def _write_down(self, launch: Launch, owner: Account | None) -> None:
         job = self._folders.job(launch.job)
         attempt = job.attempt(launch.attempt)
+        job.attempts.mkdir(mode=CLOSED, parents=True, exist_ok=True)
         for folder in (job.work, job.checkpoint, job.output):
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=CLOSED, parents=True, exist_ok=True)
+            if owner is not None:
+                accounts.give(folder, owner)
+        job.path.chmod(CLOSED if owner is None else PASSABLE)
         attempt.mark()
         for rank in range(len(launch.workers)):
             attempt.worker(rank).write_spec(
                 {
                     "command": list(launch.program.command),
                     "cwd": str(job.work),
-                    "env": environment(launch, rank, job, os.environ),
+                    "env": environment(launch, rank, job, os.environ, owner),
+                    "user": owner and {"user": owner.uid, "group": owner.gid, "extra_groups": owner.groups},
                     "grace": launch.program.grace,
                     "log_limit": self._log_limit,
                 }

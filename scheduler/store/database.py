@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -240,6 +242,10 @@ def _understood(url: str) -> URL:
 
 
 def _sqlite(url: URL) -> Engine:
+    assert url.database is not None
+    with contextlib.suppress(OSError):  # for its owner's eyes only; SQLite will say what is wrong with it
+        os.close(os.open(url.database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.chmod(url.database, 0o600)
     engine = create_engine(url)
 
     @event.listens_for(engine, "connect")

@@ -173,7 +173,8 @@ def _start(folder: str, spec: dict[str, Any]) -> int | None:
             stdout=log,
             stderr=log,
             process_group=0,
-            preexec_fn=in_the_worker,
+            preexec_fn=in_the_worker,  # after it has become the user
+            **(spec.get("user") or {}),
         )
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         sentence = why_not(error, spec["command"][0], spec["cwd"], spec["env"])

@@ -22,7 +22,7 @@ NODE = Node("here", 64)
 
 def attempt(job: str, *command: str, workers: int = 1) -> Launch:
     placement = tuple(WorkerPlacement(NODE.name, (rank,)) for rank in range(workers))
-    return Launch(job, 1, Program(JobKind.COMMAND, command), placement, {NODE.name: NODE}, {})
+    return Launch(job, 1, Program(JobKind.COMMAND, command), placement, {NODE.name: NODE}, {}, "ada")
 
 
 def bare() -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -52,8 +53,23 @@ class Doomed:
 
     async def kill(self, pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
-        while await self.line() != b"dead":
-            pass
+        try:
+            while await self.line() != b"dead":
+                pass
+        except TimeoutError:
+            pytest.fail(
+                f"{pid} was killed and is still there:\n{standing(pid)}\nits parent:\n{standing(self._process.pid)}"
+            )
+
+
+def standing(pid: int) -> str:
+    """What the kernel says of a process and its threads: where each of them is."""
+    told = [f"{pid} is gone"]
+    for thread in sorted(Path(f"/proc/{pid}/task").glob("*")):
+        for name in ("stat", "wchan", "syscall", "stack"):
+            with contextlib.suppress(OSError):
+                told.append(f"{thread.name} {name}: {(thread / name).read_text().strip()}")
+    return "\n".join(told[1:] or told)
 
 
 @pytest.fixture

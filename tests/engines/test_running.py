@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,11 +79,8 @@ async def test_a_worker_finds_its_contract_in_the_environment(
 
 
 async def test_a_worker_without_gpus_sees_none(here: Workplace) -> None:
-    attempt = launch("j", DUMP)
-    await here.engine.launch(
-        type(attempt)(
-            attempt.job, 1, attempt.program, (WorkerPlacement("here-train"),), attempt.nodes, attempt.env
-        )
+    gpuless = replace(launch("j", DUMP), workers=(WorkerPlacement("here-train"),))
+    await here.engine.launch(gpuless)
     )
     await here.end("j")
     assert json.loads(here.output("j", "out0"))["CUDA_VISIBLE_DEVICES"] == ""

@@ -37,6 +37,7 @@ def launch(
     grace: float = 5.0,
     bundle: str | None = None,
     env: dict[str, str] | None = None,
+    user: str = "ada",
 ) -> Launch:
     """An attempt with one GPU a worker."""
     node = node or Node("here-train", 64)
@@ -47,6 +48,7 @@ def launch(
         tuple(WorkerPlacement(node.name, (rank,)) for rank in range(workers)),
         {node.name: node},
         {"RUNAI_JOB_NAME": f"name of {job}", "RUNAI_PROJECT": "default"},
+        user,
     )
 
 

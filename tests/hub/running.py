@@ -36,7 +36,7 @@ c.JupyterHub.authenticator_class = "dummy"
 c.DummyAuthenticator.password = "{password}"
 c.Authenticator.allow_all = True
 c.Authenticator.admin_users = {{"boss"}}
-c.JupyterHub.spawner_class = "simple"
+c.JupyterHub.spawner_class = "{spawner}"
 c.SimpleLocalProcessSpawner.home_dir_template = "{folder}/users/{{username}}"
 c.Spawner.poll_interval = 1
 if os.geteuid() == 0:
@@ -47,11 +47,11 @@ c.JupyterHub.load_roles = [
     {{
         "name": "tests",
         "services": ["tests"],
-        "scopes": ["admin:users", "admin:servers", "access:servers", "access:services"],
+        "scopes": ["admin:users", "admin:servers", "access:servers", "access:services", "tokens"],
     }},
     {{"name": "runai-admin", "services": ["tests"]}},
 ]
-hub_spawner.configure(c, state_dir="{folder}/pool", pool_file="{folder}/pool.yaml", declared_gpus={gpus}, allow_root=True)
+hub_spawner.configure(c, state_dir="{folder}/pool", pool_file="{folder}/pool.yaml", declared_gpus={gpus}, jobs_as={jobs_as!r})
 """
 
 POOL = """
@@ -77,9 +77,12 @@ def eventually(what: str, found: Callable[[], Any], patience: float = PATIENCE) 
 
 
 class Hub:
-    """A hub in a folder of its own. `api` is the hub's REST API with all rights, `scheduler` the pool's."""
+    """A hub in a folder of its own. `api` is the hub's REST API with all rights, `scheduler` the pool's.
 
-    def __init__(self, folder: Path, gpus: int = 4) -> None:
+    With `system_users` its users are this machine's, and it is wired as `configure` does by itself.
+    """
+
+    def __init__(self, folder: Path, gpus: int = 4, *, system_users: bool = False) -> None:
         self.folder = folder
         self.url = f"http://127.0.0.1:{(public := any_free())}"
         self.log = folder / "hub.log"
@@ -91,6 +94,8 @@ class Hub:
                 proxy=any_free(),
                 folder=folder,
                 gpus=gpus,
+                spawner="localprocess" if system_users else "simple",
+                jobs_as=None if system_users else "scheduler",
                 password=PASSWORD,
                 token=TOKEN,
             )
@@ -152,6 +157,11 @@ class Hub:
 
     def add(self, user: str) -> None:
         self.api.post(f"/users/{user}").raise_for_status()
+
+    def scheduler_of(self, user: str) -> Client:
+        """The pool as a user reaches it, with a token of theirs."""
+        answer = self.api.post(f"/users/{user}/tokens", json={}).raise_for_status()
+        return Client(f"{self.url}/services/runai", answer.json()["token"])
 
     def spawn(self, user: str, **options: Any) -> None:
         """Start the user's server; a refusal is an AssertionError with its sentence."""

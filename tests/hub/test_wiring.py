@@ -32,7 +32,7 @@ def service(c: Config) -> dict:
 
 def test_an_empty_configuration_gets_everything(c: Config, tmp_path: Path) -> None:
     hub_spawner.configure(
-        c, state_dir=tmp_path, pool_file=tmp_path / "pool.yaml", declared_gpus=4, allow_root=True
+        c, state_dir=tmp_path, pool_file=tmp_path / "pool.yaml", declared_gpus=4, jobs_as="scheduler"
     )
     assert c.JupyterHub.spawner_class is LocalLeaseSpawner
     assert role(c, "user")["scopes"] == ["self", "access:services!service=runai", "custom:runai:submit"]
@@ -58,9 +58,9 @@ def test_an_empty_configuration_gets_everything(c: Config, tmp_path: Path) -> No
 
 def test_said_twice_it_is_the_same(c: Config, tmp_path: Path) -> None:
     c.Authenticator.admin_users = {"ada"}
-    hub_spawner.configure(c, state_dir=tmp_path, allow_root=True)
+    hub_spawner.configure(c, state_dir=tmp_path)
     once = deepcopy(c)
-    hub_spawner.configure(c, state_dir=tmp_path, allow_root=True)
+    hub_spawner.configure(c, state_dir=tmp_path)
     assert c == once
 
 
@@ -79,7 +79,7 @@ def test_the_administrators_own_settings_stay(c: Config, tmp_path: Path) -> None
         "custom:else": {"description": "x"},
     }
     c.ConfigurableHTTPProxy.command = ["my-proxy"]
-    hub_spawner.configure(c, state_dir=tmp_path, admins=["ada"], admin_groups=["ops"], allow_root=True)
+    hub_spawner.configure(c, state_dir=tmp_path, admins=["ada"], admin_groups=["ops"])
 
     assert role(c, "user")["scopes"][:2] == ["self", "shares!user"]
     assert role(c, "user")["users"] == ["eve"]
@@ -97,7 +97,7 @@ def test_appended_settings_are_read_too(c: Config, tmp_path: Path) -> None:
     c.JupyterHub.services.append({"name": "cull", "command": ["cull"]})
     c.JupyterHub.template_paths.append("/somewhere")
     c.Authenticator.admin_users.update({"ada"})
-    hub_spawner.configure(c, state_dir=tmp_path, allow_root=True)
+    hub_spawner.configure(c, state_dir=tmp_path)
     assert [known["name"] for known in c.JupyterHub.services] == ["cull", "runai"]
     assert c.JupyterHub.template_paths[0] == "/somewhere"
     assert role(c, "runai-admin")["users"] == ["ada"]
@@ -105,14 +105,14 @@ def test_appended_settings_are_read_too(c: Config, tmp_path: Path) -> None:
 
 def test_extra_user_scopes_are_not_lost(c: Config, tmp_path: Path) -> None:
     c.JupyterHub.extra_user_scopes = ["shares!user"]
-    hub_spawner.configure(c, state_dir=tmp_path, allow_root=True)
+    hub_spawner.configure(c, state_dir=tmp_path)
     assert "shares!user" in role(c, "user")["scopes"]
 
 
 def test_hub_admins_administer_the_pool(c: Config, tmp_path: Path) -> None:
     c.Authenticator.admin_users = {"ada"}
     c.PAMAuthenticator.admin_users = {"bob"}
-    hub_spawner.configure(c, state_dir=tmp_path, allow_root=True)
+    hub_spawner.configure(c, state_dir=tmp_path)
     assert role(c, "runai-admin")["users"] == ["ada", "bob"]
 
 
@@ -121,7 +121,7 @@ def test_the_link_gives_way_to_the_administrators_page(c: Config, tmp_path: Path
     own.mkdir()
     (own / "page.html").write_text('{% extends "templates/page.html" %}')
     c.JupyterHub.template_paths = [str(own)]
-    hub_spawner.configure(c, state_dir=tmp_path, allow_root=True)
+    hub_spawner.configure(c, state_dir=tmp_path)
     assert c.JupyterHub.template_paths[0] == str(own)
     assert service(c)["display"], "the hub's own list of services has the link then"
 
@@ -137,14 +137,14 @@ def test_the_link_gives_way_to_the_administrators_page(c: Config, tmp_path: Path
 )
 def test_the_address_follows_the_hubs(c: Config, tmp_path: Path, settings: dict, url: str) -> None:
     c.JupyterHub.update(settings)
-    hub_spawner.configure(c, state_dir=tmp_path, allow_root=True)
+    hub_spawner.configure(c, state_dir=tmp_path)
     assert c.LeaseSpawner.scheduler_url == service(c)["url"] + url
 
 
 def test_token_and_port_outlive_the_hub_and_are_kept_from_others(tmp_path: Path) -> None:
     first, second = Config(), Config()
-    hub_spawner.configure(first, state_dir=tmp_path / "state", allow_root=True)
-    hub_spawner.configure(second, state_dir=tmp_path / "state", allow_root=True)
+    hub_spawner.configure(first, state_dir=tmp_path / "state")
+    hub_spawner.configure(second, state_dir=tmp_path / "state")
     assert service(first) == service(second)
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
     assert stat.S_IMODE((tmp_path / "state" / "hub-token").stat().st_mode) == 0o600
@@ -182,7 +182,7 @@ class Leased(LeaseSpawner, Own):
 )
 def test_any_spawner_gets_a_lease(c: Config, tmp_path: Path, given: type | str, bases: type | tuple) -> None:
     c.JupyterHub.spawner_class = given
-    hub_spawner.configure(c, state_dir=tmp_path, allow_root=True)
+    hub_spawner.configure(c, state_dir=tmp_path, jobs_as="scheduler")
     made = c.JupyterHub.spawner_class
     if isinstance(bases, tuple):
         assert all(issubclass(made, base) for base in bases)
@@ -190,25 +190,41 @@ def test_any_spawner_gets_a_lease(c: Config, tmp_path: Path, given: type | str, 
         assert made is bases
 
 
+NAMED = [{"name": "runai", "user": "daemon"}]
+
+
 @pytest.mark.parametrize(
-    ("uid", "services", "refused"),
+    ("uid", "spawner", "services", "jobs_as"),
     [
-        (0, [], True),
-        (0, [{"name": "other", "user": "daemon"}], True),
-        (0, [{"name": "runai", "user": "root"}], True),
-        (0, [{"name": "runai", "user": "daemon"}], False),
-        (1000, [], False),
+        (1000, LocalProcessSpawner, [], "scheduler"),
+        (1000, SimpleLocalProcessSpawner, [], "scheduler"),
+        (0, LocalProcessSpawner, [], "owner"),
+        (0, LocalProcessSpawner, NAMED, "scheduler"),
+        (0, SimpleLocalProcessSpawner, NAMED, "scheduler"),
+        (0, SimpleLocalProcessSpawner, [], None),
+        (0, SimpleLocalProcessSpawner, [{"name": "other", "user": "daemon"}], None),
+        (0, SimpleLocalProcessSpawner, [{"name": "runai", "user": "root"}], None),
+        (0, Spawner, [], None),
     ],
 )
 def test_nobody_becomes_root_by_sending_a_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int, services: list[dict[str, str]], refused: bool
+    c: Config,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    uid: int,
+    spawner: type[Spawner],
+    services: list[dict[str, str]],
+    jobs_as: str | None,
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: uid)
-    c = Config()
     c.JupyterHub.services = services
-    if refused:
+    c.JupyterHub.spawner_class = spawner
+    if jobs_as is None:
         with pytest.raises(Invalid, match="Everybody's jobs would run as root"):
             hub_spawner.configure(c, state_dir=tmp_path)
         assert not list(tmp_path.iterdir())
+        hub_spawner.configure(c, state_dir=tmp_path, jobs_as="owner")  # it can be said
+        assert "--jobs-as=owner" in service(c)["command"]
     else:
         hub_spawner.configure(c, state_dir=tmp_path)
+        assert ("--jobs-as=owner" in service(c)["command"]) == (jobs_as == "owner")
