@@ -81,7 +81,6 @@ async def test_a_worker_finds_its_contract_in_the_environment(
 async def test_a_worker_without_gpus_sees_none(here: Workplace) -> None:
     gpuless = replace(launch("j", DUMP), workers=(WorkerPlacement("here-train"),))
     await here.engine.launch(gpuless)
-    )
     await here.end("j")
     assert json.loads(here.output("j", "out0"))["CUDA_VISIBLE_DEVICES"] == ""
 
