@@ -78,6 +78,13 @@ class HubFolder:
                 f"A hub already runs in {self.path}; stop it first, or choose another folder with --state-dir."
             ) from None
 
+    def jupyter_config(self) -> Path:
+        """A Jupyter configuration folder for the servers: JupyterLab greets nobody with a question about its news."""
+        defaults = self.hub / "jupyter" / "labconfig" / "default_setting_overrides.json"
+        defaults.parent.mkdir(parents=True, exist_ok=True)
+        _write(defaults, json.dumps({"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}))
+        return defaults.parents[1]
+
     def passwords(self) -> Passwords:
         path = self.hub / "passwords.json"
         if path.exists():
@@ -159,6 +166,7 @@ def hub_config(
     c.SimpleLocalProcessSpawner.home_dir_template = str(folder.users / "{username}")
     c.LeaseSpawner.ask = "when_needed"
     c.Spawner.default_url = "/lab"
+    c.Spawner.environment = {"JUPYTER_CONFIG_PATH": str(folder.jupyter_config())}
     if as_root:
         c.Spawner.args = ["--allow-root"]
     configure(

@@ -63,10 +63,6 @@ def client_of(hub: Hub, user: str) -> Client:
 
 
 def shot(page: Page, name: str) -> None:
-    question = page.get_by_role("alert").get_by_role("button", name="No", exact=True)
-    if question.is_visible():  # JupyterLab asks new users about its news
-        question.click()
-        expect(question).to_have_count(0)
     SCREENSHOTS.mkdir(exist_ok=True)
     page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
