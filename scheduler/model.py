@@ -340,7 +340,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What an administrator declares: everything about the pool but what runs on it."""
+    """What an administrator declares: everything about the pool but what runs on it.
+
+    `build_overcommit` says that `users` may be promised more GPUs to build with than there are.
+    """
 
     node_pools: tuple[NodePool, ...] = (
         NodePool("build", Environment.BUILD),
@@ -349,5 +352,6 @@ class Pool:
     projects: tuple[Project, ...] = (Project("default", members=frozenset({"*"})),)
     users: tuple[User, ...] = ()
     default_build_quota: Milli = ONE
+    build_overcommit: bool = False
     topology: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)

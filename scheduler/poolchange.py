@@ -31,7 +31,11 @@ def changes(before: Pool, after: Pool) -> list[Change]:
 
 
 def _rest(file: PoolFile) -> dict[str, Any]:
-    return {"default_build_quota": file.default_build_quota, "topology": file.topology}
+    return {
+        "default_build_quota": file.default_build_quota,
+        "build_overcommit": file.build_overcommit,
+        "topology": file.topology,
+    }
 
 
 def _entries(kind: Kind, old: Sequence[Any], new: Sequence[Any]) -> Iterable[Change]:
@@ -62,12 +66,20 @@ def _changed(kind: Kind, name: str, was: Mapping[str, Any], will: Mapping[str, A
 # -- what must not be done ----------------------------------------------------------------------------------
 
 
-def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload]) -> None:
-    """Raise `Conflict` where a change would leave workloads without their project, or GPUs with two owners.
+def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes: Iterable[Node]) -> None:
+    """Raise `Conflict` where a change would leave workloads without their project, or GPUs with two owners, and
+    where it would promise users more GPUs to build with than there are without saying so.
 
-    `workloads` are the sessions and jobs that hold GPUs or wait for them.
+    `workloads` are the sessions and jobs that hold GPUs or wait for them; `nodes` are as `after` divides them.
     """
     present = list(workloads)
+    promised, there = _promised(after), _there(after, nodes)[Environment.BUILD]
+    if promised > max(there, _promised(before)) and not after.build_overcommit:
+        raise Conflict(
+            f"Build quotas would promise {_gpus(promised)} to {_count_users(after)}, and there are {_gpus(there)} "
+            "for building: lower them, give the build node pool more, or say `build_overcommit: true`.",
+            field="users",
+        )
     jobs: dict[str, list[str]] = defaultdict(list)
     for workload in present:
         if workload.request.environment is Environment.TRAIN:
@@ -110,11 +122,7 @@ def _some(ids: Sequence[str]) -> str:
 
 def warnings(pool: Pool, nodes: Iterable[Node]) -> list[str]:
     """Sentences about promises that the GPUs there are (`nodes`, as `pool` divides them) cannot keep."""
-    kind = {node_pool.name: node_pool.environment for node_pool in pool.node_pools}
-    there = dict.fromkeys(Environment, 0)
-    for node in nodes:
-        if node.node_pool in kind:
-            there[kind[node.node_pool]] += node.gpus * ONE
+    there = _there(pool, nodes)
     return [
         *_build_promises(pool, there[Environment.BUILD]),
         *_train_promises(pool, there[Environment.TRAIN]),
@@ -123,11 +131,30 @@ def warnings(pool: Pool, nodes: Iterable[Node]) -> list[str]:
     ]
 
 
+def _there(pool: Pool, nodes: Iterable[Node]) -> dict[Environment, Milli]:
+    """The GPUs that there are for each environment."""
+    kind = {node_pool.name: node_pool.environment for node_pool in pool.node_pools}
+    there = dict.fromkeys(Environment, 0)
+    for node in nodes:
+        if node.node_pool in kind:
+            there[kind[node.node_pool]] += node.gpus * ONE
+    return there
+
+
+def _promised(pool: Pool) -> Milli:
+    """GPUs to build with that users are promised by name."""
+    return sum(user.build_quota for user in pool.users)
+
+
+def _count_users(pool: Pool) -> str:
+    return f"{len(pool.users)} user{'s' if len(pool.users) > 1 else ''}"
+
+
 def _build_promises(pool: Pool, there: Milli) -> Iterable[str]:
-    promised = sum(user.build_quota for user in pool.users)
+    promised = _promised(pool)
     if promised > there:
         yield (
-            f"Build quotas promise {_gpus(promised)} to {len(pool.users)} users, and there are {_gpus(there)} "
+            f"Build quotas promise {_gpus(promised)} to {_count_users(pool)}, and there are {_gpus(there)} "
             "for building; not all of them can work at the same time."
         )
     elif pool.default_build_quota > there:

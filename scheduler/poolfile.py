@@ -149,6 +149,7 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
             for n, entry in enumerate(file.users)
         ),
         default_build_quota=milli(file.default_build_quota, "default_build_quota"),
+        build_overcommit=file.build_overcommit,
         topology=tuple(file.topology),
         settings=Settings(**file.settings.model_dump()),
     )
@@ -164,6 +165,7 @@ def file_of(pool: Pool) -> PoolFile:
         projects=[project_entry(project) for project in pool.projects],
         users=[UserEntry(name=user.name, build_quota=user.build_quota / ONE) for user in pool.users],
         default_build_quota=pool.default_build_quota / ONE,
+        build_overcommit=pool.build_overcommit,
         topology=list(pool.topology),
         settings=SettingsEntry.model_validate(
             {name: getattr(pool.settings, name) for name in SettingsEntry.model_fields}

@@ -199,7 +199,7 @@ async def _bring_about(
         if found:
             await controller.apply(after)
     except Conflict as error:
-        # The jobs that stand in the way are a reason to go on with the pool as it is, not one to be down.
+        # What stands in the way is a reason to go on with the pool as it is, not one to be down.
         options.log.error("The pool file %s is not applied: %s", options.pool_file, error.sentence)
         return
     options.log.info("The pool file %s is applied; %d changes", options.pool_file, len(found))

@@ -55,16 +55,17 @@ class PoolApplyHandler(ApiHandler):
         async with self.api.changing:
             before = self.api.book.pool
             after = pool_of(file, before, self.api.clock())
+            nodes = self.api.inventory.nodes(after)
             found = changes(before, after)
             if preview:
-                refuse_harm(before, after, self.api.book.workloads.values())
+                refuse_harm(before, after, self.api.book.workloads.values(), nodes)
             elif found:
                 await self.api.controller.apply(after)
         self.answer(
             Applied(
                 preview=preview,
                 changes=found,
-                warnings=warnings(after, self.api.inventory.nodes(after)),
+                warnings=warnings(after, nodes),
             )
         )
 

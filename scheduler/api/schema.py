@@ -342,6 +342,9 @@ class PoolFile(Wire):
     )
     users: list[UserEntry] = Field(default_factory=list)
     default_build_quota: float = Field(1, ge=0)
+    build_overcommit: bool = Field(
+        False, description="`users` may be promised more GPUs to build with than there are"
+    )
     topology: list[str] = Field(default_factory=list)
     settings: SettingsEntry = SettingsEntry()
 

@@ -249,8 +249,8 @@ class Controller:
         """Make this the pool; durable when it returns. Raises `Conflict` where it would harm what is there."""
         ahead = self._ahead
         present: list[Job | Session] = [*ahead.jobs.values(), *ahead.sessions.values()]
-        refuse_harm(ahead.pool, pool, (each.workload() for each in present))
         nodes = self._inventory.nodes(pool)
+        refuse_harm(ahead.pool, pool, (each.workload() for each in present), nodes)
         if pool == ahead.pool:
             await self._ledger.durable()
             self._set_nodes(nodes)

@@ -67,17 +67,17 @@ A_AND_B = pool("projects: [{name: a}, {name: b}]")
 
 def test_a_project_with_jobs_does_not_vanish() -> None:
     with pytest.raises(Conflict, match=r"Project 'a' has 2 unfinished jobs \(j1, j2\) that would lose it"):
-        refuse_harm(A_AND_B, pool("projects: [{name: b}]"), [JOB, RUNNING])
-    refuse_harm(A_AND_B, pool("projects: [{name: a}]"), [JOB, RUNNING])
+        refuse_harm(A_AND_B, pool("projects: [{name: b}]"), [JOB, RUNNING], NODES)
+    refuse_harm(A_AND_B, pool("projects: [{name: a}]"), [JOB, RUNNING], NODES)
 
 
 def test_a_project_with_jobs_does_not_become_a_parent() -> None:
     with pytest.raises(Conflict, match=r"1 unfinished job \(j1\) and cannot get 'b' below it"):
-        refuse_harm(A_AND_B, pool("projects: [{name: a}, {name: b, parent: a}]"), [JOB])
+        refuse_harm(A_AND_B, pool("projects: [{name: a}, {name: b, parent: a}]"), [JOB], NODES)
 
 
 def test_a_session_needs_no_project() -> None:
-    refuse_harm(A_AND_B, pool("projects: [{name: c}]"), [SESSION])
+    refuse_harm(A_AND_B, pool("projects: [{name: c}]"), [SESSION], NODES)
 
 
 @pytest.mark.parametrize("holder", [RUNNING, SESSION])
@@ -87,8 +87,8 @@ def test_gpus_do_not_change_hands_under_who_holds_them(holder: Workload) -> None
         "node_pools: [{name: build, environment: build, gpus: 3}, {name: train, environment: train}]"
     )
     with pytest.raises(Conflict, match=rf"hold GPUs \({holder.id}\), since GPUs would change hands"):
-        refuse_harm(A_AND_B, moved, [holder])
-    refuse_harm(A_AND_B, moved, [JOB])
+        refuse_harm(A_AND_B, moved, [holder], NODES)
+    refuse_harm(A_AND_B, moved, [JOB], NODES)
 
 
 def test_how_nodes_are_filled_may_change_at_any_time() -> None:
@@ -96,7 +96,7 @@ def test_how_nodes_are_filled_may_change_at_any_time() -> None:
         "projects: [{name: a}]\nnode_pools: [{name: build, environment: build}, "
         "{name: train, environment: train, placement: spread}]"
     )
-    refuse_harm(A_AND_B, spread, [RUNNING])
+    refuse_harm(A_AND_B, spread, [RUNNING], NODES)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,18 @@ def test_a_promise_that_cannot_be_kept_is_a_warning(text: str, sentence: str) ->
     found = warnings(pool(text), NODES)
     assert len(found) == 1
     assert sentence in found[0]
+
+
+def test_more_build_gpus_than_there_are_are_promised_only_by_saying_so() -> None:
+    kept, broken = "users: [{name: u, build_quota: 2}]", "users: [{name: u, build_quota: 2}, {name: v}]"
+    refuse_harm(Pool(), pool(kept), [], NODES)
+    with pytest.raises(
+        Conflict, match="would promise 3 GPUs to 2 users, and there are 2 GPUs for building"
+    ) as refusal:
+        refuse_harm(pool(kept), pool(broken), [], NODES)
+    assert refusal.value.field == "users"
+    refuse_harm(pool(kept), pool(f"{broken}\nbuild_overcommit: true"), [], NODES)
+    refuse_harm(pool(broken), pool(broken), [], NODES)  # a GPU has gone since: nothing is promised anew
 
 
 def test_a_pool_that_keeps_its_promises_has_no_warnings() -> None:
