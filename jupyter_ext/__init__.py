@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from jupyter_ext.handle import Job
+    from jupyter_ext.jobs import Jobs
 
-__all__ = ["Job"]
+__all__ = ["Job", "Jobs"]
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
@@ -38,4 +39,8 @@ def __getattr__(name: str) -> Any:
         from jupyter_ext.handle import Job
 
         return Job
+    if name == "Jobs":
+        from jupyter_ext.jobs import Jobs
+
+        return Jobs
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -56,11 +56,11 @@ def _where(job: JobView) -> list[str]:
         if job.estimated_start is not None:
             found.append(f"likely to start at {time.strftime('%H:%M', time.localtime(job.estimated_start))}")
     if job.state.final and job.started is not None and job.ended is not None:
-        found.append(f"after {_duration(job.ended - job.started)}")
+        found.append(f"after {duration(job.ended - job.started)}")
     return found
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -9,12 +9,13 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
 
-from jupyter_ext import card
+from jupyter_ext import card, reports
 from jupyter_ext.connection import connect, locate
+from jupyter_ext.files import Files
 from jupyter_ext.follow import Follower, Lost
 from jupyter_ext.gate import Gate
 from jupyter_ext.travel import FOLDER, RESULT, VARIABLES, Unreadable, unpack
@@ -22,6 +23,9 @@ from scheduler.api.schema import JobView
 from scheduler.client import Client
 from scheduler.errors import Forbidden, NotFound, RunaiError, Unavailable
 from scheduler.model import JobKind, JobState
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class Calm(Exception):
@@ -52,7 +56,8 @@ class Job:
     """A job in the pool. What it asks of the scheduler may raise the errors of `scheduler.errors`."""
 
     def __init__(self, job: str | JobView) -> None:
-        self._view = job if isinstance(job, JobView) else connect().job(job)
+        self.seen = job if isinstance(job, JobView) else connect().job(job)
+        """What the scheduler said of it when it was last asked."""
         self._brought: dict[str, Any] | None = None
         self.shown_in: int | None = None
 
@@ -60,18 +65,18 @@ class Job:
 
     @property
     def id(self) -> str:
-        return self._view.id
+        return self.seen.id
 
     @property
     def name(self) -> str:
-        return self._view.name
+        return self.seen.name
 
     @property
     def view(self) -> JobView:
         """Everything that the scheduler says of it now."""
-        if not self._view.state.final:
-            self._view = connect().job(self.id)
-        return self._view
+        if not self.seen.state.final:
+            self.seen = connect().job(self.id)
+        return self.seen
 
     @property
     def state(self) -> JobState:
@@ -90,9 +95,21 @@ class Job:
         return b"".join(pieces).decode("utf-8", errors="replace")
 
     @property
-    def files(self) -> list[str]:
+    def metrics(self) -> pandas.DataFrame:
+        """What it has reported so far (`job.report(step=…, loss=…)`), one line over all its attempts."""
+        client, points, offset = connect(), list[dict[str, Any]](), -1
+        while (page := client.metrics(self.id, offset=max(offset, 0))).next != offset:
+            points += page.points
+            offset = page.next
+        try:
+            return reports.frame(points)
+        except ImportError:
+            raise Calm("_job.metrics is a pandas data frame; install pandas: %pip install pandas") from None
+
+    @property
+    def files(self) -> Files:
         """What it has left in its output folder."""
-        return [file.path for file in connect().outputs(self.id) if not file.path.startswith(FOLDER)]
+        return Files(file for file in connect().outputs(self.id) if not file.path.startswith(FOLDER))
 
     def download(self, path: str, to: str | Path) -> Path:
         """Bring one of these files here."""
@@ -112,16 +129,16 @@ class Job:
         return self._changed(Client.resume)
 
     def _changed(self, verb: Callable[[Client, str], JobView]) -> Job:
-        self._view = verb(connect(), self.id)
+        self.seen = verb(connect(), self.id)
         return self
 
     # -- waiting for it -------------------------------------------------------------------------------------
 
     def wait(self) -> Job:
         """Show its states and its output until it has ended. Raises `JobFailed`, or `LetGo` when interrupted."""
-        shown = _Shown(self._view)
+        shown = _Shown(self.seen)
         try:
-            with Follower(locate, self._view) as happenings:
+            with Follower(locate, self.seen) as happenings:
                 for happening in happenings:
                     shown.take(happening)
         except KeyboardInterrupt:
@@ -132,7 +149,7 @@ class Job:
             raise Calm(f"{error.sentence} _job.wait() shows {self.name} again.") from None
         finally:
             shown.close()
-        self._view = shown.job
+        self.seen = shown.job
         try:
             self._require_success()
         except JobFailed as error:
@@ -142,7 +159,7 @@ class Job:
 
     def result(self, timeout: float | None = None) -> dict[str, Any]:
         """Wait quietly; the variables that it brings back, by name. Raises `JobFailed` or `TimeoutError`."""
-        self._view = connect().wait(self.id, timeout)
+        self.seen = connect().wait(self.id, timeout)
         return self.outputs
 
     def __await__(self) -> Generator[Any, None, dict[str, Any]]:
@@ -154,7 +171,7 @@ class Job:
         """The variables that `--out` named, by name. Raises `JobFailed` unless the job has succeeded."""
         if self._brought is None:
             self._require_success()
-            self._brought = self._bring() if self._view.outputs else {}
+            self._brought = self._bring() if self.seen.outputs else {}
         return self._brought
 
     # -- what comes back ------------------------------------------------------------------------------------
@@ -222,7 +239,7 @@ class Job:
         try:
             return self.view
         except RunaiError:
-            return self._view
+            return self.seen
 
 
 def get_shell() -> Any:

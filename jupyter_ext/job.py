@@ -98,8 +98,11 @@ def restore(default: Any = None, name: str = "checkpoint") -> Any:
         return pickle.load(saved)
 
 
-def report(step: int | None = None, **metrics: float | int | str | bool | None) -> None:
-    """Tell how the job goes: `report(step=120, loss=0.18)`. Numbers of any library will do; outside a job it does nothing.
+def report(
+    step: int | None = None, total: int | None = None, **metrics: float | int | str | bool | None
+) -> None:
+    """Tell how the job goes: `report(step=120, total=5000, loss=0.18)`. Numbers of any library will do; outside a job it
+    does nothing. `total` is the last step there will be: with it the job's card shows how far it is and how long it takes.
 
     One line of JSON is added to `metrics.jsonl` in the job's output folder, with the time, the attempt and the rank.
     """
@@ -113,6 +116,8 @@ def report(step: int | None = None, **metrics: float | int | str | bool | None) 
     }
     if step is not None:
         line["step"] = int(step)
+    if total is not None:
+        line["total"] = int(total)
     line.update({name: _plain(value) for name, value in metrics.items()})
     data = (json.dumps(line, allow_nan=False) + "\n").encode()
     # One write to a file opened for appending: lines of several workers never mix.

@@ -36,6 +36,7 @@ from scheduler.api.pool import (
     ProjectHandler,
     ProjectsHandler,
 )
+from scheduler.api.reports import ReportHandler
 from scheduler.api.sessions import SessionHandler, SessionsHandler
 from scheduler.blobs import MAX_BYTES
 
@@ -60,6 +61,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/jobs/{job_id}/pause", PauseHandler),
     ("/api/v1/jobs/{job_id}/resume", ResumeHandler),
     ("/api/v1/jobs/{job_id}/logs", LogHandler),
+    ("/api/v1/jobs/{job_id}/metrics", ReportHandler),
     ("/api/v1/jobs/{job_id}/outputs", OutputsHandler),
     ("/api/v1/jobs/{job_id}/outputs/{path}", OutputHandler),
     ("/api/v1/blobs/{digest}", BlobHandler),

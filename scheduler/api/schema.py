@@ -145,6 +145,13 @@ class OutputList(Wire):
     files: list[OutputFile]
 
 
+class MetricsPage(Wire):
+    """What a job has reported: each point has its `time`, `attempt` and `rank`, and what `job.report()` was given."""
+
+    points: list[dict[str, Any]]
+    next: int = Field(description="pass as `offset` for what comes later")
+
+
 class BlobView(Wire):
     digest: Digest
     size: int

@@ -64,6 +64,7 @@ class AsyncClient:
     resume = _method(calls.resume)
     log = _method(calls.log)
     outputs = _method(calls.outputs)
+    metrics = _method(calls.metrics)
     has_bundle = _method(calls.has_bundle)
     put_bundle = _method(calls.put_bundle)
     open_session = _method(calls.open_session)

@@ -23,6 +23,7 @@ from scheduler.api.schema import (
     JobSubmit,
     JobView,
     Me,
+    MetricsPage,
     OutputFile,
     OutputList,
     PoolFile,
@@ -186,6 +187,12 @@ def outputs(job_id: str) -> Call[list[OutputFile]]:
     """The files a job brought back."""
     path = f"jobs/{quote(job_id, safe='')}/outputs"
     return Call("GET", path, lambda response: _view(OutputList)(response).files)
+
+
+def metrics(job_id: str, *, offset: int = 0) -> Call[MetricsPage]:
+    """A page of what a job has reported; `next` of the page is `offset` of the one that follows."""
+    path = f"jobs/{quote(job_id, safe='')}/metrics"
+    return Call("GET", path, _view(MetricsPage), params={"offset": offset})
 
 
 # -- bundles ------------------------------------------------------------------------------------------------

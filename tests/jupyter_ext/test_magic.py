@@ -252,6 +252,10 @@ job.checkpoint(steps)
     _until(lambda: len(pool.client.job(job).attempts) == 2 and b"step 6" in pool.client.log(job))
     go.touch()
     assert kernel.value("_job.result()") == "{'steps': [1, 1, 1, 2, 2, 2], 'resumed': True}"
+    assert (
+        kernel.value("_job.metrics[['step', 'attempt', 'loss']].values.tolist()[2:4]")
+        == "[[3.0, 1.0, 0.3333333333333333], [4.0, 2.0, 0.25]]"
+    )
     kernel.run("_job.download('metrics.jsonl', 'metrics.jsonl')")
     lines = [json.loads(line) for line in (kernel.folder / "metrics.jsonl").read_text().splitlines()]
     assert [(line["step"], line["attempt"]) for line in lines] == [
@@ -271,6 +275,20 @@ def test_its_files_can_be_brought_here(kernel: Kernel) -> None:
     assert kernel.value("_job.files") == "['r.txt']"
     kernel.run("_job.download('r.txt', 'here.txt')")
     assert (kernel.folder / "here.txt").read_text() == "42"
+
+
+def test_many_jobs_are_one_table(kernel: Kernel, pool: RunningPool) -> None:
+    kernel.run("%%runai_train --detach --name first\n1")
+    kernel.run("%%runai_train --detach --name second\n1 / 0")
+    shown = kernel.run("from jupyter_ext import Jobs\nJobs.mine(limit=2).wait()")
+    assert shown.result is not None
+    table = shown.result["text/plain"].splitlines()
+    assert table[0].split() == ["job", "project", "state", "GPUs", "submitted", "ran"]
+    assert [line.split()[0] for line in table[1:]] == ["second", "first"]
+    assert "failed" in table[1]
+    assert "succeeded" in table[2]
+    assert "<table>" in shown.result["text/html"]
+    assert kernel.value("[job.name for job in Jobs.mine(limit=2)[1:]]") == "['first']"
 
 
 def test_interrupting_lets_go_and_the_job_runs_on(kernel: Kernel, pool: RunningPool) -> None:

@@ -1,0 +1,31 @@
+"""The files that a job has left in its output folder, as a list of paths that displays with sizes and times."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Iterable
+
+from scheduler.api.schema import OutputFile
+from scheduler.bundle import in_words
+
+
+class Files(list[str]):
+    """Paths below the output folder; `job.download(path, to)` brings one here."""
+
+    def __init__(self, files: Iterable[OutputFile]) -> None:
+        self._files = list(files)
+        super().__init__(file.path for file in self._files)
+
+    def _repr_html_(self) -> str:
+        """A path is a user's text: escaped, always."""
+        rows = "".join(
+            f'<tr><td style="text-align: left">{html.escape(file.path)}</td><td>{in_words(file.size)}</td>'
+            f"<td>{time.strftime('%d %b %H:%M', time.localtime(file.modified))}</td></tr>"
+            for file in self._files
+        )
+        return (
+            f"<table><thead><tr><th>file</th><th>size</th><th>written</th></tr></thead><tbody>{rows}</tbody></table>"
+            if rows
+            else "<i>no files</i>"
+        )

@@ -1,0 +1,68 @@
+"""What a job tells of itself while it runs, line by line (`job.report(step=…, loss=…)`), for its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, BinaryIO
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scheduler.api.access import Scope
+from scheduler.api.base import ApiHandler
+from scheduler.api.endpoint import endpoint
+from scheduler.api.schema import MetricsPage
+from scheduler.errors import Forbidden, Invalid, NotFound
+
+FILE = "metrics.jsonl"
+"""Where `jupyter_ext.job` writes it, in the output folder: one file over all attempts."""
+
+PAGE = 1024 * 1024
+"""The most bytes of the file that one page is made of."""
+
+
+class ReportQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    offset: int = Field(0, ge=0, description="`next` of the page before")
+
+
+class ReportHandler(ApiHandler):
+    @endpoint(
+        "What a job has reported of itself, from `offset` on",
+        Scope.SUBMIT,
+        query=ReportQuery,
+        answer=MetricsPage,
+        refuses=(NotFound, Forbidden, Invalid),
+    )
+    async def get(self, job_id: str) -> None:
+        query = self.query(ReportQuery)
+        job = self.access.owned_job(await self.api.controller.job(job_id), job_id)
+        try:
+            file = await self.api.engine.open_output(job.id, FILE)
+        except NotFound:
+            self.answer(MetricsPage(points=[], next=0))
+            return
+        self.answer(await asyncio.to_thread(_page, file, query.offset))
+
+
+def _page(file: BinaryIO, offset: int) -> MetricsPage:
+    """Whole lines only: what is being written is read next time."""
+    with file:
+        file.seek(offset)
+        data = file.read(PAGE)
+    end = data.rfind(b"\n") + 1
+    if not end and len(data) == PAGE:
+        end = PAGE  # no line of ours is so long
+    return MetricsPage(points=list(filter(None, map(_point, data[:end].splitlines()))), next=offset + end)
+
+
+def _point(line: bytes) -> dict[str, Any] | None:
+    """The job wrote it: what is no report is left out."""
+    try:
+        found = json.loads(line, parse_constant=lambda _: None)
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    return {name: value for name, value in found.items() if not isinstance(value, (dict, list))}
