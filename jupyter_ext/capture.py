@@ -25,8 +25,8 @@ from typing import Any
 
 from jupyter_ext import reductions
 from jupyter_ext.names import Names, names_of
-from jupyter_ext.travel import CELL, VARIABLES, Packed, TooMuch, pack
-from scheduler.bundle import in_words
+from jupyter_ext.travel import BUFFERS, CELL, VARIABLES, Packed, TooMuch, pack
+from scheduler.bundle import Content, in_words
 
 _SHELL_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "display"})
 
@@ -51,7 +51,7 @@ class Cell:
 class Captured:
     """The files to put into the bundle, and what each variable takes in bytes."""
 
-    files: Mapping[str, bytes]
+    files: Mapping[str, Content]
     sizes: Mapping[str, int]
 
 
@@ -86,13 +86,15 @@ def capture(
         "head": cell.head,
         "outputs": list(outputs),
         "variables": list(packed.sizes),
+        "buffers": len(packed.buffers),
         "python": list(sys.version_info[:2]),
         "flags": shell.compile.flags,
         "path": list(_path()),
         "cells": _cells(packed.functions, shell),
         "limit": limit,
     }
-    return Captured({CELL: json.dumps(about).encode(), VARIABLES: packed.data}, packed.sizes)
+    buffers = {f"{BUFFERS}/{number}": memory for number, memory in enumerate(packed.buffers)}
+    return Captured({CELL: json.dumps(about).encode(), VARIABLES: packed.data, **buffers}, packed.sizes)
 
 
 # -- what the cell needs ------------------------------------------------------------------------------------
@@ -203,7 +205,7 @@ def _pack(
     limit: int,
 ) -> Packed:
     try:
-        packed = pack(variables, limit=limit, namespace=namespace, withheld=withheld)
+        packed = pack(variables, limit=limit, namespace=namespace, withheld=withheld, beside=True)
     except TooMuch as error:
         raise CannotTravel(_too_large(error.name, variables[error.name], limit)) from None
     # What a function uses and the cell assigns, it finds in the job when the cell has assigned it.

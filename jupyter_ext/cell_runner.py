@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import linecache
+import mmap
 import os
 import sys
 import tempfile
@@ -26,7 +27,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
-from jupyter_ext.travel import CELL, FOLDER, RESULT, VARIABLES, TooMuch, Unreadable, pack, unpack
+from jupyter_ext.travel import BUFFERS, CELL, FOLDER, RESULT, VARIABLES, TooMuch, Unreadable, pack, unpack
 
 NOT_RUN = 3
 
@@ -80,7 +81,8 @@ def main() -> int:
         (_output_folder() / RESULT).unlink(missing_ok=True)
     module = _main_module(about)
     try:
-        variables = unpack(Path(VARIABLES).read_bytes(), tuple(about["variables"]), module.__dict__)
+        buffers = map(_memory, range(about["buffers"]))
+        variables = unpack(Path(VARIABLES).read_bytes(), tuple(about["variables"]), module.__dict__, buffers)
     except Unreadable as error:
         traceback.print_exception(error.__cause__)
         print(
@@ -98,6 +100,12 @@ def main() -> int:
     if _brings_back():
         _write_result(_output_folder(), about, shell, code)
     return code
+
+
+def _memory(number: int) -> mmap.mmap:
+    """An array's bytes, read when they are used; what the cell writes to them stays in its memory."""
+    with Path(BUFFERS, str(number)).open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
 
 def _brings_back() -> bool:

@@ -24,7 +24,7 @@ from traitlets import Float, Int, Unicode
 
 from jupyter_ext import options
 from jupyter_ext.capture import CannotTravel, Cell, capture
-from scheduler.bundle import in_words
+from scheduler.bundle import Content, in_words
 
 PYTHON = (sys.executable, "-P", "-m", "jupyter_ext.cell_runner")
 """`-P`: a `random.py` in the working directory must not come before the standard library's while the runner starts."""
@@ -50,7 +50,7 @@ class _What:
     kind: str
     name: str
     command: tuple[str, ...]
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, Content] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     patterns: Sequence[str] = ()
 
@@ -161,19 +161,22 @@ class RunaiMagics(Magics):
         """Put the bundle where the scheduler finds it; what is to be submitted then."""
         from jupyter_ext.connection import connect
         from scheduler.bundle import Listing, pack, survey
+        from scheduler.client.uploading import upload
 
         client = connect()
         here = Path.cwd()
         listing = Listing(here, ()) if asked.no_files else survey(here, what.patterns)
         files = [entry for entry in listing.entries if entry.path not in what.files]
         bundle = pack(listing, what.files)
-        submission = self._submission(asked, what, bundle.digest)
+        submission = self._submission(asked, what)
         if what.sizes or files:
             print(_what_goes(what.sizes, len(files), sum(entry.size for entry in files)), flush=True)
-        client.upload_bundle(bundle.data)
-        return submission
+        uploaded = upload(client, bundle)
+        if uploaded.unchanged:
+            print(f"{in_words(uploaded.unchanged)} of it are in the pool already.", flush=True)
+        return submission.model_copy(update=uploaded.fields)
 
-    def _submission(self, asked: argparse.Namespace, what: _What, digest: str) -> Any:
+    def _submission(self, asked: argparse.Namespace, what: _What) -> Any:
         from pydantic import ValidationError
 
         from scheduler.api.schema import JobSubmit
@@ -183,7 +186,6 @@ class RunaiMagics(Magics):
             "project": asked.project or self.project,
             "kind": what.kind,
             "command": list(what.command),
-            "bundle": digest,
             "env": {**_environment(), **dict(asked.env)},
             "outputs": asked.out,
             "gpus": self.gpus if asked.gpus is None and asked.gpu_memory is None else asked.gpus,

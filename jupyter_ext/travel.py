@@ -16,7 +16,7 @@ import io
 import pickle
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,11 @@ FOLDER = ".runai-cell"
 
 CELL = f"{FOLDER}/cell.json"
 VARIABLES = f"{FOLDER}/variables.pickle"
+BUFFERS = f"{FOLDER}/buffers"
 RESULT = f"{FOLDER}/result.json"
+
+BESIDE = 2**20
+"""An array of so many bytes lies beside the stream."""
 
 _sent: weakref.WeakSet[type] = weakref.WeakSet()
 _namespace: dict[str, Any] = {}
@@ -55,10 +59,12 @@ class Unreadable(Exception):
 class Packed:
     """A stream, what each variable added to it in bytes (in order), and why the others cannot travel.
 
+    `buffers` is what lies outside of the stream, in order: memory of the variables themselves, which is not copied.
     `functions` are those of the namespace that are in it.
     """
 
     data: bytes
+    buffers: Sequence[memoryview]
     sizes: Mapping[str, int]
     refused: Mapping[str, Exception]
     functions: Sequence[types.FunctionType]
@@ -70,23 +76,25 @@ def pack(
     limit: int,
     namespace: dict[str, Any] | None = None,
     withheld: Set[str] = frozenset(),
+    beside: bool = False,
 ) -> Packed:
     """Pickle `variables`; functions that belong to `namespace` will belong to the one that `unpack` is given.
 
     What is `withheld`, or cannot travel itself, they are meant to find there: they do not take it along.
+    With `beside`, large arrays stay outside of the stream.
     Raises `TooMuch` beyond `limit` bytes. A variable that cannot travel leaves nothing of itself in the stream.
     """
     refused: dict[str, Exception] = {}
     left = set(withheld)
     while True:
         out = _Bounded(limit)
-        pickler = _Pickler(out, namespace, left)
+        pickler = _Pickler(out, namespace, left, beside)
         sizes: dict[str, int] = {}
         failed = False
         for name, value in variables.items():
             if name in refused:
                 continue
-            start = out.tell()
+            start = out.taken
             try:
                 pickler.dump(value)
             except _Full:
@@ -97,21 +105,25 @@ def pack(
                 left.add(name)
                 failed = True
             else:
-                sizes[name] = out.tell() - start
+                sizes[name] = out.taken - start
         if not failed:
-            return Packed(out.getvalue(), sizes, refused, pickler.functions)
+            return Packed(out.getvalue(), out.buffers, sizes, refused, pickler.functions)
 
 
 def unpack(
-    data: bytes, names: Iterator[str] | tuple[str, ...], namespace: dict[str, Any] | None = None
+    data: bytes,
+    names: Iterator[str] | tuple[str, ...],
+    namespace: dict[str, Any] | None = None,
+    buffers: Iterable[Any] = (),
 ) -> dict[str, Any]:
     """Read a stream's variables in order; functions that belonged to the sender's namespace belong to `namespace` now.
 
+    The variables use the memory of `buffers`, which must be theirs alone.
     Raises `Unreadable`.
     """
     global _namespace
     _namespace = {} if namespace is None else namespace
-    unpickler = pickle.Unpickler(io.BytesIO(data))
+    unpickler = pickle.Unpickler(io.BytesIO(data), buffers=buffers)
     variables: dict[str, Any] = {}
     for name in names:
         try:
@@ -126,16 +138,35 @@ class _Full(Exception):
 
 
 class _Bounded(io.BytesIO):
+    """A stream and the buffers beside it, together within a limit."""
+
     def __init__(self, limit: int) -> None:
         super().__init__()
-        self._left = limit
+        self._limit = limit
+        self.taken = 0
+        self.buffers: list[memoryview] = []
 
     def write(self, data: Any) -> int:
         written = super().write(data)
-        self._left -= written
-        if self._left < 0:
-            raise _Full
+        self._take(written)
         return written
+
+    def put_beside(self, buffer: pickle.PickleBuffer) -> bool:
+        """Whether the pickler is to write this buffer into the stream after all."""
+        try:
+            memory = buffer.raw()
+        except BufferError:  # not in one piece
+            return True
+        if memory.nbytes < BESIDE:
+            return True
+        self._take(memory.nbytes)
+        self.buffers.append(memory)
+        return False
+
+    def _take(self, size: int) -> None:
+        self.taken += size
+        if self.taken > self._limit:
+            raise _Full
 
 
 class _Here(dict[str, Any]):
@@ -150,8 +181,11 @@ def _there() -> dict[str, Any]:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    def __init__(self, out: io.BytesIO, namespace: dict[str, Any] | None, withheld: Set[str]) -> None:
-        super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL)
+    def __init__(
+        self, out: _Bounded, namespace: dict[str, Any] | None, withheld: Set[str], beside: bool
+    ) -> None:
+        aside = out.put_beside if beside else None
+        super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=aside)
         self._own, self._withheld = namespace, withheld
         self.functions: list[types.FunctionType] = []
         if namespace is not None:

@@ -1,9 +1,11 @@
-"""Bundles, kept by the SHA-256 of their bytes under `blobs/` of the state folder, and how one is unpacked.
+"""Bundles and parts of large files, kept by the SHA-256 of their bytes under `blobs/` of the state folder, and how a
+job's working directory is made of them.
 
 What must hold:
 - A bundle is there whole or not at all, durable once it is acknowledged, and its bytes have the digest it is called by.
 - No bundle, whatever it holds, writes outside the folder it is unpacked to, makes anything but files, folders and links
   within it, or fills the disk or the memory: a stranger made it.
+- What a job gets is a copy: whatever it does to its files, the blobs stay as they are.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import shutil
 import tarfile
 import tempfile
 import zlib
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from types import TracebackType
@@ -25,10 +28,11 @@ from typing import BinaryIO, Self, cast
 
 from scheduler.bundle import in_words
 from scheduler.errors import Invalid, NotFound, TooLarge, Unavailable
+from scheduler.model import LargeFile
 
 MAX_BYTES = 256 * 2**20
 """The largest bundle that is taken, packed."""
-MAX_UNPACKED = 4 * 2**30
+MAX_UNPACKED = 16 * 2**30
 MAX_MEMBERS = 50_000
 
 _LARGEST_READ = 2**20  # a header is read in one piece, a file's content in small ones
@@ -67,20 +71,27 @@ class Blobs:
 
     async def unpack(
         self,
-        digest: str,
+        digest: str | None,
         target: Path,
+        files: Sequence[LargeFile] = (),
         *,
         max_bytes: int = MAX_UNPACKED,
         max_members: int = MAX_MEMBERS,
     ) -> None:
-        """Make the folder `target` of a bundle, whole or not at all; what is already there stays as it is.
+        """Make the folder `target` of a bundle and large files, whole or not at all; one that is there stays as it is.
 
         Raises `NotFound`, `TooLarge`, or `Invalid` for what is not a tar.gz or holds what it may not.
         """
-        bundle = self.path(digest)
-        if not bundle.is_file():
-            raise _missing(digest)
-        await asyncio.to_thread(unpack, bundle, target, max_bytes=max_bytes, max_members=max_members)
+        parts = {blob: self.path(blob) for file in files for blob in file.blobs}
+        if digest is not None:
+            parts[digest] = self.path(digest)
+        for blob, path in parts.items():
+            if not path.is_file():
+                raise _missing(blob)
+        check = _Check(max_bytes, max_members)
+        await asyncio.to_thread(
+            unpack, None if digest is None else parts[digest], files, parts, target, check
+        )
 
 
 class Incoming:
@@ -96,7 +107,7 @@ class Incoming:
         self._name = Path(name)
         self._file = os.fdopen(descriptor, "wb")
 
-    def write(self, piece: bytes) -> None:
+    def write(self, piece: bytes | bytearray) -> None:
         """Take the next piece in. Raises `TooLarge`."""
         self.size += len(piece)
         if self.size > self._max_bytes:
@@ -151,14 +162,18 @@ def sync(path: Path) -> None:
 # -- unpacking ----------------------------------------------------------------------------------------------
 
 
-def unpack(bundle: Path, target: Path, *, max_bytes: int, max_members: int) -> None:
+def unpack(
+    bundle: Path | None, files: Sequence[LargeFile], parts: Mapping[str, Path], target: Path, check: _Check
+) -> None:
     """Unpack beside `target`, bring all of it to the disk and rename: whoever sees `target` sees everything in it."""
     if target.exists():
         return
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f"{target.name}.tmp-", dir=target.parent))
     try:
-        made = _extract(bundle, beside, max_bytes, max_members)
+        made = [] if bundle is None else _extract(bundle, beside, check)
+        for file in files:
+            made += _assemble(file, parts, beside, check)
         with ThreadPoolExecutor(8) as pool:  # together they share the file system's commits
             list(pool.map(sync, made))
         os.chmod(beside, 0o700)
@@ -173,15 +188,31 @@ def unpack(bundle: Path, target: Path, *, max_bytes: int, max_members: int) -> N
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _extract(bundle: Path, folder: Path, max_bytes: int, max_members: int) -> list[Path]:
+def _assemble(file: LargeFile, parts: Mapping[str, Path], folder: Path, check: _Check) -> list[Path]:
+    """Write a large file; returns it and the folders that it lies in."""
+    path = check.file(file.path, sum(parts[blob].stat().st_size for blob in file.blobs))
+    try:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        with (folder / path).open("xb") as out:
+            os.fchmod(out.fileno(), 0o755 if file.executable else 0o644)
+            for blob in file.blobs:
+                with parts[blob].open("rb") as content:
+                    shutil.copyfileobj(content, out, 2**20)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise Invalid(f"The job has two files {file.path!r}; send it once.", field="files") from error
+    except OSError as error:
+        raise _no_room(folder, error) from error
+    return [folder / path, *(folder / parent for parent in path.parents)]
+
+
+def _extract(bundle: Path, folder: Path, check: _Check) -> list[Path]:
     """Unpack every member; returns the files and folders that were made."""
     made: dict[Path, None] = {}
     try:
         with (
-            _Bounded(bundle, max_bytes + 2048 * max_members) as content,
+            _Bounded(bundle, check.max_bytes + 2048 * check.max_members) as content,
             tarfile.open(fileobj=cast(BinaryIO, content), mode="r:", errorlevel=1) as archive,
         ):
-            check = _Check(max_bytes, max_members)
             for member in archive:
                 path = check(member, str(folder))
                 archive.extract(member, folder, filter="data")
@@ -190,37 +221,30 @@ def _extract(bundle: Path, folder: Path, max_bytes: int, max_members: int) -> li
                     made.update(dict.fromkeys(folder / parent for parent in path.parents))
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise Unavailable(f"There is no room left under {folder.parent}; make some.") from error
+            raise _no_room(folder, error) from error
         raise Invalid(f"The bundle cannot be unpacked ({error}); pack it again.", field="bundle") from error
     return list(made)
 
 
+def _no_room(folder: Path, error: OSError) -> Unavailable:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Unavailable(f"There is no room left under {folder.parent}; make some.")
+    return Unavailable(f"The job's files could not be written ({error.strerror}).")
+
+
 class _Check:
-    """Judges the members of an archive, one after the other, beyond what tarfile's own `data` filter refuses."""
+    """Judges what is to be written, one file after the other, beyond what tarfile's own `data` filter refuses."""
 
     def __init__(self, max_bytes: int, max_members: int) -> None:
-        self._max_bytes = max_bytes
-        self._max_members = max_members
+        self.max_bytes = max_bytes
+        self.max_members = max_members
         self._bytes = 0
         self._members = 0
         self._files: set[PurePosixPath] = set()
         self._links: set[PurePosixPath] = set()
 
     def __call__(self, member: tarfile.TarInfo, folder: str) -> PurePosixPath:
-        self._members += 1
-        self._bytes += member.size
-        if self._members > self._max_members:
-            raise TooLarge(f"A bundle may hold {self._max_members:,} files; send less with the job.")
-        if self._bytes > self._max_bytes:
-            raise TooLarge(f"A bundle may unpack to {in_words(self._max_bytes)}; send less with the job.")
-        path = PurePosixPath(os.path.normpath(member.name))
-        if path.is_absolute() or ".." in path.parts:
-            raise Invalid(
-                f"The bundle holds {member.name!r}, which leads out of the job's folder.", field="bundle"
-            )
-        # Nothing is written through a link, so that no chain of links can lead a file out of the folder.
-        if path in self._links or not self._links.isdisjoint(path.parents):
-            raise Invalid(f"The bundle writes {member.name!r} through a link.", field="bundle")
+        path = self.file(member.name, member.size)
         if member.issym():
             self._links.add(path)
             self._files.discard(path)
@@ -234,6 +258,22 @@ class _Check:
             self._files.add(path)
         elif not member.isdir():
             raise Invalid(f"The bundle holds {member.name!r}, which is a device or a pipe.", field="bundle")
+        return path
+
+    def file(self, name: str, size: int) -> PurePosixPath:
+        """Where below the folder a file of this name and size may be written."""
+        self._members += 1
+        self._bytes += size
+        if self._members > self.max_members:
+            raise TooLarge(f"A bundle may hold {self.max_members:,} files; send less with the job.")
+        if self._bytes > self.max_bytes:
+            raise TooLarge(f"A bundle may unpack to {in_words(self.max_bytes)}; send less with the job.")
+        path = PurePosixPath(os.path.normpath(name))
+        if path.is_absolute() or ".." in path.parts:
+            raise Invalid(f"The bundle holds {name!r}, which leads out of the job's folder.", field="bundle")
+        # Nothing is written through a link, so that no chain of links can lead a file out of the folder.
+        if path in self._links or not self._links.isdisjoint(path.parents):
+            raise Invalid(f"The bundle writes {name!r} through a link.", field="bundle")
         return path
 
 

@@ -1,7 +1,9 @@
-"""The files a job takes along: a folder in, one deterministic tar.gz out. No network, nothing of the scheduler.
+"""The files a job takes along: a folder in; one deterministic tar.gz out, and beside it what is large. No network,
+nothing of the scheduler.
 
 What must hold:
 - The same files give the same bytes, and so the same digest: order, owners and times are not part of them.
+- A large file is no part of the tar.gz: it is kept by itself, in parts, so that what has not changed is sent once.
 - Nothing is taken that nobody meant: hidden files and folders (`.git`, `.ssh`, `.env`, …), caches, virtual
   environments, what `.gitignore` leaves out, and links that lead out of the folder stay behind.
 - Patterns (`--in`) choose instead: only what they match is taken, in the language of `.gitignore`. A hidden name
@@ -27,8 +29,15 @@ from pathspec import GitIgnoreSpec, PathSpec
 from scheduler.errors import Invalid, NotFound, TooLarge
 from scheduler.gzipped import GzipWriter
 
+Content = bytes | memoryview
+
 MAX_BYTES = 256 * 2**20
 MAX_FILES = 20_000
+
+LARGE = 2**20
+"""A file of so many bytes is no part of the archive."""
+PART = 32 * 2**20
+"""Bytes of a part of a large file."""
 
 _STAY_BEHIND = frozenset({"__pycache__", "node_modules"})
 
@@ -57,19 +66,44 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class Large:
+    """A large file: what it is called in the job, and its bytes or where they lie."""
+
+    entry: Entry
+    source: Content | Path = field(repr=False)
+
+    def part(self, start: int) -> bytes:
+        """The part that begins at byte `start`. Raises `Invalid` where the file is not as it was when it was listed."""
+        size = min(PART, self.entry.size - start)
+        if not isinstance(self.source, Path):
+            return bytes(self.source[start : start + size])
+        try:
+            with self.source.open("rb") as file:
+                file.seek(start)
+                part = file.read(size)
+                same = len(part) == size and os.fstat(file.fileno()).st_size == self.entry.size
+        except OSError as error:
+            raise _changed(self.source, error.strerror) from error
+        if not same:
+            raise _changed(self.source, None)
+        return part
+
+
+@dataclass(frozen=True, slots=True)
 class Bundle:
-    """A tar.gz and the SHA-256 of its bytes, by which the scheduler keeps it."""
+    """A tar.gz and the SHA-256 of its bytes, by which the scheduler keeps it, and the large files that are not in it."""
 
     data: bytes = field(repr=False)
     digest: str
     listing: Listing
+    large: tuple[Large, ...] = ()
 
 
 def snapshot(
     folder: Path,
     patterns: Sequence[str] = (),
     *,
-    extra: Mapping[str, bytes] | None = None,
+    extra: Mapping[str, Content] | None = None,
     max_bytes: int = MAX_BYTES,
     max_files: int = MAX_FILES,
 ) -> Bundle:
@@ -229,21 +263,26 @@ def _ignored(path: str, is_folder: bool, rules: Sequence[tuple[str, GitIgnoreSpe
 # -- packing ------------------------------------------------------------------------------------------------
 
 
-def pack(listing: Listing, extra: Mapping[str, bytes]) -> Bundle:
-    """Read the listed files into a tar.gz; `Invalid` where one vanishes or shrinks while it is read."""
+def pack(listing: Listing, extra: Mapping[str, Content]) -> Bundle:
+    """Read the listed files into a tar.gz, but for the large ones; `Invalid` where one vanishes or shrinks meanwhile."""
     raw = io.BytesIO()
+    large: list[Large] = []
     with (
         GzipWriter(raw) as packed,
         tarfile.open(fileobj=cast(BinaryIO, packed), mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         members = {entry.path: entry for entry in listing.entries}
         for path in sorted(members.keys() | extra.keys()):
-            if path in extra:
-                _add(archive, Entry(path, len(extra[path])), io.BytesIO(extra[path]))
+            source = extra.get(path, listing.folder / path)
+            entry = members[path] if isinstance(source, Path) else Entry(path, len(source))
+            if entry.size >= LARGE:
+                large.append(Large(entry, source))
+            elif isinstance(source, Path):
+                _add_file(archive, entry, source)
             else:
-                _add_file(archive, members[path], listing.folder / path)
+                _add(archive, entry, io.BytesIO(source))
     data = raw.getvalue()
-    return Bundle(data, hashlib.sha256(data).hexdigest(), listing)
+    return Bundle(data, hashlib.sha256(data).hexdigest(), listing, tuple(large))
 
 
 def _add_file(archive: tarfile.TarFile, entry: Entry, file: Path) -> None:
@@ -254,8 +293,7 @@ def _add_file(archive: tarfile.TarFile, entry: Entry, file: Path) -> None:
         with file.open("rb") as content:
             _add(archive, entry, content)
     except OSError as error:
-        why = error.strerror or "it changed while it was being read"
-        raise Invalid(f"{file} could not be taken along ({why}); try again.") from error
+        raise _changed(file, error.strerror) from error
 
 
 def _add(archive: tarfile.TarFile, entry: Entry, content: io.BufferedIOBase | None) -> None:
@@ -265,6 +303,11 @@ def _add(archive: tarfile.TarFile, entry: Entry, content: io.BufferedIOBase | No
     else:
         info.size, info.mode = entry.size, 0o755 if entry.executable else 0o644
     archive.addfile(info, content)
+
+
+def _changed(file: Path, why: str | None) -> Invalid:
+    why = why or "it changed while it was being read"
+    return Invalid(f"{file} could not be taken along ({why}); try again.")
 
 
 # -- what is too large --------------------------------------------------------------------------------------

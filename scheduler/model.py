@@ -203,8 +203,17 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
+class LargeFile:
+    """A file of a job's working directory that is kept by itself: the bytes of `blobs`, one after the other."""
+
+    path: str
+    blobs: tuple[str, ...]
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """What a job runs: `command` (argv) in a working directory filled from the content-addressed `bundle`.
+    """What a job runs: `command` (argv) in a working directory filled from the content-addressed `bundle` and `files`.
 
     `outputs` are the names a cell brings back. `grace` is the time between SIGTERM and SIGKILL,
     `max_runtime` the longest that one attempt may take, `retries` how often a failed attempt is tried again.
@@ -218,6 +227,13 @@ class Program:
     grace: float = 30.0
     max_runtime: float | None = None
     retries: int = 0
+    files: tuple[LargeFile, ...] = ()
+
+    @property
+    def blobs(self) -> frozenset[str]:
+        """Everything of the store of blobs that it needs to start."""
+        parts = {blob for file in self.files for blob in file.blobs}
+        return frozenset(parts if self.bundle is None else {self.bundle, *parts})
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ MAY_KNOW = {
     "scheduler/engines": {*NOUNS, "engines", "worker", "blobs", "statefolder"},
     "scheduler/store": {*NOUNS, "store"},
     "scheduler/telemetry": {*NOUNS, "telemetry"},
-    "scheduler/client": {*NOUNS, "client", "api.schema", "statefolder"},
+    "scheduler/client": {*NOUNS, "client", "bundle", "api.schema", "statefolder"},
     "jupyter_ext": CLIENT_FACE,
     "hub_spawner": CLIENT_FACE,
 }

@@ -1,4 +1,4 @@
-"""`/blobs`: bundles, put under the SHA-256 of their bytes before a job names them.
+"""`/blobs`: bundles and parts of large files, put under the SHA-256 of their bytes before a job names them.
 
 What must hold: a digest opens nothing. Whoever names a bundle in a submission, or asks whether it is there, has put its
 bytes here themselves; another user's bundle does not exist for them, though its bytes are kept once.
@@ -22,6 +22,8 @@ from scheduler.errors import Invalid, NotFound, RunaiError, TooLarge
 
 if TYPE_CHECKING:
     from scheduler.blobs import Incoming
+
+PIECE = 1024 * 1024
 
 
 class Owners:
@@ -52,8 +54,10 @@ class Owners:
 
 
 class BlobHandler(ApiHandler):
+    """What arrives is hashed and written in threads, a piece after the other: others are answered meanwhile."""
+
     _incoming: Incoming | None = None
-    _failed: RunaiError | OSError | None = None
+    _failed: Exception | None = None
 
     def body_limit(self) -> int:
         return self.api.max_blob
@@ -63,14 +67,22 @@ class BlobHandler(ApiHandler):
         if self.request.method == "PUT":
             self.limit_body(self.api.max_blob + DRAINED)
             self._incoming = self.api.blobs.receive(self.path_kwargs["digest"], self.api.max_blob)
+            self._piece = bytearray()
 
-    def data_received(self, chunk: bytes) -> None:
-        """Straight to the disk. What is wrong is kept for `put` to say: the rest of the body is thrown away."""
+    async def data_received(self, chunk: bytes) -> None:
+        """On to the disk. What is wrong is kept for `put` to say: the rest of the body is thrown away."""
         if self._incoming is None or self._failed is not None:
             return
+        self._piece += chunk
+        if len(self._piece) >= PIECE:
+            await self._keep()
+
+    async def _keep(self) -> None:
+        assert self._incoming is not None
+        piece, self._piece = self._piece, bytearray()
         try:
-            self._incoming.write(chunk)
-        except (RunaiError, OSError) as error:
+            await asyncio.to_thread(self._incoming.write, piece)
+        except (RunaiError, OSError, ValueError) as error:  # ValueError: closed, as the caller has gone
             self._failed = error
 
     @endpoint("Whether the caller has put this bundle", Scope.SUBMIT, media=BYTES, refuses=(NotFound,))
@@ -81,7 +93,7 @@ class BlobHandler(ApiHandler):
         self.finish()
 
     @endpoint(
-        "Put a bundle (a tar.gz) under the SHA-256 of its bytes",
+        "Put a bundle (a tar.gz) or a part of a large file under the SHA-256 of its bytes",
         Scope.SUBMIT,
         takes=BYTES,
         answer=BlobView,
@@ -90,6 +102,8 @@ class BlobHandler(ApiHandler):
     async def put(self, digest: str) -> None:
         incoming = self._incoming
         assert incoming is not None
+        if self._failed is None:
+            await self._keep()
         if self._failed is not None:
             raise self._failed
         size = await incoming.commit()

@@ -15,13 +15,14 @@ from decimal import Decimal
 from keyword import iskeyword
 from pathlib import PurePosixPath
 
-from scheduler.api.schema import JobSubmit, SessionOpen
+from scheduler.api.schema import FileSubmit, JobSubmit, SessionOpen
 from scheduler.errors import Invalid
 from scheduler.model import (
     ONE,
     Environment,
     Job,
     JobKind,
+    LargeFile,
     MiB,
     Milli,
     Program,
@@ -99,6 +100,7 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
     _check_command(sent.command)
     _check_env(sent.env)
     _check_outputs(sent.kind, sent.outputs)
+    _check_files(sent.files)
     return Job(
         id=new_id("j"),
         name=sent.name or _name_of(sent),
@@ -121,6 +123,7 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
             kind=sent.kind,
             command=tuple(sent.command),
             bundle=sent.bundle,
+            files=tuple(LargeFile(f.path, tuple(f.blobs), f.executable) for f in sent.files),
             env=dict(sent.env),
             outputs=tuple(sent.outputs),
             grace=sent.grace,
@@ -188,6 +191,18 @@ def _check_env(env: Mapping[str, str]) -> None:
             raise Invalid(f"env: the value of {name} contains a NUL character.", field=f"env.{name}")
     if sum(len(name.encode()) + len(value.encode()) for name, value in env.items()) > MAX_ENV_BYTES:
         raise Invalid("env: larger than 256 KiB; put the data into a file of the bundle.", field="env")
+
+
+def _check_files(files: list[FileSubmit]) -> None:
+    for index, file in enumerate(files):
+        path = PurePosixPath(file.path)
+        if path.is_absolute() or ".." in path.parts or "\0" in file.path or str(path) in (".", ""):
+            raise Invalid(
+                f"files: {file.path!r} is not a path below the working directory.",
+                field=f"files[{index}].path",
+            )
+    if len({file.path for file in files}) != len(files):
+        raise Invalid("files: a path is given twice.", field="files")
 
 
 def _check_outputs(kind: JobKind, outputs: list[str]) -> None:

@@ -49,18 +49,20 @@ class JobsHandler(ApiHandler):
             now=self.api.clock(),
             idempotency_key=self._key(),
         )
-        if sent.bundle is not None:
-            self._check_bundle(sent.bundle)
+        for digest in job.program.blobs:
+            self._check_blob(digest, sent)
         job = await self.api.controller.submit(job)
         self.set_header("Location", f"{self.api.base_url}api/v1/jobs/{job.id}")
         self.tell_event()
         self.answer(views.job_view(job, self.api.book.plan.decisions.get(job.id), access), 201)
 
-    def _check_bundle(self, digest: str) -> None:
+    def _check_blob(self, digest: str, sent: JobSubmit) -> None:
+        """A digest opens nothing: who names it has put its bytes here, for the bundle and for every part of a file."""
         if not (self.api.owners.has(self.caller.name, digest) and self.api.blobs.exists(digest)):
+            field = "bundle" if digest == sent.bundle else "files"
             raise Invalid(
-                f"bundle: you have put no bundle {digest[:12]}… under /blobs; put it there first.",
-                field="bundle",
+                f"{field}: you have put no bundle {digest[:12]}… under /blobs; put it there first.",
+                field=field,
             )
 
     def _key(self) -> str | None:

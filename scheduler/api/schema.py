@@ -26,6 +26,14 @@ class Wire(BaseModel):
 # -- submitting ---------------------------------------------------------------------------------------------
 
 
+class FileSubmit(Wire):
+    """A large file of the working directory, made of blobs, so that the parts that have not changed are put once."""
+
+    path: str = Field(min_length=1, max_length=4096, description="below the working directory, with `/`")
+    blobs: list[Digest] = Field(max_length=2000)
+    executable: bool = False
+
+
 class JobSubmit(Wire):
     """What is sent to `POST /jobs`. The owner is who sends it, never a field."""
 
@@ -35,6 +43,11 @@ class JobSubmit(Wire):
     command: list[str] = Field(min_length=1, max_length=1000, description="argv; no shell is involved")
     bundle: Digest | None = Field(
         None, description="a tar.gz put under /blobs; unpacked as the working directory"
+    )
+    files: list[FileSubmit] = Field(
+        default_factory=list,
+        max_length=5000,
+        description="what the working directory holds beside the bundle",
     )
     env: dict[str, str] = Field(default_factory=dict, max_length=500)
     outputs: list[str] = Field(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     from scheduler.api.schema import JobSubmit
+    from scheduler.client.uploading import upload
     from scheduler.poolfile import validate
 
     kind, command = what_runs(options)
@@ -30,10 +31,10 @@ def run(options: argparse.Namespace) -> int:
             "--in chooses the files to take along, and --no-files takes none; leave one of them out."
         )
     bundle = None if options.no_files else _pack(options)
-    sent = validate(JobSubmit, _wanted(options, kind, command, bundle))
+    sent = validate(JobSubmit, _wanted(options, kind, command))
     with connect() as client:
         if bundle is not None:
-            client.upload_bundle(bundle.data)
+            sent = sent.model_copy(update=upload(client, bundle).fields)
         job = client.submit(sent)
         _tell(options, job, bundle)
         if options.wait or options.out:
@@ -91,16 +92,13 @@ def _pack(options: argparse.Namespace) -> Bundle | None:
     return bundle if bundle.listing.entries else None
 
 
-def _wanted(
-    options: argparse.Namespace, kind: str, command: list[str], bundle: Bundle | None
-) -> dict[str, Any]:
+def _wanted(options: argparse.Namespace, kind: str, command: list[str]) -> dict[str, Any]:
     """The submission, with only what was asked for, so that every default is the API's."""
     asked = {
         "name": options.name,
         "project": options.project,
         "kind": kind,
         "command": command,
-        "bundle": bundle.digest if bundle else None,
         "env": variables(options.env),
         "gpus": options.gpus,
         "gpu_memory_gib": options.gpu_memory,

@@ -27,6 +27,8 @@ from scheduler.client.wire import (
 )
 from scheduler.errors import Unavailable
 
+PIECE = 256 * 1024
+
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -39,6 +41,11 @@ def _method(call: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
         return self.send(call(*args, **kwargs))
 
     return method
+
+
+def _pieces(content: bytes) -> Iterator[bytes]:
+    for start in range(0, len(content), PIECE):
+        yield content[start : start + PIECE]
 
 
 class Client:
@@ -196,13 +203,14 @@ class Client:
                 return self._http.request(
                     call.method, call.path, params=call.params, content=file, headers=headers, timeout=timeout
                 )
+        content: bytes | Iterator[bytes] | None = call.content
+        headers = {**call.headers}
+        if isinstance(content, bytes) and len(content) > PIECE:
+            # Whole, it would be copied anew for each piece that the system takes of it.
+            headers["Content-Length"] = str(len(content))
+            content = _pieces(content)
         return self._http.request(
-            call.method,
-            call.path,
-            params=call.params,
-            content=call.content,
-            headers=call.headers,
-            timeout=timeout,
+            call.method, call.path, params=call.params, content=content, headers=headers, timeout=timeout
         )
 
     @contextmanager

@@ -99,8 +99,8 @@ class LocalEngine(Engine):
         job = self._folders.job(launch.job)
         owner = accounts.account(launch.user) if self._as_owner else None
         try:
-            if launch.program.bundle is not None:
-                await self._blobs.unpack(launch.program.bundle, job.work)
+            if launch.program.blobs:
+                await self._blobs.unpack(launch.program.bundle, job.work, launch.program.files)
             await asyncio.to_thread(self._write_down, launch, owner)
         except OSError as error:
             raise Unavailable(f"The job could not be started: {error}.") from error

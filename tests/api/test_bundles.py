@@ -51,6 +51,25 @@ async def test_a_digest_opens_nothing_to_who_has_not_put_its_bytes(service: Any)
     assert (await mate.head(f"blobs/{digest}")).status_code == 200
 
 
+async def test_a_part_of_a_large_file_opens_nothing_either(service: Any) -> None:
+    part = b"half of a secret"
+    digest = hashlib.sha256(part).hexdigest()
+    await service.http["owner"].put(f"blobs/{digest}", content=part)
+    sent = {"command": ["cat", "x"], "gpus": 0, "files": [{"path": "x", "blobs": [digest, digest]}]}
+    refused = await service.http["mate"].post("jobs", json=sent)
+    assert (refused.status_code, refused.json()["field"]) == (422, "files")
+    job = await service.submit(**sent)
+    await service.until(job["id"], JobState.SUCCEEDED)
+    assert (await service.http["owner"].get(f"jobs/{job['id']}/logs")).content == 2 * part
+
+
+@pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x", ".", "a\0b", ""])
+async def test_a_large_file_lies_below_the_working_directory(service: Any, path: str) -> None:
+    sent = {"command": ["true"], "gpus": 0, "files": [{"path": path, "blobs": []}]}
+    refused = await service.http["owner"].post("jobs", json=sent)
+    assert (refused.status_code, refused.json()["field"]) == (422, "files[0].path")
+
+
 async def test_bytes_of_another_digest_are_refused_and_not_kept(service: Any) -> None:
     owner = service.http["owner"]
     bundle, digest = packed(a="1")

@@ -22,7 +22,7 @@ from tests.jupyter_ext.pool import Kernel, running_pool
 
 ROUNDS = 15
 LINES = 200
-MEBIBYTES = 256
+MEBIBYTES = 1024
 
 
 def main() -> None:
@@ -77,11 +77,15 @@ def live_output(kernel: Kernel) -> None:
 
 
 def large_data(kernel: Kernel) -> None:
+    """Sent for the first time, and once more unchanged. What is captured is the cell's own time until it was submitted."""
     kernel.run(f"import numpy as np\ndata = np.random.default_rng(0).normal(size={MEBIBYTES} * 2**17)")
-    begun = time.time()
-    shown = kernel.run("%%runai_train --no-files --detach\ndata.nbytes", timeout=300)
-    assert shown.error is None, shown.error
-    tell("numpy data taken along and submitted", MEBIBYTES / (time.time() - begun), "MiB/s")
+    for figure in ("numpy data taken along and submitted", "the same data taken along once more"):
+        begun = time.time()
+        shown = kernel.run("%%runai_train --no-files --detach\ndata.nbytes", timeout=300)
+        took = time.time() - begun
+        assert shown.error is None, shown.error
+        kernel.run("_job.result()")
+        tell(figure, MEBIBYTES / took, "MiB/s")
 
 
 def tell(figure: str, value: float, unit: str) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from scheduler.blobs import Blobs
 from scheduler.errors import Invalid, NotFound, RunaiError, TooLarge
+from scheduler.model import LargeFile
 
 
 def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
@@ -193,4 +194,48 @@ async def test_headers_alone_cannot_grow_without_bound(blobs: Blobs, tmp_path: P
     name = await put(blobs, gzip.compress(pax * 5000 + file("a")[0].tobuf() + b"\0" * 1024))
     with pytest.raises(RunaiError):
         await blobs.unpack(name, tmp_path / "work", max_bytes=100_000, max_members=10)
+    assert not (tmp_path / "work").exists()
+
+
+# -- large files --------------------------------------------------------------------------------------------
+
+
+async def test_a_large_file_is_a_copy_of_its_parts_beside_what_the_archive_holds(
+    blobs: Blobs, tmp_path: Path
+) -> None:
+    archive = await put(blobs, tar(file("data/small", b"s")))
+    one, two = await put(blobs, b"one"), await put(blobs, b"two")
+    files = [LargeFile("data/big", (one, two, one)), LargeFile("run", (two,), executable=True)]
+    await blobs.unpack(archive, tmp_path / "work", files)
+    assert (tmp_path / "work/data/big").read_bytes() == b"onetwoone"
+    assert (tmp_path / "work/data/small").read_bytes() == b"s"
+    assert [os.access(tmp_path / "work" / name, os.X_OK) for name in ("data/big", "run")] == [False, True]
+    with (tmp_path / "work/run").open("r+b") as changed:
+        changed.write(b"!!!")
+    assert blobs.path(two).read_bytes() == b"two"
+
+
+async def test_large_files_need_no_archive(blobs: Blobs, tmp_path: Path) -> None:
+    await blobs.unpack(None, tmp_path / "work", [LargeFile("a/b", (await put(blobs, b"x"),))])
+    assert (tmp_path / "work/a/b").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("path", ["in/evil", "in", "small", "small/x", "../evil", "/evil"])
+async def test_no_large_file_goes_through_a_link_over_a_file_or_out(
+    blobs: Blobs, tmp_path: Path, path: str
+) -> None:
+    archive = await put(blobs, tar(special("in", tarfile.SYMTYPE, "."), file("small", b"s")))
+    part = await put(blobs, b"x")
+    with pytest.raises(Invalid):
+        await blobs.unpack(archive, tmp_path / "j" / "work", [LargeFile(path, (part,))])
+    assert list((tmp_path / "j").iterdir()) == []
+    assert not (tmp_path / "evil").exists()
+
+
+async def test_large_files_count_towards_the_bounds_and_must_be_there(blobs: Blobs, tmp_path: Path) -> None:
+    part = await put(blobs, b"0123456789")
+    with pytest.raises(TooLarge, match="may unpack to"):
+        await blobs.unpack(None, tmp_path / "work", [LargeFile("a", (part,) * 3)], max_bytes=29)
+    with pytest.raises(NotFound):
+        await blobs.unpack(None, tmp_path / "work", [LargeFile("a", ("0" * 64,))])
     assert not (tmp_path / "work").exists()

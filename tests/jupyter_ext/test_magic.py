@@ -68,6 +68,38 @@ accuracy = model.score(x[1000:], y[1000:])
     assert kernel.value("_job.state.value") == "'succeeded'"
 
 
+def test_arrays_arrive_as_they_are_and_go_once(kernel: Kernel) -> None:
+    kernel.run(
+        """import numpy as np, pandas as pd
+data = np.random.default_rng(0).normal(size=(1000, 300))
+fixed = data + 1
+fixed.flags.writeable = False
+columns = np.asfortranarray(data + 2)
+every_second = data[:, ::2]
+pair = [data, data]
+frame = pd.DataFrame(data, columns=[f"c{i}" for i in range(300)])
+total = sum(float(a.sum()) for a in (data, fixed, columns, every_second)) + float(frame.sum().sum())
+"""
+    )
+    cell = """%%runai_train --gpus 0 --out same,kinds
+same = total == sum(float(a.sum()) for a in (data, fixed, columns, every_second)) + float(frame.sum().sum())
+kinds = (pair[0] is pair[1] is data, data.flags.writeable, fixed.flags.writeable, columns.flags.f_contiguous)
+data[:] = 0
+print(data.sum())"""
+    first = kernel.run(cell)
+    assert (first.error, kernel.value("same"), kernel.value("kinds")) == (
+        None,
+        "True",
+        "(True, True, False, True)",
+    )
+    assert "already" not in first.stdout
+    again = kernel.run(cell)
+    assert re.search(r"^[\d.]+ MiB of it are in the pool already\.$", again.stdout, re.M)
+    assert kernel.value("same") == "True"
+    assert "\n0.0\n" in again.stdout
+    assert kernel.value("bool(data.any())") == "True"
+
+
 def test_the_card_holds_the_jobs_id_and_changes_in_place(kernel: Kernel, pool: RunningPool) -> None:
     shown = kernel.run("%%runai_train --name tiny\nprint(1)")
     assert len(shown.displays) == 1
