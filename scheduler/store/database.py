@@ -20,6 +20,7 @@ from sqlalchemy import (
     func,
     make_url,
     select,
+    text,
     tuple_,
 )
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
@@ -33,7 +34,11 @@ from scheduler.store.writer import Writer, Written
 
 T = TypeVar("T")
 
+LET_GO = 2
+"""Seconds that another scheduler's connection has to end, at the start."""
+
 _LOCK_KEY = 0x72756E61
+_LOCK_NOT_AVAILABLE = "55P03"
 _MANY = 500
 """How many ids one statement names."""
 
@@ -109,12 +114,7 @@ class Store:
         connection = self._engine.connect()
         try:
             if not self._is_sqlite:
-                key = (_LOCK_KEY, func.hashtext(func.current_schema()))
-                if not connection.scalar(select(func.pg_try_advisory_lock(*key))):
-                    raise Conflict(
-                        f"Another scheduler uses the database {self._url.database}; stop it first, or name another one."
-                    )
-                connection.rollback()
+                self._take_database(connection)
             schema.upgrade(connection)
             connection.commit()
         except BaseException:
@@ -122,6 +122,20 @@ class Store:
             connection.close()
             raise
         return connection
+
+    def _take_database(self, connection: Connection) -> None:
+        """Hold the database as long as the connection lives; one that has just ended may take a moment to let go of it."""
+        connection.execute(text(f"SET lock_timeout = '{LET_GO}s'"))
+        try:
+            connection.execute(select(func.pg_advisory_lock(_LOCK_KEY, func.hashtext(func.current_schema()))))
+        except OperationalError as error:
+            if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                raise
+            raise Conflict(
+                f"Another scheduler uses the database {self._url.database}; stop it first, or name another one."
+            ) from error
+        connection.execute(text("RESET lock_timeout"))
+        connection.commit()
 
     # -- reading ------------------------------------------------------------------------------------------
 

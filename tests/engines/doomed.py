@@ -16,14 +16,19 @@ from scheduler.engines.local import LocalEngine
 from tests.engines.workplace import launch
 
 
+def say(word: str) -> None:
+    """A whole line or none: it may be killed at any instant."""
+    os.write(1, f"{word}\n".encode())
+
+
 async def scheduler(state_dir: str, job: str, workers: int, command: list[str], stop: float | None) -> None:
     engine = LocalEngine(Path(state_dir))
     await engine.open(lambda status: None)
-    print(os.getpid(), flush=True)
+    say(str(os.getpid()))
     await engine.launch(launch(job, tuple(command), workers=workers))
     if stop is not None:
         await engine.stop(job, 1, stop)
-    print("done", flush=True)
+    say("done")
     await asyncio.sleep(600)
 
 
@@ -31,4 +36,4 @@ for line in sys.stdin:
     if os.fork() == 0:
         asyncio.run(scheduler(**json.loads(line)))
     os.wait()
-    print("dead", flush=True)
+    say("dead")
