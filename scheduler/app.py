@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from jupyter_core.application import JupyterApp, NoStart
 from tornado.log import LogFormatter
-from traitlets import Bool, Enum, Integer, TraitError, Unicode, default, validate
+from traitlets import Bool, Enum, Float, Integer, TraitError, Unicode, default, validate
 from traitlets.config import Config
 from traitlets.utils.bunch import Bunch
 
@@ -38,6 +38,7 @@ FROM_ENVIRONMENT = (
     "jobs_as",
     "base_url",
     "scrape_token",
+    "idle_timeout",
 )
 
 
@@ -100,6 +101,12 @@ class RunaiService(JupyterApp):
     scrape_token = Unicode(
         config=True, help="A token that may read /metrics and nothing else. Default: none."
     )
+    idle_timeout = Float(
+        0,
+        min=0,
+        config=True,
+        help="Seconds after which the scheduler ends where nobody is connected and no job or session is left; 0: never.",
+    )
     hub_managed = Bool(False, help="Whether a JupyterHub started this process and stops it.")
 
     aliases = {  # noqa: RUF012
@@ -111,6 +118,10 @@ class RunaiService(JupyterApp):
         "declared-gpus": ("RunaiService.declared_gpus", "How many GPUs there are where NVML finds none."),
         "pool-file": ("RunaiService.pool_file", "A pool file to bring about at the start."),
         "auth": ("RunaiService.auth", "hub or token: who says who is asking."),
+        "idle-timeout": (
+            "RunaiService.idle_timeout",
+            "Seconds after which it ends where there is nothing to do.",
+        ),
         "jobs-as": ("RunaiService.jobs_as", "scheduler or owner: as whom jobs run."),
         "log-level": "Application.log_level",
         "config": "JupyterApp.config_file",

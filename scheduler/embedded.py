@@ -1,7 +1,8 @@
 """A scheduler for one user without a hub: found where one runs, started where none does.
 
 It is a process of its own, bound to 127.0.0.1, open to whoever can read the token in the state folder. It outlives
-who started it, as its jobs do. There is one for each state folder, however many ask at once: the folder's lock decides.
+who started it, as its jobs do, and ends when it has had nothing to do for an hour. There is one for each state folder,
+however many ask at once: the folder's lock decides.
 
 Standard library only; blocking (from an event loop: `await asyncio.to_thread(ensure)`).
 """
@@ -21,6 +22,9 @@ from scheduler.statefolder import Endpoint, StateFolder, default_state_dir
 
 LOG = "scheduler.log"
 """The file in the state folder that has what an embedded scheduler logs."""
+
+IDLE = 3600
+"""Seconds after which an embedded scheduler that has nothing to do ends; the next who asks starts it again."""
 
 _LOCKED = 75  # scheduler.app's exit status where another one holds the folder
 _started: list[subprocess.Popen[bytes]] = []
@@ -81,6 +85,7 @@ def _spawn(state_dir: Path) -> subprocess.Popen[bytes]:
                 "--port=0",
                 "--base-url=/",
                 "--auth=token",
+                f"--idle-timeout={IDLE}",
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,

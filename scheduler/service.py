@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
-from scheduler.api.app import make_app, make_server
+from scheduler.api.app import Server, make_app, make_server
 from scheduler.api.auth import Authenticator, TokenAuth
 from scheduler.api.metrics import Metrics
 from scheduler.blobs import Blobs
@@ -62,11 +62,12 @@ async def serve(options: RunaiService) -> None:
     folder.open()
     await _lock(folder, PREDECESSOR if options.hub_managed else GLANCE, stopped)
     try:
-        async with _running(options, folder) as (url, lost):
+        async with _running(options, folder) as (url, server, controller):
             folder.write_endpoint(url)
             options.log.info("The scheduler answers at %s; its state is in %s", url, folder.path)
-            await _first(stopped.wait(), lost.wait(), gone)
-            if lost.is_set():
+            idle = _idle(server, controller, options.idle_timeout) if options.idle_timeout else None
+            await _first(stopped.wait(), controller.lost.wait(), gone, idle)
+            if controller.lost.is_set():
                 raise Unavailable("The state has become another scheduler's; this one ends, and jobs run on.")
             options.log.info("Stopping; jobs run on")
     finally:
@@ -106,9 +107,22 @@ async def _orphaned(hub: int) -> None:
         await asyncio.sleep(ORPHANED)
 
 
+async def _idle(server: Server, controller: Controller, patience: float) -> None:
+    """Wait until nothing has been left to do, and nobody connected, for `patience` seconds."""
+    while True:
+        busy = controller.book.jobs or controller.book.sessions or server.alone_since is None
+        since = time.monotonic() if busy else server.alone_since or 0.0
+        left = since + patience - time.monotonic()
+        if left <= 0:
+            return
+        await asyncio.sleep(left)
+
+
 @contextlib.asynccontextmanager
-async def _running(options: RunaiService, folder: StateFolder) -> AsyncIterator[tuple[str, asyncio.Event]]:
-    """The service, ready: its address, and what is set when the state has become another's."""
+async def _running(
+    options: RunaiService, folder: StateFolder
+) -> AsyncIterator[tuple[str, Server, Controller]]:
+    """The service, ready: its address, and what answers there."""
     async with contextlib.AsyncExitStack() as ends:
         sockets = _listen(options.ip, options.port, folder)
         inventory = open_inventory(options.declared_gpus)
@@ -136,7 +150,7 @@ async def _running(options: RunaiService, folder: StateFolder) -> AsyncIterator[
         server = make_server(app)
         server.add_sockets(sockets)
         ends.push_async_callback(_close, server)
-        yield _address(sockets[0], options.base_url), controller.lost
+        yield _address(sockets[0], options.base_url), server, controller
 
 
 async def _close(server: HTTPServer) -> None:

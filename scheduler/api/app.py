@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream
 from tornado.web import Application
 
 from scheduler.api.base import DRAINED, ApiHandler, NoSuchPath
@@ -138,6 +140,28 @@ def make_app(
     )
 
 
-def make_server(app: Application) -> HTTPServer:
+class Server(HTTPServer):
+    """An HTTP server that knows since when nobody has been connected to it."""
+
+    alone_since: float | None
+
+    def initialize(self, *args: Any, **options: Any) -> None:
+        super().initialize(*args, **options)
+        self._open = 0
+        self.alone_since = time.monotonic()
+
+    def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
+        self._open += 1
+        self.alone_since = None
+        super().handle_stream(stream, address)
+
+    def on_close(self, server_conn: object) -> None:
+        super().on_close(server_conn)
+        self._open -= 1
+        if not self._open:
+            self.alone_since = time.monotonic()
+
+
+def make_server(app: Application) -> Server:
     """The server for `make_app`'s application. Bodies are streamed, and bounded by the handlers before they are kept."""
-    return HTTPServer(app, max_body_size=DRAINED, max_header_size=64 * 1024)
+    return Server(app, max_body_size=DRAINED, max_header_size=64 * 1024)

@@ -10,10 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
+from scheduler.api.schema import JobSubmit
 from scheduler.embedded import LOG, ensure, find
 from scheduler.errors import Unavailable
+from tests.app.conftest import until
 
 if TYPE_CHECKING:
     from tests.app.conftest import Service
@@ -87,3 +90,22 @@ def test_a_stale_endpoint_is_not_believed(service: Service) -> None:
     assert (service.folder.path / "endpoint.json").exists()
     assert find(service.folder.path) is None
     assert service.folder.endpoint() is None
+
+
+def test_one_that_has_nothing_to_do_ends_and_one_that_has_goes_on(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.embedded.IDLE", 0.5)
+    first = ensure(service.folder.path)
+    with service.client() as client:
+        job = client.submit(JobSubmit(command=["sleep", "600"]))
+    with pytest.raises(psutil.TimeoutExpired):
+        psutil.Process(first.pid).wait(2)
+    with service.client() as client:
+        client.cancel(job.id)
+        client.wait(job.id)
+    until(
+        lambda: not psutil.pid_exists(first.pid) or psutil.Process(first.pid).status() == psutil.STATUS_ZOMBIE
+    )
+    assert find(service.folder.path) is None
+    assert ensure(service.folder.path).pid != first.pid
