@@ -7,8 +7,10 @@ its way to the disk, so that one decision can follow another without waiting for
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
+from scheduler.controller.runtimes import RunTimes
 from scheduler.model import (
     ONE,
     Job,
@@ -21,17 +23,24 @@ from scheduler.model import (
     WorkerPlacement,
     Workload,
 )
-from scheduler.policy.types import Plan
+from scheduler.policy import Decision, Forecast, Plan
 from scheduler.store import Change
 
 
 class Book:
-    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan` is the latest."""
+    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan` and `forecast` are the latest."""
 
-    def __init__(self, pool: Pool | None = None, nodes: tuple[Node, ...] = ()) -> None:
+    def __init__(
+        self,
+        pool: Pool | None = None,
+        nodes: tuple[Node, ...] = (),
+        run_times: RunTimes | None = None,
+    ) -> None:
         self.pool = pool or Pool()
         self.nodes = nodes
+        self.run_times = run_times or RunTimes()
         self.plan = Plan(decisions={}, projects={})
+        self.forecast = Forecast()
         self.last_event = 0
         self._jobs: dict[str, Job] = {}
         self._sessions: dict[str, Session] = {}
@@ -50,9 +59,15 @@ class Book:
         """What holds GPUs or waits for them, as the policy sees it."""
         return MappingProxyType(self._workloads)
 
+    def decision(self, job_id: str) -> Decision | None:
+        """What the latest plan decided for a job, with the latest estimate of when it starts."""
+        decision = self.plan.decisions.get(job_id)
+        start = self.forecast.starts.get(job_id)
+        return decision if decision is None or start is None else replace(decision, estimated_start=start)
+
     def copy(self) -> Book:
-        twin = Book(self.pool, self.nodes)
-        twin.plan, twin.last_event = self.plan, self.last_event
+        twin = Book(self.pool, self.nodes, self.run_times)
+        twin.plan, twin.forecast, twin.last_event = self.plan, self.forecast, self.last_event
         twin._jobs, twin._sessions = dict(self._jobs), dict(self._sessions)
         twin._workloads = dict(self._workloads)
         return twin
@@ -67,6 +82,7 @@ class Book:
             self.pool = change.pool
 
     def _put_job(self, job: Job) -> None:
+        self.run_times.note(job)
         if job.state.final:
             self._jobs.pop(job.id, None)
         else:
@@ -74,7 +90,7 @@ class Book:
         if job.state.final or job.state is JobState.PAUSED:
             self._workloads.pop(job.id, None)
         else:
-            self._workloads[job.id] = job.workload()
+            self._workloads[job.id] = self.run_times.workload(job)
 
     def _put_session(self, session: Session) -> None:
         if session.state is SessionState.ENDED:

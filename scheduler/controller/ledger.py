@@ -16,13 +16,17 @@ from functools import partial
 
 from scheduler.controller.book import Book
 from scheduler.controller.feed import Feed
-from scheduler.model import Node
+from scheduler.controller.runtimes import REMEMBERED
+from scheduler.model import JobState, Node
 from scheduler.store import Change, EventRecord, Store
 
 log = logging.getLogger(__name__)
 
 PAUSE = 1.0
 """Seconds before writing is tried again after it failed."""
+
+TOGETHER = 1_000
+"""So many jobs are looked at in one go."""
 
 Then = Callable[[], None]
 Written = asyncio.Future[tuple[EventRecord, ...]]
@@ -44,6 +48,8 @@ class Ledger:
         """Read what is durable."""
         loaded = await asyncio.to_thread(self._store.load)
         self.book = Book(loaded.pool)
+        for job in reversed(await self._store.jobs(states={JobState.SUCCEEDED}, limit=REMEMBERED)):
+            self.book.run_times.learn(job)
         self.book.put(Change(jobs=loaded.jobs, sessions=loaded.sessions))
         self.book.last_event = loaded.last_event
         self.ahead = self.book.copy()
@@ -75,12 +81,22 @@ class Ledger:
             self._mend_later()
             return
         self.book.put(change)
+        for job in change.jobs:
+            if alike := self.book.run_times.learn(job):
+                self._expect_anew(alike)
         events = written.result()
         if events:
             self.book.last_event = events[-1].id
             self.feed.tell(events)
         for do in then:
             do()
+
+    def _expect_anew(self, alike: list[str]) -> None:
+        """Jobs that are like one that has ended are expected to run as long; many of them bit by bit."""
+        jobs = self.ahead.jobs
+        self.ahead.put(Change(jobs=tuple([jobs[id] for id in alike[:TOGETHER] if id in jobs])))
+        if len(alike) > TOGETHER:
+            asyncio.get_running_loop().call_soon(self._expect_anew, alike[TOGETHER:])
 
     def _mend_later(self) -> None:
         if self._mending is None:

@@ -1,7 +1,17 @@
 """Pure decisions: a snapshot in, a plan out. No I/O, no clock, no randomness of its own."""
 
-from scheduler.policy.forecast import forecast
+from scheduler.policy.forecast import Forecast, forecast
 from scheduler.policy.planner import Planner, decide
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, Snapshot
 
-__all__ = ["Action", "Decision", "Plan", "Planner", "ProjectFigures", "Snapshot", "decide", "forecast"]
+__all__ = [
+    "Action",
+    "Decision",
+    "Forecast",
+    "Plan",
+    "Planner",
+    "ProjectFigures",
+    "Snapshot",
+    "decide",
+    "forecast",
+]

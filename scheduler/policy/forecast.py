@@ -1,58 +1,115 @@
 """When the jobs that wait will start, found by playing the policy forward.
 
-Jobs end when their declared (or learned) run time is over; of those without one nobody knows, so what waits for them has
-no estimate. Every plan is carried out at once. Nobody new comes, so an estimate is never a promise.
+Jobs end when their expected run time is over; of those without one nobody knows, so what waits for them has no estimate.
+Every plan is carried out at once. Nobody new comes, so an estimate is never a promise. How far it looks is bounded by
+count, never by time, so that the same snapshot gives the same forecast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from scheduler.model import Workload
 from scheduler.policy.planner import Planner
-from scheduler.policy.play import carry_out
+from scheduler.policy.play import after
 from scheduler.policy.types import Action, Snapshot
 
 STEPS = 500
-"""How many plans are made at the most."""
+"""How many plans are made at the most …"""
+
+LOOKS = 2_000_000
+"""… and how many workloads all of them look at, so that a large pool is not played as far as a small one."""
 
 
-def forecast(snapshot: Snapshot) -> Mapping[str, float]:
-    """The first start of every workload that waits, as far as it can be known."""
-    planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
-    starts: dict[str, float] = {}
-    for _ in range(STEPS):
-        plan = planner.plan(snapshot.now)
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The first start of every workload that waits (also of one that has to give way), as far as it can be known.
+
+    `until` is the instant up to which the policy was played, where there was more to play: whoever has no start there starts
+    later. Where it is `None`, nobody can say when the others start.
+    """
+
+    starts: Mapping[str, float] = field(default_factory=dict)
+    until: float | None = None
+
+
+def forecast(snapshot: Snapshot) -> Forecast:
+    """Play the policy forward from a snapshot."""
+    future = _Future(snapshot)
+    for _ in range(max(1, min(STEPS, LOOKS // max(1, len(snapshot.workloads))))):
+        if not future.unstarted or not future.step():
+            return Forecast(future.starts)
+    return Forecast(future.starts, future.now)
+
+
+class _Future:
+    """The pool as it will be, one plan or one end after the other."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._begin = self.now = snapshot.now
+        self.starts: dict[str, float] = {}
+        self.unstarted = {workload.id for workload in snapshot.workloads if not workload.running}
+        self._planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
+        self._workloads = {workload.id: workload for workload in snapshot.workloads}
+        self._leaving = [workload.id for workload in snapshot.workloads if workload.stopping]
+        self._ends: list[tuple[float, str]] = []
+        for workload in snapshot.workloads:
+            self._note_end(workload)
+
+    def step(self) -> bool:
+        """Make a plan and carry it out, or go on to when somebody ends; false where nothing more is known to happen."""
+        plan = self._planner.plan(self.now)
         for id, decision in plan.changes.items():
+            workload = self._workloads[id] = after(self._workloads[id], decision, self.now)
+            self._planner.put(workload)
+            if decision.action in (Action.START, Action.MOVE):
+                self._note_end(workload)
             if decision.action is Action.START:
-                starts.setdefault(id, snapshot.now)
-        before = {workload.id: workload for workload in snapshot.workloads}
-        if plan.changes or any(workload.stopping for workload in snapshot.workloads):
-            snapshot = carry_out(snapshot, plan)
-        else:
-            ends = [end for workload in snapshot.workloads if (end := _end(workload)) is not None]
-            if not ends or all(workload.running for workload in snapshot.workloads):
-                break
-            now = max(snapshot.now, min(ends))
-            left = tuple([w for w in snapshot.workloads if (end := _end(w)) is None or end > now])
-            snapshot = replace(snapshot, now=now, workloads=left)
-        _tell(planner, before, snapshot)
-    return starts
+                self.unstarted.discard(id)
+                self.starts.setdefault(id, self.now)
+            elif decision.action is Action.STOP and id not in self.starts:
+                self.unstarted.add(id)
+        if plan.changes or self._leaving:
+            self._remove(self._leaving)
+            self._leaving = []
+            return True
+        return self._go_on(plan.again_at)
 
+    def _go_on(self, again_at: float | None) -> bool:
+        while self._ends and not self._holds(*self._ends[0]):
+            heapq.heappop(self._ends)
+        times = [self._ends[0][0]] if self._ends else []
+        if again_at is not None:
+            times.append(again_at)
+        if not times:
+            return False
+        self.now = max(self.now, min(times))
+        while self._ends and self._ends[0][0] <= self.now:
+            end, id = heapq.heappop(self._ends)
+            if self._holds(end, id):
+                self._remove([id])
+        return True
 
-def _end(workload: Workload) -> float | None:
-    """When a running job is expected to end."""
-    runtime = workload.request.expected_runtime
-    if not workload.running or workload.started is None or runtime is None:
-        return None
-    return workload.started + runtime
+    def _note_end(self, workload: Workload) -> None:
+        end = self._end(workload)
+        if end is not None:
+            heapq.heappush(self._ends, (end, workload.id))
 
+    def _holds(self, end: float, id: str) -> bool:
+        """Whether this is still when the workload ends: it may have been stopped and started again meanwhile."""
+        workload = self._workloads.get(id)
+        return workload is not None and self._end(workload) == end
 
-def _tell(planner: Planner, before: Mapping[str, Workload], snapshot: Snapshot) -> None:
-    after = {workload.id: workload for workload in snapshot.workloads}
-    for id in before.keys() - after.keys():
-        planner.drop(id)
-    for id, workload in after.items():
-        if before.get(id) is not workload:
-            planner.put(workload)
+    def _remove(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            del self._workloads[id]
+            self._planner.drop(id)
+
+    def _end(self, workload: Workload) -> float | None:
+        """When a running job is expected to end; one that is just being started begins with the snapshot."""
+        runtime = workload.request.expected_runtime
+        if not workload.running or workload.stopping or runtime is None:
+            return None
+        return (self._begin if workload.started is None else workload.started) + runtime

@@ -11,14 +11,15 @@ from scheduler.policy.types import Action, Decision, Plan, Snapshot
 def carry_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """The snapshot after `plan`, at the same instant. Whoever was stopped is queued again and keeps its age."""
     workloads = (
-        _after(workload, plan.decisions[workload.id], snapshot.now)
+        after(workload, plan.decisions[workload.id], snapshot.now)
         for workload in snapshot.workloads
         if not workload.stopping
     )
     return replace(snapshot, workloads=tuple(workloads))
 
 
-def _after(workload: Workload, decision: Decision, now: float) -> Workload:
+def after(workload: Workload, decision: Decision, now: float) -> Workload:
+    """One workload once its decision has been carried out."""
     match decision.action:
         case Action.START | Action.MOVE:
             return replace(workload, running=True, started=now, placement=decision.placement)

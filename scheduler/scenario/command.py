@@ -67,7 +67,7 @@ def _text(path: str) -> str:
 def _starts(snapshot: Snapshot) -> Mapping[str, float]:
     """When those that wait will start, where run times are declared."""
     declared = any(workload.request.expected_runtime is not None for workload in snapshot.workloads)
-    return forecast(snapshot) if declared else {}
+    return forecast(snapshot).starts if declared else {}
 
 
 def _plans(snapshots: Iterable[Snapshot], cycles: int) -> Iterator[tuple[Snapshot, Plan, float]]:

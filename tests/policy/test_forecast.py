@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from scheduler.policy import forecast
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+
+from scheduler.model import Workload
+from scheduler.policy import Action, Snapshot, decide, forecast
+from scheduler.policy.forecast import STEPS
+from scheduler.policy.play import carry_out
 from scheduler.scenario import read
+from tests.policy.pools import snapshots
 
 
 def starts(text: str) -> dict[str, float]:
     (snapshot,) = read(text)
-    return dict(forecast(snapshot))
+    return dict(forecast(snapshot).starts)
 
 
 def test_one_after_the_other() -> None:
@@ -43,3 +51,56 @@ def test_a_reclaim_starts_at_once_and_its_victim_when_there_is_room_again() -> N
           - {name: v, project: over, state: running, started: -40, expected_runtime: 100, placement: [{node: n0}]}
           - {name: j, project: due, expected_runtime: 20}
     """) == {"j": 0.0, "v": 20.0}
+
+
+def played(snapshot: Snapshot) -> dict[str, float]:
+    """The same told as plainly as can be: every plan is made anew of the whole snapshot."""
+    begin, starts = snapshot.now, dict[str, float]()
+
+    def end(workload: Workload) -> float:
+        runtime = workload.request.expected_runtime
+        if not workload.running or workload.stopping or runtime is None:
+            return float("inf")
+        return (begin if workload.started is None else workload.started) + runtime
+
+    for _ in range(STEPS):
+        plan = decide(snapshot)
+        for id, decision in plan.changes.items():
+            if decision.action is Action.START:
+                starts.setdefault(id, snapshot.now)
+        if plan.changes or any(workload.stopping for workload in snapshot.workloads):
+            snapshot = carry_out(snapshot, plan)
+            continue
+        at = min([end(workload) for workload in snapshot.workloads], default=float("inf"))
+        now = max(snapshot.now, min(at, plan.again_at or float("inf")))
+        if now == float("inf"):
+            break
+        left = tuple([workload for workload in snapshot.workloads if end(workload) > now])
+        snapshot = replace(snapshot, now=now, workloads=left)
+    return starts
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(snapshots(most_jobs=10))
+def test_it_is_the_policy_played_forward(snapshot: Snapshot) -> None:
+    assert dict(forecast(snapshot).starts) == played(snapshot)
+
+
+def test_where_it_stops_looking_it_says_how_far_it_has_seen() -> None:
+    jobs = "\n".join(f"  - {{name: j{n:03}, project: a, expected_runtime: 10}}" for n in range(STEPS))
+    (snapshot,) = read(f"nodes: [{{name: n0, gpus: 1}}]\nprojects: [{{name: a}}]\njobs:\n{jobs}")
+    found = forecast(snapshot)
+    assert found.until is not None
+    assert set(found.starts.values()) == {10.0 * n for n in range(len(found.starts))}
+    assert 0 < len(found.starts) < STEPS
+    assert max(found.starts.values()) <= found.until
+
+
+def test_it_waits_for_what_protects_a_victim_to_end() -> None:
+    assert starts("""
+        nodes: [{name: n0, gpus: 1}]
+        projects: [{name: over}, {name: due, guaranteed: 1}]
+        jobs:
+          - {name: v, project: over, state: running, started: -40, min_runtime: 100, placement: [{node: n0}]}
+          - {name: j, project: due}
+    """) == {"j": 60.0}
