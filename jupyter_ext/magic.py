@@ -197,6 +197,7 @@ class RunaiMagics(Magics):
             "min_workers": asked.min_workers,
             "priority": asked.priority,
             "max_runtime": asked.max_runtime,
+            "expected_runtime": asked.expected_runtime,
             "retries": asked.retries,
         }
         try:

@@ -124,6 +124,12 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--max-runtime", type=_duration, metavar="TIME", help="stop an attempt after, such as 2h"
     )
+    how.add_argument(
+        "--expected-runtime",
+        type=_duration,
+        metavar="TIME",
+        help="how long it will run; an estimate, such as 40m",
+    )
     how.add_argument("--retries", type=_whole, metavar="N", help="how often to try again when it fails")
     how.add_argument("--detach", "--no-wait", action="store_true", help="don't wait: give the job and go on")
     return whole

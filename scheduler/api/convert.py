@@ -97,6 +97,8 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
         raise Invalid(
             f"min_workers: {gang} is more than workers, which is {sent.workers}.", field="min_workers"
         )
+    if sent.expected_runtime is not None and sent.max_runtime is not None:
+        _check_times(sent.expected_runtime, sent.max_runtime)
     _check_command(sent.command)
     _check_env(sent.env)
     _check_outputs(sent.kind, sent.outputs)
@@ -118,6 +120,7 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
             require=sent.require,
             prefer=sent.prefer,
             min_runtime=sent.min_runtime,
+            expected_runtime=sent.expected_runtime,
         ),
         program=Program(
             kind=sent.kind,
@@ -164,6 +167,15 @@ def _name_of(sent: JobSubmit) -> str:
         (word for word in words if word.endswith((".py", ".ipynb", ".sh"))), words[0] if words else ""
     )
     return re.sub(r"[^A-Za-z0-9._-]+", "-", named).strip("._-")[:128] or sent.kind.value
+
+
+def _check_times(expected: float, longest: float) -> None:
+    if expected > longest:
+        raise Invalid(
+            f"expected_runtime: {expected:g} s is longer than max_runtime, after which it is stopped ({longest:g} s); "
+            "lower the one or raise the other.",
+            field="expected_runtime",
+        )
 
 
 def _check_command(command: list[str]) -> None:

@@ -54,7 +54,7 @@ class JobsHandler(ApiHandler):
         job = await self.api.controller.submit(job)
         self.set_header("Location", f"{self.api.base_url}api/v1/jobs/{job.id}")
         self.tell_event()
-        self.answer(views.job_view(job, self.api.book.plan.decisions.get(job.id), access), 201)
+        self.answer(views.job_view(job, self.api.book.decision(job.id), access), 201)
 
     def _check_blob(self, digest: str, sent: JobSubmit) -> None:
         """A digest opens nothing: who names it has put its bytes here, for the bundle and for every part of a file."""
@@ -119,7 +119,7 @@ class ExplainHandler(ApiHandler):
     @endpoint("Why a job stands where it stands", Scope.READ, answer=Explanation, refuses=(NotFound,))
     async def get(self, job_id: str) -> None:
         job = self.access.visible_job(await self.api.controller.job(job_id), job_id)
-        self.answer(views.explanation(job, self.api.book.plan.decisions.get(job.id)))
+        self.answer(views.explanation(job, self.api.book.decision(job.id)))
 
 
 class VerbHandler(ApiHandler):

@@ -66,7 +66,10 @@ class JobSubmit(Wire):
     require: str | None = None
     prefer: str | None = None
     min_runtime: float = Field(0, ge=0)
-    max_runtime: float | None = Field(None, gt=0)
+    max_runtime: float | None = Field(None, gt=0, description="an attempt is stopped after so long")
+    expected_runtime: float | None = Field(
+        None, gt=0, description="how long it will run; an estimate: nobody is stopped for it"
+    )
     grace: float = Field(30, ge=0, le=3600)
     retries: int = Field(0, ge=0, le=100)
 

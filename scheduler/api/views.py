@@ -147,8 +147,7 @@ def _exit_code(attempt: Attempt | None) -> int | None:
 
 def job_views(jobs: Iterable[Job], book: Book, access: Access) -> list[JobView]:
     beyond = over_quota_jobs(book)
-    decisions = book.plan.decisions
-    return [job_view(job, decisions.get(job.id), access, over_quota=job.id in beyond) for job in jobs]
+    return [job_view(job, book.decision(job.id), access, over_quota=job.id in beyond) for job in jobs]
 
 
 def explanation(job: Job, decision: Decision | None) -> Explanation:

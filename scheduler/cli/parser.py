@@ -175,6 +175,10 @@ examples:
     times.add_argument(
         "--max-runtime", type=_duration, metavar="TIME", help="stop an attempt after, such as 2h"
     )
+    times.add_argument(
+        "--expected-runtime", type=_duration, metavar="TIME",
+        help="how long it will run, such as 40m: an estimate, for when others start (learned from earlier jobs)"
+    )  # fmt: skip
     times.add_argument("--grace", type=_duration, default=30.0, metavar="TIME",
                        help="from SIGTERM until it is killed (30s)")  # fmt: skip
     times.add_argument(

@@ -114,6 +114,7 @@ def _wanted(options: argparse.Namespace, kind: str, command: list[str]) -> dict[
         "prefer": options.prefer,
         "min_runtime": options.min_runtime,
         "max_runtime": options.max_runtime,
+        "expected_runtime": options.expected_runtime,
         "grace": options.grace,
         "retries": options.retries,
     }

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -22,6 +22,7 @@ from heapq import nlargest
 from scheduler.controller import admission, lifecycle, notices
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.crew import Crew
+from scheduler.controller.forecaster import Forecaster
 from scheduler.controller.leases import Leases
 from scheduler.controller.ledger import Ledger, Written
 from scheduler.controller.lifecycle import Instruction, Step, Stop
@@ -29,7 +30,7 @@ from scheduler.controller.planner import Decide, Digest, Planner
 from scheduler.engines.base import Engine
 from scheduler.errors import Conflict, NotFound, RunaiError, Unavailable
 from scheduler.model import Job, JobState, Node, Pool, Session, SessionState
-from scheduler.policy import Action, Decision, Snapshot
+from scheduler.policy import Action, Decision, Forecast, Snapshot, forecast
 from scheduler.policy import decide as production_policy
 from scheduler.poolchange import refuse_harm
 from scheduler.store import Change, EventRecord, Store
@@ -59,6 +60,7 @@ class Controller:
         self._ledger = Ledger(store, self._begin_anew)
         self._crew = Crew(engine, self._observe)
         self._planner = Planner(decide, self._look, self._carry_out, clock)
+        self._forecaster = Forecaster(forecast, self._foretell, clock)
         self._leases = Leases()
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
         self._submitting: dict[tuple[str, str], asyncio.Task[Job]] = {}
@@ -89,12 +91,14 @@ class Controller:
                 self._take(job, lifecycle.never_launched(job, self._clock()))
         self._begin_anew()
         self._planner.open()
+        self._forecaster.open()
         self.ready = True
 
     async def stop(self) -> None:
         """Let go; workers run on."""
         self.ready = False
         await self._planner.close()
+        await self._forecaster.close()
         for deadline in self._deadlines.values():
             deadline.cancel()
         self._leases.close()
@@ -355,6 +359,7 @@ class Controller:
 
     def _carry_out(self, digest: Digest) -> None:
         self.book.plan = digest.plan
+        self._forecaster.look(digest.snapshot)
         holdings = Holdings(self._ahead.nodes, self._ahead.workloads.values())
         for workload, decision in digest.acts.items():
             if decision.action is Action.START:
@@ -366,6 +371,10 @@ class Controller:
                 self._answer(session, digest.plan.decisions[session])
         if digest.news:  # told behind what was decided before: who is not durable yet is by then
             self._ledger.commit(Change(), partial(self._tell, digest.news))
+
+    def _foretell(self, found: Forecast, moved: Collection[str]) -> None:
+        self.book.forecast = found
+        self._tell(moved)
 
     def _start(self, workload: str, decision: Decision, holdings: Holdings) -> None:
         """Give a waiting job or session its GPUs, if it still waits and they are still there."""
@@ -402,15 +411,15 @@ class Controller:
             kind = (decision.blocked_by or {}).get("kind")
             self._leases.refuse(session, (Conflict if kind == "quota" else Unavailable)(decision.reason))
 
-    def _tell(self, news: Mapping[str, Decision]) -> None:
-        """Tell waiting jobs what they wait for, where that has changed."""
-        now, last = self._clock(), self.book.last_event
-        jobs = ((self.book.jobs.get(job_id), decision) for job_id, decision in news.items())
+    def _tell(self, jobs: Iterable[str]) -> None:
+        """Tell waiting jobs what they wait for and when they are likely to start, where that has changed."""
+        now, book = self._clock(), self.book
+        told = ((book.jobs.get(job_id), book.decision(job_id)) for job_id in jobs)
         self._ledger.feed.tell(
             [
-                notices.job_reason(job, decision, now, last)
-                for job, decision in jobs
-                if job is not None and job.state is JobState.QUEUED
+                notices.job_reason(job, decision, now, book.last_event)
+                for job, decision in told
+                if job is not None and decision is not None and job.state is JobState.QUEUED
             ]
         )
 

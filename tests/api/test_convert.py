@@ -59,6 +59,7 @@ def test_a_job_is_what_was_sent_and_belongs_to_who_sent_it() -> None:
         env={"LR": "0.1"},
         grace=5,
         max_runtime=60,
+        expected_runtime=45,
         retries=3,
     )
     assert made.user == "ann"
@@ -69,6 +70,7 @@ def test_a_job_is_what_was_sent_and_belongs_to_who_sent_it() -> None:
     assert made.request.gpu_types == ("h100", "a100")
     assert made.program.env == {"LR": "0.1"}
     assert (made.program.grace, made.program.max_runtime, made.program.retries) == (5, 60, 3)
+    assert made.request.expected_runtime == 45
     assert made.submitted == made.queued == 100.0
 
 
@@ -101,6 +103,7 @@ def test_ids_are_never_the_same() -> None:
         ({"gpus": 1.5}, "gpus", "Ask for 1 or 2"),
         ({"gpus": 1, "gpu_memory_gib": 10}, "gpu_memory_gib", "not both"),
         ({"workers": 2, "min_workers": 3}, "min_workers", "more than workers"),
+        ({"expected_runtime": 20, "max_runtime": 10}, "expected_runtime", "longer than max_runtime"),
         ({"cpus": 0.0005}, "cpus", "0.001"),
         ({"command": [""]}, "command[0]", "empty"),
         ({"command": ["a", "b\0c"]}, "command[1]", "NUL"),

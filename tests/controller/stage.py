@@ -269,6 +269,7 @@ class Bench:
         controller = self.controller
         self.engine.report = None
         await controller._planner.close()
+        await controller._forecaster.close()
         for task in controller._crew._tasks:
             task.cancel()
         for deadline in controller._deadlines.values():

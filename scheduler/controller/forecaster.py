@@ -1,0 +1,121 @@
+"""Looks ahead, behind the plans: when those that wait are likely to start.
+
+It plays the policy forward in a thread and takes at most a tenth of the time, so a plan never waits for it and neither does
+anybody who asks. What it finds belongs to the latest plan that it has seen; whoever waits is told where that has moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from scheduler.policy import Forecast, Snapshot
+
+log = logging.getLogger(__name__)
+
+PAUSE = 1.0
+"""The least number of seconds between two looks ahead …"""
+
+REST = 9.0
+"""… and how many times as long as a look took it rests after it."""
+
+OVERDUE = 30.0
+"""Seconds after which it looks again where something foretold has not happened, or has moved so far."""
+
+PART = 0.1
+"""An estimate has moved, too, when it is off by this part of the time that is left."""
+
+TELL = 200
+"""So many jobs are told of a new estimate at once, those that start first before the others."""
+
+Foresee = Callable[[Snapshot], Forecast]
+Publish = Callable[[Forecast, list[str]], None]
+
+
+class Forecaster:
+    """`publish` is given the forecast and the jobs whose estimate has moved since they were told."""
+
+    def __init__(self, foresee: Foresee, publish: Publish, clock: Callable[[], float]) -> None:
+        self._foresee = foresee
+        self._publish = publish
+        self._clock = clock
+        self._latest: Snapshot | None = None
+        self._changed = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._told: Mapping[str, float] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._forever())
+
+    async def close(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def look(self, snapshot: Snapshot) -> None:
+        """A plan was made of this."""
+        self._latest = snapshot
+        self._changed.set()
+
+    async def _forever(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            began = time.monotonic()
+            try:
+                await self._once()
+            except Exception:
+                log.exception("Looking ahead failed.")
+            await asyncio.sleep(max(PAUSE, REST * (time.monotonic() - began)))
+
+    async def _once(self) -> None:
+        assert self._latest is not None
+        snapshot = replace(self._latest, now=self._clock())
+        forecast, told, moved = await asyncio.to_thread(_look, self._foresee, snapshot, self._told)
+        self._told = told
+        self._publish(forecast, moved)
+        if len(moved) == TELL:
+            self._changed.set()
+        self._look_again(forecast, snapshot.now)
+
+    def _look_again(self, forecast: Forecast, now: float) -> None:
+        """When the first of what was foretold should have happened."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None
+        if forecast.starts:
+            delay = max(0.0, min(forecast.starts.values()) - now) + OVERDUE
+            self._alarm = asyncio.get_running_loop().call_later(delay, self._changed.set)
+
+
+def _look(
+    foresee: Foresee, snapshot: Snapshot, told: Mapping[str, float]
+) -> tuple[Forecast, Mapping[str, float], list[str]]:
+    """The forecast, what those that wait have been told with it, and who of them is to be told."""
+    waiting = [workload.id for workload in snapshot.workloads if not workload.running]
+    known = any(workload.request.expected_runtime is not None for workload in snapshot.workloads)
+    forecast = foresee(snapshot) if waiting and known else Forecast()
+    starts = forecast.starts
+    moved = [id for id in waiting if _has_moved(told.get(id), starts.get(id), snapshot.now)]
+    moved = sorted(moved, key=lambda id: starts.get(id, float("inf")))[:TELL]
+    now_told = {id: told[id] for id in waiting if id in told}
+    for id in moved:
+        if id in starts:
+            now_told[id] = starts[id]
+        else:
+            del now_told[id]
+    return forecast, now_told, moved
+
+
+def _has_moved(told: float | None, start: float | None, now: float) -> bool:
+    if told is None or start is None:
+        return told is not start
+    return abs(start - told) > max(OVERDUE, PART * (start - now))
