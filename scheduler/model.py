@@ -13,6 +13,7 @@ from enum import StrEnum
 
 Milli = int
 MiB = int
+Parameter = bool | int | float | str
 
 ONE: Milli = 1000
 """One whole GPU, or one CPU."""
@@ -155,6 +156,24 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class After:
+    """Another job that must have succeeded, or only ended (`whatever`), before this one may start."""
+
+    job: str
+    whatever: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPlace:
+    """A job's place among the many that were sent as one: its own `index`, and how many may hold GPUs `at_once`."""
+
+    id: str
+    index: int
+    size: int
+    at_once: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What a workload asks of the scheduler. `workers` is the most it wants, `min_workers` the gang."""
 
@@ -172,6 +191,8 @@ class Request:
     prefer: str | None = None
     min_runtime: float = 0.0
     expected_runtime: float | None = None
+    after: tuple[After, ...] = ()
+    array: ArrayPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +238,7 @@ class Program:
 
     `outputs` are the names a cell brings back. `grace` is the time between SIGTERM and SIGKILL,
     `max_runtime` the longest that one attempt may take, `retries` how often a failed attempt is tried again.
+    `parameters` are values by name that tell it from the other jobs of a sweep.
     """
 
     kind: JobKind
@@ -228,6 +250,7 @@ class Program:
     max_runtime: float | None = None
     retries: int = 0
     files: tuple[LargeFile, ...] = ()
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
     @property
     def blobs(self) -> frozenset[str]:

@@ -18,6 +18,7 @@ from scheduler.api.bundles import BlobHandler, Owners
 from scheduler.api.context import Context
 from scheduler.api.events import EventsHandler
 from scheduler.api.jobs import (
+    ArraysHandler,
     CancelHandler,
     ExplainHandler,
     JobHandler,
@@ -57,6 +58,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/projects", ProjectsHandler),
     ("/api/v1/projects/{name}", ProjectHandler),
     ("/api/v1/jobs", JobsHandler),
+    ("/api/v1/arrays", ArraysHandler),
     ("/api/v1/jobs/{job_id}", JobHandler),
     ("/api/v1/jobs/{job_id}/explain", ExplainHandler),
     ("/api/v1/jobs/{job_id}/cancel", CancelHandler),

@@ -15,10 +15,12 @@ from decimal import Decimal
 from keyword import iskeyword
 from pathlib import PurePosixPath
 
-from scheduler.api.schema import FileSubmit, JobSubmit, SessionOpen
+from scheduler.api.schema import ArraySubmit, FileSubmit, JobSubmit, SessionOpen
 from scheduler.errors import Invalid
 from scheduler.model import (
     ONE,
+    After,
+    ArrayPlace,
     Environment,
     Job,
     JobKind,
@@ -121,6 +123,7 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
             prefer=sent.prefer,
             min_runtime=sent.min_runtime,
             expected_runtime=sent.expected_runtime,
+            after=tuple(dict.fromkeys(_after(each) for each in sent.after)),
         ),
         program=Program(
             kind=sent.kind,
@@ -132,11 +135,46 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
             grace=sent.grace,
             max_runtime=sent.max_runtime,
             retries=sent.retries,
+            parameters=dict(sent.parameters),
         ),
         submitted=now,
         queued=now,
         idempotency_key=idempotency_key,
     )
+
+
+def jobs_of(
+    sent: ArraySubmit, *, user: str, project: str, now: float, idempotency_key: str | None
+) -> list[Job]:
+    """The jobs of an array, called `<array>-<index>`; the first one carries the key for all of them."""
+    array = new_id("a")
+    indices = [member.index for member in sent.members]
+    if len(set(indices)) != len(indices):
+        raise Invalid("members: an index is given twice.", field="members")
+    for at, member in enumerate(sent.members):
+        if member.command is not None:
+            _check_command(member.command, f"members[{at}].command")
+    job = job_of(sent.job, user=user, project=project, now=now, idempotency_key=None)
+    return [
+        replace(
+            job,
+            id=f"{array}-{member.index}",
+            name=f"{job.name[:120]}-{member.index}",
+            request=replace(job.request, array=ArrayPlace(array, member.index, len(indices), sent.at_once)),
+            program=replace(
+                job.program,
+                command=job.program.command if member.command is None else tuple(member.command),
+                parameters=job.program.parameters if member.parameters is None else member.parameters,
+            ),
+            idempotency_key=None if at else idempotency_key,
+        )
+        for at, member in enumerate(sent.members)
+    ]
+
+
+def _after(given: str) -> After:
+    job, _, whatever = given.partition(":")
+    return After(job, bool(whatever))
 
 
 def session_of(sent: SessionOpen, *, now: float) -> Session:
@@ -178,16 +216,16 @@ def _check_times(expected: float, longest: float) -> None:
         )
 
 
-def _check_command(command: list[str]) -> None:
+def _check_command(command: list[str], field: str = "command") -> None:
     if not command[0]:
-        raise Invalid("command: the first word names the program and must not be empty.", field="command[0]")
+        raise Invalid(
+            f"{field}: the first word names the program and must not be empty.", field=f"{field}[0]"
+        )
     for index, word in enumerate(command):
         if "\0" in word:
-            raise Invalid("command: a word must not contain a NUL character.", field=f"command[{index}]")
+            raise Invalid(f"{field}: a word must not contain a NUL character.", field=f"{field}[{index}]")
     if sum(len(word.encode()) for word in command) > MAX_COMMAND_BYTES:
-        raise Invalid(
-            "command: longer than 256 KiB; put the data into a file of the bundle.", field="command"
-        )
+        raise Invalid(f"{field}: longer than 256 KiB; put the data into a file of the bundle.", field=field)
 
 
 def _check_env(env: Mapping[str, str]) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from scheduler.api import views
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
-from scheduler.api.convert import job_of
+from scheduler.api.convert import job_of, jobs_of
 from scheduler.api.endpoint import endpoint
-from scheduler.api.schema import Explanation, JobPage, JobSubmit, JobView
+from scheduler.api.schema import ArraySubmit, ArrayView, Explanation, JobPage, JobSubmit, JobView
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.model import Job, JobState
 
@@ -25,11 +25,73 @@ class JobQuery(BaseModel):
     state: list[JobState] = Field(default_factory=list, description="only these; may be given more than once")
     project: str | None = None
     mine: bool = Field(False, description="only the caller's own")
+    array: str | None = Field(None, max_length=64, description="only the jobs of this array")
     limit: int = Field(100, ge=1, le=500)
     after: str | None = Field(None, description="`next` of the page before")
 
 
-class JobsHandler(ApiHandler):
+class SubmitHandler(ApiHandler):
+    """What `POST /jobs` and `POST /arrays` share."""
+
+    async def _check(self, job: Job, sent: JobSubmit) -> None:
+        """What a submission names is the caller's own (blobs) or the caller's to see (jobs)."""
+        for digest in job.program.blobs:
+            self._check_blob(digest, sent)
+        for after in job.request.after:
+            first = await self.api.controller.job(after.job)
+            if first is None:
+                first = next(iter(await self.api.controller.jobs(array=after.job, limit=1)), None)
+            if first is None or not self.access.sees_job(first):
+                raise Invalid(f"after: there is no job {after.job} that you may see.", field="after")
+
+    def _check_blob(self, digest: str, sent: JobSubmit) -> None:
+        """A digest opens nothing: who names it has put its bytes here, for the bundle and for every part of a file."""
+        if not (self.api.owners.has(self.caller.name, digest) and self.api.blobs.exists(digest)):
+            field = "bundle" if digest == sent.bundle else "files"
+            raise Invalid(
+                f"{field}: you have put no bundle {digest[:12]}… under /blobs; put it there first.",
+                field=field,
+            )
+
+    def _key(self) -> str | None:
+        key = self.request.headers.get("Idempotency-Key")
+        if key is not None and not _KEY.fullmatch(key):
+            raise Invalid(
+                "Idempotency-Key: use 1 to 200 printable characters without spaces, such as a UUID."
+            )
+        return key
+
+
+class ArraysHandler(SubmitHandler):
+    @endpoint(
+        "Submit an array of jobs: all are kept for good when this answers, or none",
+        Scope.SUBMIT,
+        body=ArraySubmit,
+        answer=ArrayView,
+        status=201,
+        headers=(("Idempotency-Key", "the same key from the same caller gives the same array"),),
+        refuses=(Invalid, Conflict),
+    )
+    async def post(self) -> None:
+        sent = self.body(ArraySubmit)
+        access = self.access
+        jobs: Sequence[Job] = jobs_of(
+            sent,
+            user=self.caller.name,
+            project=access.project_for(sent.job.project),
+            now=self.api.clock(),
+            idempotency_key=self._key(),
+        )
+        await self._check(jobs[0], sent.job)
+        jobs = await self.api.controller.submit_array(jobs)
+        array = jobs[0].request.array
+        if array is None:
+            raise Conflict("Idempotency-Key: this key was used for a single job; use another.")
+        self.tell_event()
+        self.answer(ArrayView(id=array.id, jobs=views.job_views(jobs, self.api.book, access)), 201)
+
+
+class JobsHandler(SubmitHandler):
     @endpoint(
         "Submit a job; it is kept for good when this answers",
         Scope.SUBMIT,
@@ -49,29 +111,11 @@ class JobsHandler(ApiHandler):
             now=self.api.clock(),
             idempotency_key=self._key(),
         )
-        for digest in job.program.blobs:
-            self._check_blob(digest, sent)
+        await self._check(job, sent)
         job = await self.api.controller.submit(job)
         self.set_header("Location", f"{self.api.base_url}api/v1/jobs/{job.id}")
         self.tell_event()
         self.answer(views.job_view(job, self.api.book.decision(job.id), access), 201)
-
-    def _check_blob(self, digest: str, sent: JobSubmit) -> None:
-        """A digest opens nothing: who names it has put its bytes here, for the bundle and for every part of a file."""
-        if not (self.api.owners.has(self.caller.name, digest) and self.api.blobs.exists(digest)):
-            field = "bundle" if digest == sent.bundle else "files"
-            raise Invalid(
-                f"{field}: you have put no bundle {digest[:12]}… under /blobs; put it there first.",
-                field=field,
-            )
-
-    def _key(self) -> str | None:
-        key = self.request.headers.get("Idempotency-Key")
-        if key is not None and not _KEY.fullmatch(key):
-            raise Invalid(
-                "Idempotency-Key: use 1 to 200 printable characters without spaces, such as a UUID."
-            )
-        return key
 
     @endpoint(
         "The caller's jobs and those of their projects, newest first",
@@ -90,6 +134,7 @@ class JobsHandler(ApiHandler):
             projects=None if query.mine or self.caller.admin else access.seen_projects,
             limit=query.limit,
             after=_position(query.after),
+            array=query.array,
         )
         seen = [job for job in jobs if access.sees_job(job)]
         more = f"{jobs[-1].submitted!r}_{jobs[-1].id}" if len(jobs) == query.limit else None

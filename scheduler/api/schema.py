@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from scheduler.model import Environment, JobKind, JobState, PlacementStyle, SessionState
+from scheduler.model import Environment, JobKind, JobState, Parameter, PlacementStyle, SessionState
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._@ /-]{0,126}[A-Za-z0-9])?$")]
 """A name of a project, node pool or job: 1 to 128 letters, digits and `. _ @ / -`, with a letter or digit at both ends."""
@@ -24,6 +24,15 @@ class Wire(BaseModel):
 
 
 # -- submitting ---------------------------------------------------------------------------------------------
+
+
+AfterId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}(:any)?$")]
+"""A job or an array that comes first; `:any` behind it: whether that succeeds or not."""
+
+Parameters = Annotated[
+    dict[Annotated[str, StringConstraints(max_length=200)], Parameter], Field(max_length=100)
+]
+"""Values by name, which a job finds as JSON in `RUNAI_PARAMETERS`."""
 
 
 class FileSubmit(Wire):
@@ -72,6 +81,26 @@ class JobSubmit(Wire):
     )
     grace: float = Field(30, ge=0, le=3600)
     retries: int = Field(0, ge=0, le=100)
+    after: list[AfterId] = Field(
+        default_factory=list, max_length=100, description="start when these have succeeded"
+    )
+    parameters: Parameters = Field(default_factory=dict)
+
+
+class ArrayMember(Wire):
+    """What one job of an array has for itself; absent: what `job` says."""
+
+    index: int = Field(ge=0, le=999_999, description="its RUNAI_ARRAY_INDEX")
+    command: list[str] | None = Field(None, min_length=1, max_length=1000)
+    parameters: Parameters | None = None
+
+
+class ArraySubmit(Wire):
+    """Many jobs as one, all kept or none: `job`, once for each of `members`."""
+
+    job: JobSubmit
+    members: list[ArrayMember] = Field(min_length=1, max_length=1000)
+    at_once: int | None = Field(None, ge=1, description="so many may hold GPUs at the same time; absent: all")
 
 
 # -- jobs ---------------------------------------------------------------------------------------------------
@@ -124,6 +153,10 @@ class JobView(Wire):
     attempts: list[AttemptView]
     outputs: list[str]
     exit_code: int | None
+    after: list[str] = Field(default_factory=list)
+    array: str | None = Field(None, description="the array that it is one of")
+    index: int | None = None
+    parameters: dict[str, Parameter] = Field(default_factory=dict)
 
 
 ATTEMPT_LINE = "\n--- attempt {} ---\n"
@@ -133,6 +166,13 @@ ATTEMPT_LINE = "\n--- attempt {} ---\n"
 class JobPage(Wire):
     jobs: list[JobView]
     next: str | None = Field(None, description="pass as `after` for the next page")
+
+
+class ArrayView(Wire):
+    """The jobs of an array, by their indices."""
+
+    id: str
+    jobs: list[JobView]
 
 
 class Explanation(Wire):

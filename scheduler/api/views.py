@@ -134,6 +134,10 @@ def job_view(job: Job, decision: Decision | None, access: Access, *, over_quota:
         attempts=[attempt_view(attempt) for attempt in job.attempts],
         outputs=list(job.program.outputs),
         exit_code=_exit_code(last) if job.state.final else None,
+        after=[f"{each.job}:any" if each.whatever else each.job for each in job.request.after],
+        array=job.request.array.id if job.request.array else None,
+        index=job.request.array.index if job.request.array else None,
+        parameters=dict(job.program.parameters),
     )
 
 

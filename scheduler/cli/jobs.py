@@ -6,11 +6,13 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scheduler.cli.connect import connect
 from scheduler.cli.text import STATE_STYLES, Screen, ago, amount, clean, duration
+from scheduler.client.arrays import is_array, jobs_of
 from scheduler.errors import Invalid, RunaiError
 from scheduler.model import JobState
 
@@ -35,7 +37,11 @@ def show_list(options: argparse.Namespace) -> int:
         return 0
     screen = Screen()
     if not found:
-        screen.line("No such jobs." if options.state or options.project or options.mine else "No jobs.")
+        screen.line(
+            "No such jobs."
+            if options.state or options.project or options.array or options.mine
+            else "No jobs."
+        )
         return 0
     table(screen, found, time.time())
     if more:
@@ -52,6 +58,7 @@ def _newest(client: Client, options: argparse.Namespace) -> tuple[list[JobView],
         page = client.jobs(
             state=states,
             project=options.project,
+            array=options.array,
             mine=options.mine,
             limit=min(PAGE, options.limit - len(found)),
             after=after,
@@ -189,12 +196,21 @@ def resume(options: argparse.Namespace) -> int:
     return _each(options.jobs, "resume")
 
 
+def _members(client: Client, names: list[str]) -> Iterator[str]:
+    """Jobs by their ids, and in the place of an array those of its jobs that have not ended."""
+    for name in names:
+        if is_array(name):
+            yield from (job.id for job in jobs_of(client, name) if not job.state.final)
+        else:
+            yield name
+
+
 def _each(jobs: list[str], verb: str) -> int:
     """Do it to every job, also where one of them refuses; status 1 where one did."""
     status = 0
     with connect() as client:
         act = {"cancel": client.cancel, "pause": client.pause, "resume": client.resume}[verb]
-        for job_id in jobs:
+        for job_id in _members(client, jobs):
             try:
                 job = act(job_id)
             except RunaiError as error:

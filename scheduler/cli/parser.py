@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from scheduler import __version__
-from scheduler.amounts import read_duration, read_memory
+from scheduler.amounts import read_array, read_duration, read_memory
 from scheduler.model import JobState
 
 Commands = Any  # argparse keeps the type of its subparsers to itself
@@ -164,6 +164,10 @@ examples:
     needs.add_argument("--require", metavar="LEVEL", help="all workers within one node, rack, …")
     needs.add_argument("--prefer", metavar="LEVEL", help="the same as a wish")
     times = command.add_argument_group("when, and for how long")
+    times.add_argument("--after", action="append", default=[], metavar="JOB",
+                       help="start when it has succeeded; JOB:any when it has ended; may be repeated")  # fmt: skip
+    times.add_argument("--array", type=_array, metavar="RANGE",
+                       help="so many jobs as one: 100, or 0-99%%10 for ten at once")  # fmt: skip
     times.add_argument(
         "--priority", type=int, default=50, metavar="N", help="within the project; higher first (50)"
     )
@@ -199,6 +203,7 @@ def _list(commands: Commands) -> None:
     command.add_argument("--state", action="append", choices=[state.value for state in JobState], metavar="STATE",
                          help="only jobs in this state; may be repeated")  # fmt: skip
     command.add_argument("--project", help="only jobs of this project")
+    command.add_argument("--array", metavar="ARRAY", help="only the jobs of this array")
     command.add_argument("--mine", action="store_true", help="only your own jobs")
     command.add_argument("--limit", type=_count, default=30, metavar="N", help="at most so many (30)")
     _format(command)
@@ -236,7 +241,7 @@ def _verbs(commands: Commands) -> None:
         ("resume", "let paused jobs go on"),
     ):
         command = _command(commands, verb, f"jobs:{verb}", summary)
-        command.add_argument("jobs", nargs="+", metavar="JOB", help="the id of a job")
+        command.add_argument("jobs", nargs="+", metavar="JOB", help="the id of a job or an array")
 
 
 # -- the pool -----------------------------------------------------------------------------------------------
@@ -415,3 +420,4 @@ _numbers = _reader(_factors, "is not a list of factors; write numbers above 0 wi
 _variable = _reader(_assignment, "is not of the form NAME=VALUE")
 _duration = _reader(read_duration, "")
 _memory = _reader(read_memory, "")
+_array = _reader(read_array, "")

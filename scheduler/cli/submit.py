@@ -15,17 +15,21 @@ from scheduler.cli.text import clean
 from scheduler.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
-    from scheduler.api.schema import JobView
+    from scheduler.api.schema import ArrayView, JobView
     from scheduler.bundle import Bundle
     from scheduler.client import Client
 
 
 def run(options: argparse.Namespace) -> int:
-    from scheduler.api.schema import JobSubmit
+    from scheduler.api.schema import ArrayMember, ArraySubmit, JobSubmit
     from scheduler.client.uploading import upload
     from scheduler.poolfile import validate
 
     kind, command = what_runs(options)
+    if options.array is not None and (options.wait or options.out):
+        raise Misused(
+            "--wait and --out follow one job, and --array sends many; `jupyter runai list` shows them."
+        )
     if options.no_files and options.patterns:
         raise Misused(
             "--in chooses the files to take along, and --no-files takes none; leave one of them out."
@@ -35,6 +39,12 @@ def run(options: argparse.Namespace) -> int:
     with connect() as client:
         if bundle is not None:
             sent = sent.model_copy(update=upload(client, bundle).fields)
+        if options.array is not None:
+            indices, at_once = options.array
+            members = [ArrayMember(index=index) for index in indices]
+            array = client.submit_array(ArraySubmit(job=sent, members=members, at_once=at_once))
+            _tell_array(options, array)
+            return 0
         job = client.submit(sent)
         _tell(options, job, bundle)
         if options.wait or options.out:
@@ -117,6 +127,7 @@ def _wanted(options: argparse.Namespace, kind: str, command: list[str]) -> dict[
         "expected_runtime": options.expected_runtime,
         "grace": options.grace,
         "retries": options.retries,
+        "after": options.after or None,
     }
     return {key: value for key, value in asked.items() if value is not None}
 
@@ -149,6 +160,20 @@ def _tell(options: argparse.Namespace, job: JobView, bundle: Bundle | None) -> N
         took = f", with {count} file{'' if count == 1 else 's'} ({in_words(bundle.listing.size)})"
     reason = f": {clean(job.reason)}" if job.reason else ""
     print(f"{clean(job.name)} is {job.state.value} in project {job.project}{took}{reason}", file=sys.stderr)
+
+
+def _tell_array(options: argparse.Namespace, array: ArrayView) -> None:
+    if options.output:
+        from scheduler.cli.formats import emit
+
+        emit(array, options.output)
+        return
+    print(array.id, flush=True)
+    print(
+        f"{len(array.jobs)} jobs in project {array.jobs[0].project}; "
+        f"`jupyter runai list --array {array.id}` shows how they stand.",
+        file=sys.stderr,
+    )
 
 
 def _wait(client: Client, job: JobView, options: argparse.Namespace) -> int:

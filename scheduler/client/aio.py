@@ -56,6 +56,7 @@ class AsyncClient:
     project_put = _method(calls.project_put)
     project_delete = _method(calls.project_delete)
     submit = _method(calls.submit)
+    submit_array = _method(calls.submit_array)
     jobs = _method(calls.jobs)
     job = _method(calls.job)
     explain = _method(calls.explain)

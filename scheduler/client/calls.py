@@ -18,6 +18,8 @@ from pydantic import BaseModel
 
 from scheduler.api.schema import (
     Applied,
+    ArraySubmit,
+    ArrayView,
     Explanation,
     JobPage,
     JobSubmit,
@@ -132,16 +134,24 @@ def submit(job: JobSubmit, *, idempotency_key: str | None = None) -> Call[JobVie
     return Call("POST", "jobs", _view(JobView), **sent)
 
 
+def submit_array(array: ArraySubmit, *, idempotency_key: str | None = None) -> Call[ArrayView]:
+    """Submit many jobs as one: all of them, or none."""
+    sent = _json(array)
+    sent["headers"]["Idempotency-Key"] = idempotency_key or str(uuid.uuid4())
+    return Call("POST", "arrays", _view(ArrayView), **sent)
+
+
 def jobs(
     *,
     state: Iterable[JobState] | None = None,
     project: str | None = None,
+    array: str | None = None,
     mine: bool = False,
     limit: int | None = None,
     after: str | None = None,
 ) -> Call[JobPage]:
     """A page of jobs, newest first; `next` of the page is `after` of the one that follows."""
-    params = _given(project=project, mine="true" if mine else None, limit=limit, after=after)
+    params = _given(project=project, array=array, mine="true" if mine else None, limit=limit, after=after)
     if state is not None:
         params["state"] = [one.value for one in state]
     return Call("GET", "jobs", _view(JobPage), params=params)

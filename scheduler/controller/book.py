@@ -6,10 +6,11 @@ its way to the disk, so that one decision can follow another without waiting for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from scheduler.controller.held import is_bound
 from scheduler.controller.runtimes import RunTimes
 from scheduler.model import (
     ONE,
@@ -45,6 +46,7 @@ class Book:
         self._jobs: dict[str, Job] = {}
         self._sessions: dict[str, Session] = {}
         self._workloads: dict[str, Workload] = {}
+        self._bound: dict[str, Job] = {}
 
     @property
     def jobs(self) -> Mapping[str, Job]:
@@ -59,6 +61,11 @@ class Book:
         """What holds GPUs or waits for them, as the policy sees it."""
         return MappingProxyType(self._workloads)
 
+    @property
+    def bound(self) -> Collection[Job]:
+        """The jobs that may have to wait for other jobs."""
+        return self._bound.values()
+
     def decision(self, job_id: str) -> Decision | None:
         """What the latest plan decided for a job, with the latest estimate of when it starts."""
         decision = self.plan.decisions.get(job_id)
@@ -69,7 +76,7 @@ class Book:
         twin = Book(self.pool, self.nodes, self.run_times)
         twin.plan, twin.forecast, twin.last_event = self.plan, self.forecast, self.last_event
         twin._jobs, twin._sessions = dict(self._jobs), dict(self._sessions)
-        twin._workloads = dict(self._workloads)
+        twin._workloads, twin._bound = dict(self._workloads), dict(self._bound)
         return twin
 
     def put(self, change: Change) -> None:
@@ -85,8 +92,11 @@ class Book:
         self.run_times.note(job)
         if job.state.final:
             self._jobs.pop(job.id, None)
+            self._bound.pop(job.id, None)
         else:
             self._jobs[job.id] = job
+            if is_bound(job):
+                self._bound[job.id] = job
         if job.state.final or job.state is JobState.PAUSED:
             self._workloads.pop(job.id, None)
         else:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from heapq import nlargest
 
-from scheduler.controller import admission, lifecycle, notices
+from scheduler.controller import admission, held, lifecycle, notices
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.crew import Crew
 from scheduler.controller.forecaster import Forecaster
@@ -28,15 +28,18 @@ from scheduler.controller.ledger import Ledger, Written
 from scheduler.controller.lifecycle import Instruction, Step, Stop
 from scheduler.controller.planner import Decide, Digest, Planner
 from scheduler.engines.base import Engine
-from scheduler.errors import Conflict, NotFound, RunaiError, Unavailable
-from scheduler.model import Job, JobState, Node, Pool, Session, SessionState
-from scheduler.policy import Action, Decision, Forecast, Snapshot, forecast
+from scheduler.errors import Conflict, Invalid, NotFound, RunaiError, Unavailable
+from scheduler.model import After, Job, JobState, Node, Pool, Session, SessionState
+from scheduler.policy import Action, Decision, Forecast, Plan, Snapshot, forecast
 from scheduler.policy import decide as production_policy
 from scheduler.poolchange import refuse_harm
 from scheduler.store import Change, EventRecord, Store
 from scheduler.telemetry import Inventory
 
 log = logging.getLogger(__name__)
+
+ALL = 1_000_000
+"""More jobs than an array has."""
 
 UNFINISHED = frozenset(state for state in JobState if not state.final)
 
@@ -59,11 +62,12 @@ class Controller:
         self._clock = clock
         self._ledger = Ledger(store, self._begin_anew)
         self._crew = Crew(engine, self._observe)
-        self._planner = Planner(decide, self._look, self._carry_out, clock)
+        self._planner = Planner(partial(self._decide, decide), self._look, self._carry_out, clock)
+        self._held: Mapping[str, Decision] = {}
         self._forecaster = Forecaster(forecast, self._foretell, clock)
         self._leases = Leases()
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
-        self._submitting: dict[tuple[str, str], asyncio.Task[Job]] = {}
+        self._submitting: dict[tuple[str, str], asyncio.Task[Sequence[Job]]] = {}
         self._given_back = False
 
     @property
@@ -123,36 +127,71 @@ class Controller:
     async def submit(self, job: Job) -> Job:
         """Queue a new job; durable when it returns. The same user's same idempotency key gives the first job again.
 
-        Raises `Invalid` where the job could never run.
+        Raises `Invalid` where the job could never run, `Conflict` where it comes after one that has not succeeded.
         """
+        return (await self.submit_array((job,)))[0]
+
+    async def submit_array(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """Queue jobs that differ in their programs alone, all or none. The first one's idempotency key stands for all."""
+        job = jobs[0]
         if job.idempotency_key is None:
-            return await self._submit(job)
+            return await self._submit(jobs)
         admission.admit_text(user=job.user, idempotency_key=job.idempotency_key)
         key = (job.user, job.idempotency_key)
         submitting = self._submitting.get(key)
         if submitting is None:
-            submitting = asyncio.get_running_loop().create_task(self._submit_once(job, *key))
+            submitting = asyncio.get_running_loop().create_task(self._submit_once(jobs, *key))
             self._submitting[key] = submitting
             submitting.add_done_callback(partial(self._submitted, key))
         return await asyncio.shield(submitting)
 
-    async def _submit_once(self, job: Job, user: str, key: str) -> Job:
-        return await self._store.job_with_key(user, key) or await self._submit(job)
+    async def _submit_once(self, jobs: Sequence[Job], user: str, key: str) -> Sequence[Job]:
+        first = await self._store.job_with_key(user, key)
+        if first is None:
+            return await self._submit(jobs)
+        array = first.request.array
+        return (first,) if array is None else await self._members(array.id)
 
-    def _submitted(self, key: tuple[str, str], submitting: asyncio.Task[Job]) -> None:
+    async def _members(self, array: str) -> Sequence[Job]:
+        """An array's jobs, in order."""
+        members = await self._store.jobs(array=array, limit=ALL)
+        return sorted(members, key=lambda job: job.request.array.index if job.request.array else 0)
+
+    def _submitted(self, key: tuple[str, str], submitting: asyncio.Task[Sequence[Job]]) -> None:
         del self._submitting[key]
         if not submitting.cancelled():
             submitting.exception()  # whoever asked may have gone
 
-    async def _submit(self, job: Job) -> Job:
-        admission.admit_job_text(job)
-        admission.admit_job(job.request, self._ahead.pool, self._ahead.nodes)
-        job = replace(job, state=JobState.QUEUED, reason="Waits for its turn.")
-        event = notices.job_submitted(job, self._clock())
-        written = self._ledger.commit(Change(submitted=(job,), events=(event,)))
+    async def _submit(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        for job in jobs:
+            admission.admit_job_text(job)
+        admission.admit_job(jobs[0].request, self._ahead.pool, self._ahead.nodes)
+        await self._may_follow(jobs[0].request.after)
+        queued = tuple(replace(job, state=JobState.QUEUED, reason="Waits for its turn.") for job in jobs)
+        events = tuple(notices.job_submitted(job, self._clock()) for job in queued)
+        written = self._ledger.commit(Change(submitted=queued, events=events))
         self._planner.wake()
         await self._ledger.durable(written)
-        return job
+        return queued
+
+    async def _may_follow(self, wanted: Sequence[After]) -> None:
+        """When this returns, those of them that are not in the book have ended as they have to."""
+        known: set[After] = set()
+        while True:
+            unfinished = held.names(self._ahead.jobs.values())
+            ended = [after for after in wanted if after.job not in unfinished and after not in known]
+            if not ended:
+                return
+            await self._ledger.durable()
+            for after in ended:
+                job = await self._store.job(after.job)
+                jobs = await self._members(after.job) if job is None else [job]
+                if not jobs:
+                    raise Invalid(f"There is no job {after.job} to come after.", field="after")
+                if all(each.state.final for each in jobs):  # else what ended them could not be written
+                    for each in jobs:
+                        held.may_follow(after, each)
+                    known.add(after)
 
     async def cancel(self, job_id: str) -> Job:
         """End a job for good. Raises `Conflict` where it has ended by itself."""
@@ -192,11 +231,18 @@ class Controller:
         projects: Collection[str] | None = None,
         limit: int = 100,
         after: tuple[float, str] | None = None,
+        array: str | None = None,
     ) -> list[Job]:
         """Newest first; `after` is `(submitted, id)` of the last one seen. Unfinished ones come from the book."""
         if states is None or not UNFINISHED.issuperset(states):
             return await self._store.jobs(
-                states=states, project=project, user=user, projects=projects, limit=limit, after=after
+                states=states,
+                project=project,
+                user=user,
+                projects=projects,
+                limit=limit,
+                after=after,
+                array=array,
             )
         wanted = (
             job
@@ -206,6 +252,7 @@ class Controller:
             and user in (None, job.user)
             and (projects is None or job.request.project in projects)
             and (after is None or (job.submitted, job.id) < after)
+            and (array is None or array in held.names((job,)))
         )
         return nlargest(limit, wanted, key=lambda job: (job.submitted, job.id))
 
@@ -320,10 +367,14 @@ class Controller:
             for instruction in step.do:
                 self._do(instruction)
             return None
+        now = self._clock()
+        behind = held.left_behind(job, self._ahead.bound, now) if job.state.final else ()
         told = (job.state, job.reason) != (before.state, before.reason)
-        events = (notices.job_state(job, self._clock()),) if told else ()
+        events = tuple(notices.job_state(each, now) for each in ((job, *behind) if told else behind))
         do = (partial(self._do, instruction) for instruction in step.do)
-        written = self._ledger.commit(Change(jobs=(job,), events=events), partial(self._mind, job), *do)
+        written = self._ledger.commit(
+            Change(jobs=(job, *behind), events=events), partial(self._mind, job), *do
+        )
         if before.state.holds_gpus and not job.state.holds_gpus:
             self._given_back = True
         if job.state is not before.state:
@@ -355,7 +406,14 @@ class Controller:
             w.session.workload() for w in self._leases.waiting.values() if w.session.id not in ahead.sessions
         )
         self._given_back = False
-        return Snapshot(self._clock(), ahead.pool, ahead.nodes, (*ahead.workloads.values(), *waiting))
+        self._held = held.held_back(ahead.bound, ahead.jobs)
+        workloads = (w for w in ahead.workloads.values() if w.id not in self._held)
+        return Snapshot(self._clock(), ahead.pool, ahead.nodes, (*workloads, *waiting))
+
+    def _decide(self, decide: Decide, snapshot: Snapshot) -> Plan:
+        """The policy's plan, and why those wait whom it has not seen."""
+        plan = decide(snapshot)
+        return replace(plan, decisions={**plan.decisions, **self._held}) if self._held else plan
 
     def _carry_out(self, digest: Digest) -> None:
         self.book.plan = digest.plan

@@ -7,6 +7,7 @@ again. While an attempt is being launched nobody judges its workers: the launch 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 
@@ -144,6 +145,17 @@ def _order(job: Job, nodes: Mapping[str, Node]) -> base.Launch:
         program=job.program,
         workers=attempt.placement,
         nodes={worker.node: nodes[worker.node] for worker in attempt.placement},
-        env={"RUNAI_JOB_NAME": job.name, "RUNAI_PROJECT": job.request.project},
+        env={"RUNAI_JOB_NAME": job.name, "RUNAI_PROJECT": job.request.project, **_own(job)},
         user=job.user,
     )
+
+
+def _own(job: Job) -> dict[str, str]:
+    """What tells a job from the others that were sent with it."""
+    own: dict[str, str] = {}
+    if job.request.array is not None:
+        own["RUNAI_ARRAY_INDEX"] = str(job.request.array.index)
+        own["RUNAI_ARRAY_SIZE"] = str(job.request.array.size)
+    if job.program.parameters:
+        own["RUNAI_PARAMETERS"] = json.dumps(job.program.parameters)
+    return own

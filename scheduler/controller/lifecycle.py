@@ -106,16 +106,24 @@ def resume(job: Job, now: float) -> Step:
 
 def _refuse_ended(job: Job, verb: str) -> None:
     if job.state.final:
-        raise Conflict(f"Job {job.id} has {_AS_ENDED[job.state]} and cannot be {verb}; submit it again.")
+        raise Conflict(f"Job {job.id} has {AS_ENDED[job.state]} and cannot be {verb}; submit it again.")
     if job.wanted is JobState.CANCELLED:
         raise Conflict(f"Job {job.id} is being cancelled and cannot be {verb}; submit it again.")
 
 
-_AS_ENDED = {
+AS_ENDED = {
     JobState.SUCCEEDED: "succeeded",
     JobState.FAILED: "failed",
     JobState.CANCELLED: "been cancelled",
 }
+
+
+def never_starts(job: Job, cause: Job, now: float) -> Job:
+    """It was to come after the success of a job that has ended otherwise."""
+    how = AS_ENDED[cause.state]
+    return _over(
+        job, JobState.CANCELLED, f"Job {cause.id} has {how}, and this was to come after its success.", now
+    )
 
 
 # -- what its workers do ----------------------------------------------------------------------------------------

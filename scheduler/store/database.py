@@ -172,8 +172,12 @@ class Store:
         projects: Collection[str] | None = None,
         limit: int = 100,
         after: tuple[float, str] | None = None,
+        array: str | None = None,
     ) -> list[Job]:
-        """Newest first; `after` is `(submitted, id)` of the last one seen."""
+        """Newest first; `after` is `(submitted, id)` of the last one seen.
+
+        The jobs of `array` are called `<array>-<index>`.
+        """
         job = tables.jobs.c
         wanted: list[ColumnElement[bool]] = []
         if states is not None:
@@ -186,6 +190,8 @@ class Store:
             wanted.append(job.project.in_(sorted(projects)))
         if after is not None:
             wanted.append(tuple_(job.submitted, job.id) < tuple_(*after))
+        if array is not None:
+            wanted.append(job.id.between(f"{array}-0", f"{array}-:"))
         return await self._read(lambda connection: _jobs(connection, *wanted, limit=limit))
 
     async def session(self, session_id: str) -> Session | None:

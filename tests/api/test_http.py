@@ -289,3 +289,57 @@ async def test_queue_waits_and_plans_are_measured(service: Any) -> None:
     assert float(figures["runai_queue_wait_seconds_count"]) == 1
     assert 0 <= float(figures["runai_queue_wait_seconds_sum"]) < time.time()
     assert float(figures["runai_plan_seconds_count"]) >= 1
+
+
+# -- jobs that wait for jobs --------------------------------------------------------------------------------
+
+
+async def test_an_array_is_kept_whole_or_not_at_all(service: Any) -> None:
+    owner = service.http["owner"]
+    job = {
+        "command": ["sh", "-c", "echo $RUNAI_ARRAY_INDEX of $RUNAI_ARRAY_SIZE $RUNAI_PARAMETERS"],
+        "gpus": 0,
+    }
+    members = [
+        {"index": 7, "parameters": {"lr": 0.1, "on": True}},
+        {"index": 3, "command": ["sh", "-c", "exit 1"]},
+    ]
+    sent = {"job": {**job, "name": "try"}, "members": members, "at_once": 1}
+    created = await owner.post("arrays", json=sent, headers={"Idempotency-Key": "k"})
+    assert created.status_code == 201, created.text
+    array = created.json()
+    assert [view["name"] for view in array["jobs"]] == ["try-7", "try-3"]
+    again = await owner.post("arrays", json=sent, headers={"Idempotency-Key": "k"})
+    assert {view["id"] for view in again.json()["jobs"]} == {view["id"] for view in array["jobs"]}
+    seven, three = (view["id"] for view in array["jobs"])
+    await service.until(three, JobState.FAILED)
+    await service.until(seven, JobState.SUCCEEDED)
+    assert (await owner.get(f"jobs/{seven}/logs")).text == '7 of 2 {"lr": 0.1, "on": true}\n'
+    listed = (await owner.get("jobs", params={"array": array["id"]})).json()["jobs"]
+    assert {(view["index"], view["array"]) for view in listed} == {(3, array["id"]), (7, array["id"])}
+    for wrong, field in (
+        ({**sent, "members": [{"index": 1}, {"index": 1}]}, "members"),
+        ({**sent, "members": [{"index": 1}, {"index": 2, "command": [""]}]}, "members[1].command[0]"),
+        ({**sent, "members": []}, "members"),
+        ({**sent, "job": {**job, "gpus": 64}}, "gpus"),
+    ):
+        refusal = await refused(service, 422, "POST", "arrays", json=wrong)
+        assert refusal.field == field
+    assert len((await owner.get("jobs")).json()["jobs"]) == 2
+
+
+async def test_nobody_comes_after_a_job_that_they_may_not_see(service: Any) -> None:
+    job = await service.submit(command=["sleep", "60"], gpus=0, grace=0)
+    sent = {"command": ["true"], "gpus": 0, "after": [job["id"]]}
+    unseen = await refused(service, 422, "POST", "jobs", who="stranger", json=sent)
+    unknown = await refused(service, 422, "POST", "jobs", who="stranger", json={**sent, "after": ["j-none"]})
+    assert (unseen.field, unseen.detail.replace(job["id"], "j-none")) == ("after", unknown.detail)
+    follower = await service.submit(command=["true"], gpus=0, after=[job["id"]])
+    why = (await service.http["owner"].get(f"jobs/{follower['id']}/explain")).json()
+    assert follower["after"] == [job["id"]]
+    assert why["state"] == "queued"
+    await service.http["owner"].post(f"jobs/{job['id']}/cancel")
+    await service.until(follower["id"], JobState.CANCELLED)
+    late = await service.http["owner"].post("jobs", json=sent)
+    assert (late.status_code, late.json()["field"]) == (409, "after")
+    assert "has been cancelled already" in late.json()["detail"]

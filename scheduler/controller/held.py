@@ -1,0 +1,109 @@
+"""Jobs that are held back: they wait for other jobs and not for GPUs, so the policy does not see them.
+
+Pure. What must hold:
+- A job that comes after another starts when that one has ended as it has to. One that can't start any more, because another
+  has ended otherwise, is ended in the very change that ends the other: whatever is not in the book has ended well for
+  those that are, also after a `kill -9` in between.
+- Of an array, never more than `at_once` hold GPUs, and those with the lowest indices go first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+
+from scheduler.controller.lifecycle import AS_ENDED, never_starts
+from scheduler.errors import Conflict
+from scheduler.model import After, Job, JobState
+from scheduler.policy.types import Action, Decision
+
+
+def is_bound(job: Job) -> bool:
+    """Whether a job may ever have to be held back, or hold back others as one of an array."""
+    return bool(job.request.after) or job.request.array is not None
+
+
+def names(jobs: Iterable[Job]) -> frozenset[str]:
+    """What others may come after: these jobs and the arrays that they belong to."""
+    found = set[str]()
+    for job in jobs:
+        found.add(job.id)
+        if job.request.array is not None:
+            found.add(job.request.array.id)
+    return frozenset(found)
+
+
+def held_back(bound: Collection[Job], jobs: Collection[str]) -> dict[str, Decision]:
+    """Those of the queued jobs that must not start now, with what they wait for; `jobs` are the unfinished ones."""
+    if not bound:
+        return {}
+    arrays = names(bound)
+    held: dict[str, Decision] = {}
+    running: dict[str, int] = defaultdict(int)
+    waiting: dict[str, list[Job]] = defaultdict(list)
+    for job in bound:
+        array = job.request.array
+        if job.state.holds_gpus and array is not None:
+            running[array.id] += 1
+        elif job.state is JobState.QUEUED:
+            missing = [after for after in job.request.after if after.job in jobs or after.job in arrays]
+            if missing:
+                held[job.id] = Decision(Action.WAIT, _waits_for(missing), blocked_by=_after(missing))
+            elif array is not None:
+                waiting[array.id].append(job)
+    for name, members in waiting.items():
+        held.update(_beyond(members, running[name]))
+    return held
+
+
+def _beyond(jobs: list[Job], running: int) -> Mapping[str, Decision]:
+    """Those of an array's waiting jobs that would be too many."""
+    array = jobs[0].request.array
+    if array is None or array.at_once is None:
+        return {}
+    jobs.sort(key=lambda job: job.request.array.index if job.request.array else 0)
+    decision = Decision(
+        Action.WAIT,
+        f"At most {array.at_once} jobs of {array.id} run at once.",
+        blocked_by={"kind": "array", "array": array.id, "at_once": array.at_once},
+    )
+    return {job.id: decision for job in jobs[max(0, array.at_once - running) :]}
+
+
+def _waits_for(missing: Iterable[After]) -> str:
+    sentences = [f"job {each.job} to {'end' if each.whatever else 'succeed'}" for each in missing]
+    more = f" and {len(sentences) - 3} more" if len(sentences) > 3 else ""
+    return f"Waits for {', '.join(sentences[:3])}{more}."
+
+
+def _after(missing: Iterable[After]) -> dict[str, object]:
+    return {"kind": "after", "jobs": [each.job for each in missing]}
+
+
+def may_follow(after: After, ended: Job) -> None:
+    """Raises `Conflict` where a job that comes after one that has ended could never start."""
+    if not (after.whatever or ended.state is JobState.SUCCEEDED):
+        raise Conflict(
+            f"Job {ended.id} has {AS_ENDED[ended.state]} already, so nothing can come after its success; "
+            f"send that again first, or write {ended.id}:any for after its end, whatever it is.",
+            field="after",
+        )
+
+
+def left_behind(ended: Job, bound: Iterable[Job], now: float) -> tuple[Job, ...]:
+    """The jobs that can't start any more now that this one has ended, and those that were to come after them."""
+    followers: dict[str, list[Job]] = defaultdict(list)
+    for job in bound:
+        for after in job.request.after:
+            if not after.whatever:
+                followers[after.job].append(job)
+    over: dict[str, Job] = {}
+    causes = [ended]
+    for cause in causes:
+        if cause.state is JobState.SUCCEEDED:
+            continue
+        for job in (follower for name in names((cause,)) for follower in followers.get(name, ())):
+            if job.id not in over:
+                over[job.id] = never_starts(job, cause, now)
+                causes.append(over[job.id])
+    return tuple(over.values())

@@ -1,0 +1,179 @@
+"""Jobs that wait for other jobs: after them, or for their turn in an array. Also over a `kill -9`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scheduler.errors import Conflict, Invalid
+from scheduler.model import After, ArrayPlace, Job, JobState
+from tests.controller.stage import Bench, World, begin, make_job, opened
+
+
+async def run(bench: Bench, job: Job) -> Job:
+    return await bench.reaches(await bench.controller.submit(job), JobState.RUNNING)
+
+
+def array(size: int, at_once: int | None) -> list[Job]:
+    first = make_job()
+    return [
+        replace(
+            first,
+            id=f"a-{first.id}-{index}",
+            request=replace(first.request, array=ArrayPlace(f"a-{first.id}", index, size, at_once)),
+        )
+        for index in range(size)
+    ]
+
+
+def running(bench: Bench) -> list[int]:
+    return sorted(
+        job.request.array.index
+        for job in bench.controller.book.jobs.values()
+        if job.state.holds_gpus and job.request.array
+    )
+
+
+async def test_a_job_starts_when_the_one_before_it_has_succeeded(tmp_path: Path, world: World) -> None:
+    async with opened(tmp_path, world) as bench:
+        first = await run(bench, make_job())
+        second = await bench.controller.submit(make_job(after=(After(first.id),)))
+        await bench.settled()
+        decision = bench.controller.book.plan.decisions[second.id]
+        assert decision.reason == f"Waits for job {first.id} to succeed."
+        assert (decision.position, decision.blocked_by) == (None, {"kind": "after", "jobs": [first.id]})
+        assert world.launches == [(first.id, 1)]
+        bench.engine.end(first.id, 1, 0, 0)
+        await bench.reaches(second, JobState.RUNNING)
+
+
+@pytest.mark.parametrize("how", ["fails", "is cancelled", "is cancelled before it starts"])
+async def test_what_was_to_come_after_a_success_that_never_comes_ends_with_the_reason(
+    tmp_path: Path, world: World, how: str
+) -> None:
+    async with opened(tmp_path, world) as bench:
+        large = how.endswith("starts") and await run(bench, make_job(gpus=4))
+        first = await bench.controller.submit(make_job())
+        if not large:
+            await bench.reaches(first, JobState.RUNNING)
+        second = await bench.controller.submit(make_job(after=(After(first.id),)))
+        paused = await bench.controller.pause(
+            (await bench.controller.submit(replace(second, id="paused"))).id
+        )
+        third = await bench.controller.submit(make_job(after=(After(second.id),)))
+        anyway = await bench.controller.submit(make_job(after=(After(third.id, whatever=True),)))
+        if how == "fails":
+            bench.engine.end(first.id, 1, 0, 3)
+        else:
+            await bench.controller.cancel(first.id)
+        ended = await bench.reaches(second, JobState.CANCELLED)
+        word = "failed" if how == "fails" else "been cancelled"
+        assert ended.reason == f"Job {first.id} has {word}, and this was to come after its success."
+        assert (await bench.reaches(paused, JobState.CANCELLED)).reason == ended.reason
+        ended = await bench.reaches(third, JobState.CANCELLED)
+        assert ended.reason.startswith(f"Job {second.id} has been cancelled")
+        if large:
+            bench.engine.end(large.id, 1, 0, 0)
+        await bench.reaches(anyway, JobState.RUNNING)
+        assert {job for job, _ in world.launches}.isdisjoint({second.id, third.id, paused.id})
+
+
+async def test_a_chain_of_a_thousand_ends_at_once(tmp_path: Path, world: World) -> None:
+    async with opened(tmp_path, world) as bench:
+        first = last = await run(bench, make_job())
+        for _ in range(1000):
+            last = await bench.controller.submit(make_job(after=(After(last.id),)))
+        await bench.controller.cancel(first.id)
+        await bench.reaches(last, JobState.CANCELLED)
+        assert bench.controller.book.jobs == {}
+
+
+async def test_what_has_ended_already_is_judged_at_once(tmp_path: Path, world: World) -> None:
+    async with opened(tmp_path, world) as bench:
+        good, bad = await run(bench, make_job()), await run(bench, make_job())
+        bench.engine.end(good.id, 1, 0, 0)
+        bench.engine.end(bad.id, 1, 0, 1)
+        await bench.reaches(bad, JobState.FAILED)
+        await bench.reaches(good, JobState.SUCCEEDED)
+        await run(bench, make_job(after=(After(good.id), After(bad.id, whatever=True))))
+        with pytest.raises(Conflict, match=f"Job {bad.id} has failed already") as refused:
+            await bench.controller.submit(make_job(after=(After(bad.id),)))
+        assert refused.value.field == "after"
+        with pytest.raises(Invalid, match="no job nothing"):
+            await bench.controller.submit(make_job(after=(After("nothing"),)))
+
+
+@pytest.mark.parametrize("code", [0, 1])
+async def test_a_kill_between_the_two_changes_nothing(tmp_path: Path, world: World, code: int) -> None:
+    bench = await begin(tmp_path, world)
+    first = await run(bench, make_job())
+    second = await bench.controller.submit(make_job(after=(After(first.id),)))
+    await bench.crash()
+    bench.engine.end(first.id, 1, 0, code)
+    bench = await begin(tmp_path, world)
+    await bench.reaches(first, JobState.FAILED if code else JobState.SUCCEEDED)
+    await bench.crash()
+    async with opened(tmp_path, world) as bench:
+        await bench.reaches(second, JobState.CANCELLED if code else JobState.RUNNING)
+    assert (second.id, 1) in world.launches or code
+
+
+async def test_no_more_of_an_array_run_than_may_and_the_first_go_first(tmp_path: Path, world: World) -> None:
+    async with opened(tmp_path, world) as bench:
+        jobs = await bench.controller.submit_array(array(5, 2)[::-1])
+        jobs = sorted(jobs, key=lambda job: job.id)
+        await bench.reaches(jobs[1], JobState.RUNNING)
+        await bench.settled()
+        assert running(bench) == [0, 1]
+        reason = bench.controller.book.plan.decisions[jobs[2].id].reason
+        assert reason == f"At most 2 jobs of {jobs[2].id[:-2]} run at once."
+        bench.engine.end(jobs[0].id, 1, 0, 1)
+        await bench.reaches(jobs[2], JobState.RUNNING)
+        assert running(bench) == [1, 2]
+        await bench.controller.pause(jobs[1].id)
+        await bench.reaches(jobs[3], JobState.RUNNING)
+        assert running(bench) == [2, 3]
+        await bench.controller.resume(jobs[1].id)
+        await bench.settled()
+        assert running(bench) == [2, 3]
+        bench.engine.end(jobs[3].id, 1, 0, 0)
+        await bench.reaches(jobs[1], JobState.RUNNING)
+        assert running(bench) == [1, 2]
+
+
+async def test_the_bound_of_an_array_holds_over_a_kill(tmp_path: Path, world: World) -> None:
+    bench = await begin(tmp_path, world)
+    jobs = await bench.controller.submit_array(array(4, 1))
+    await bench.reaches(jobs[0], JobState.RUNNING)
+    await bench.crash()
+    async with opened(tmp_path, world) as bench:
+        for job in jobs:
+            await bench.reaches(job, JobState.RUNNING)
+            await bench.settled()
+            assert len(running(bench)) == 1
+            bench.engine.end(job.id, 1, 0, 0)
+    assert world.launches == [(job.id, 1) for job in jobs]
+
+
+async def test_the_same_key_gives_the_same_array(tmp_path: Path, world: World) -> None:
+    async with opened(tmp_path, world) as bench:
+        first, *others = array(3, None)
+        jobs = await bench.controller.submit_array([replace(first, idempotency_key="k"), *others])
+        again = await bench.controller.submit_array([replace(make_job(), idempotency_key="k")])
+        assert [job.id for job in again] == [job.id for job in jobs]
+        assert len(await bench.controller.jobs(array=jobs[0].id[:-2])) == 3
+
+
+async def test_a_job_may_come_after_a_whole_array(tmp_path: Path, world: World) -> None:
+    async with opened(tmp_path, world) as bench:
+        jobs = await bench.controller.submit_array(array(2, None))
+        name = jobs[0].id[:-2]
+        then = await bench.controller.submit(make_job(after=(After(name),)))
+        for job in jobs:
+            await bench.reaches(job, JobState.RUNNING)
+            assert then.id not in {launched for launched, _ in world.launches}
+            bench.engine.end(job.id, 1, 0, 0)
+        await bench.reaches(then, JobState.RUNNING)
+        await run(bench, make_job(after=(After(name),)))
