@@ -1,9 +1,9 @@
 """Runs a cell in a job: `python -P -m jupyter_ext.cell_runner`, in a working directory that has `.runai-cell/`.
 
 The cell finds the variables it had in the notebook and runs as IPython runs a cell: magics, `await`, the last
-expression shown, tracebacks with the notebook's own lines. What `--out` names is written to the job's output folder
-when the cell has ended; an exception makes the job fail, with the traceback in its log and, for programs, in
-`result.json`.
+expression shown, plots and tables displayed (`jupyter_ext.displays`), tracebacks with the notebook's own lines. What
+`--out` names is written to the job's output folder when the cell has ended; an exception makes the job fail, with the
+traceback in its log and, for programs, in `result.json`.
 
 Exit codes: 0, 1 for an exception, what the cell itself gave `sys.exit`, and 3 where the cell could not be run at all.
 """
@@ -23,22 +23,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from IPython.core.displayhook import DisplayHook
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
+from jupyter_ext.displays import Displays, LastValue, Publisher
 from jupyter_ext.travel import BUFFERS, CELL, FOLDER, RESULT, VARIABLES, TooMuch, Unreadable, pack, unpack
 
 NOT_RUN = 3
 
 
-class _Output(DisplayHook):
-    """Shows the last expression as a notebook does, without `Out[…]`."""
-
+class _Output(LastValue):
     shell: _Shell
-
-    def write_output_prompt(self) -> None:
-        """The prompt belongs to the notebook."""
 
     def quiet(self) -> bool:
         """Whether the cell ends in a semicolon."""
@@ -49,8 +44,13 @@ class _Shell(InteractiveShell):
     """IPython without a person: it reads no configuration, keeps no history and remembers how the cell failed."""
 
     displayhook_class = _Output
+    display_pub_class = Publisher
+    displays: Displays
     failure: Mapping[str, Any] | None = None
     source = ""
+
+    def enable_gui(self, gui: str | None = None) -> None:
+        """`%matplotlib inline` asks for none, and there is none to be had."""
 
     def showtraceback(self, *args: Any, **options: Any) -> None:
         """`sys.exit` in a cell is an end like any other: only its message, where it has one, is shown."""
@@ -79,6 +79,7 @@ def main() -> int:
     if _brings_back():
         # What an earlier attempt said of itself is not this one's word.
         (_output_folder() / RESULT).unlink(missing_ok=True)
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     module = _main_module(about)
     try:
         buffers = map(_memory, range(about["buffers"]))
@@ -137,6 +138,7 @@ def _shell(about: Mapping[str, Any], module: types.ModuleType) -> _Shell:
     config.InteractiveShell.colors = "nocolor"
     config.InteractiveShell.cache_size = 0
     shell: _Shell = _Shell.instance(config=config, user_module=module, user_ns=module.__dict__)
+    shell.displays = Displays.of_this_worker()
     shell.compile.flags |= about["flags"]
     shell.execution_count = about["number"]
     shell.source = about["source"]

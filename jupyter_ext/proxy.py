@@ -55,6 +55,7 @@ ROUTES = (
     _route("GET", _JOB),
     _route("GET", rf"{_JOB}/explain"),
     _route("GET", rf"{_JOB}/logs", "rank", "attempt", "offset", "limit", "follow", streams=True),
+    _route("GET", rf"{_JOB}/display", "attempt", "log", "display"),
     _route("GET", rf"{_JOB}/metrics", "offset"),
     _route("GET", rf"{_JOB}/outputs"),
     _route("GET", rf"{_JOB}/outputs/.+", streams=True),

@@ -16,6 +16,7 @@ from tornado.web import Application
 from scheduler.api.base import DRAINED, ApiHandler, NoSuchPath
 from scheduler.api.bundles import BlobHandler, Owners
 from scheduler.api.context import Context
+from scheduler.api.displays import DisplayHandler
 from scheduler.api.events import EventsHandler
 from scheduler.api.jobs import (
     ArraysHandler,
@@ -65,6 +66,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/jobs/{job_id}/pause", PauseHandler),
     ("/api/v1/jobs/{job_id}/resume", ResumeHandler),
     ("/api/v1/jobs/{job_id}/logs", LogHandler),
+    ("/api/v1/jobs/{job_id}/display", DisplayHandler),
     ("/api/v1/jobs/{job_id}/metrics", ReportHandler),
     ("/api/v1/jobs/{job_id}/outputs", OutputsHandler),
     ("/api/v1/jobs/{job_id}/outputs/{path}", OutputHandler),

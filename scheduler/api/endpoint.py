@@ -22,6 +22,7 @@ JSON = "application/json"
 TEXT = "text/plain"
 BYTES = "application/octet-stream"
 EVENTS = "text/event-stream"
+LINES = "application/x-ndjson"
 
 MAX_JSON = 1024 * 1024
 """The largest JSON body, in bytes."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 from tornado.iostream import StreamClosedError
@@ -14,6 +16,9 @@ from scheduler.api.endpoint import TEXT, endpoint
 from scheduler.api.schema import ATTEMPT_LINE
 from scheduler.errors import Forbidden, Invalid, NotFound
 from scheduler.model import Job
+
+if TYPE_CHECKING:
+    from scheduler.engines.base import Engine
 
 PAGE = 1024 * 1024
 """The most bytes that one page, or one piece of a stream, has."""
@@ -36,73 +41,72 @@ class LogQuery(BaseModel):
     follow: bool = False
 
 
-class LogHandler(ApiHandler):
-    @endpoint(
-        "A worker's output: a page from `offset` on, or with `follow` all that comes until the job has ended",
-        Scope.SUBMIT,
-        query=LogQuery,
-        media=TEXT,
-        refuses=(NotFound, Forbidden, Invalid),
-    )
-    async def get(self, job_id: str) -> None:
-        query = self.query(LogQuery)
-        job = await self._owned(job_id)
-        if query.rank >= job.request.workers:
-            raise Invalid(
-                f"rank: job {job_id} has {job.request.workers} workers, with ranks from 0.", field="rank"
-            )
-        latest = job.attempts[-1].number if job.attempts else 0
-        if query.attempt is not None and query.attempt > latest + query.follow:
-            raise NotFound(f"Job {job_id} has had {latest} attempts so far.", field="attempt")
-        number = query.attempt or latest or 1
-        self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.set_header("Runai-Attempt", str(number))
-        if query.follow:
+class Reading(Protocol):
+    """One reader's way through the output of a job's attempts."""
+
+    attempt: int
+    rank: int
+    seen: int
+    """So much of the attempt's log it knows; a reader that waits does so for more."""
+
+    async def take(self, over: bool) -> bytes:
+        """What is new, as it is sent; `over`: the attempt has ended."""
+
+    def go_on(self) -> bytes:
+        """Go on to the next attempt; what is sent between the two."""
+
+
+class FollowHandler(ApiHandler):
+    """Sends what there is and, to who follows, what comes."""
+
+    async def send(self, job: Job, reading: Reading, *, follow: bool, only: bool) -> None:
+        self.set_header("Runai-Attempt", str(reading.attempt))
+        if follow:
             self.set_header("X-Accel-Buffering", "no")
             self.send_at_once()
             try:
-                await self._follow(job, number, query.attempt is not None, query.rank, query.offset)
+                await self._follow(job, reading, only)
             except StreamClosedError:
                 return
             if self._stopped:
                 return
         else:
-            read_log = self.api.engine.read_log
-            self.write(await read_log(job_id, number, query.rank, query.offset, query.limit))
+            self.write(await reading.take(not _runs(job, reading)))
         self.finish()
 
-    async def _owned(self, job_id: str) -> Job:
+    async def owned(self, job_id: str) -> Job:
         return self.access.owned_job(await self.api.controller.job(job_id), job_id)
 
-    async def _follow(self, job: Job, number: int, only: bool, rank: int, offset: int) -> None:
+    def first(self, job: Job, attempt: int | None, follow: bool) -> int:
+        """The attempt to begin with. Raises `NotFound`."""
+        latest = job.attempts[-1].number if job.attempts else 0
+        if attempt is not None and attempt > latest + follow:
+            raise NotFound(f"Job {job.id} has had {latest} attempts so far.", field="attempt")
+        return attempt or latest or 1
+
+    async def _follow(self, job: Job, reading: Reading, only: bool) -> None:
         """Send what there is and what comes, no faster than it is taken, until there is no more.
 
-        That is the end of attempt `number` where it is the `only` one asked for, else the end of the job. It also ends
+        That is the end of the first attempt where it is the `only` one asked for, else the end of the job. It also ends
         when the caller may no longer read it.
         """
         checked, pause = time.monotonic(), _SOON
         await self.flush()
         while not self._stopped:
             # The job first and its log after it: what an ended attempt wrote is complete when it is read.
-            job = await self._owned(job.id)
+            job = await self.owned(job.id)
             latest = job.attempts[-1].number if job.attempts else 0
-            runs = latest == number and job.state.holds_gpus
-            piece = (
-                await self.api.engine.read_log(job.id, number, rank, offset, PAGE)
-                if latest >= number
-                else b""
-            )
+            runs = _runs(job, reading)
+            piece = await reading.take(not runs) if latest >= reading.attempt else b""
             if piece:
-                offset += len(piece)
                 pause = _SOON
                 self.write(piece)
                 await self.flush()
-            elif latest > number and not only:
-                number, offset = number + 1, 0
-                self.write(ATTEMPT_LINE.format(number))
-            elif job.state.final or (only and latest >= number and not runs):
+            elif latest > reading.attempt and not only:
+                self.write(reading.go_on())
+            elif job.state.final or (only and latest >= reading.attempt and not runs):
                 return
-            elif not (runs and await self._grows(job, number, rank, offset)):
+            elif not (runs and await self._grows(job, reading)):
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, _LATER)
             if time.monotonic() - checked > CHECK_EVERY:
@@ -110,9 +114,10 @@ class LogHandler(ApiHandler):
                 if not await self.still_allowed():
                     return
 
-    async def _grows(self, job: Job, number: int, rank: int, offset: int) -> bool:
+    async def _grows(self, job: Job, reading: Reading) -> bool:
         """Wait for more of this attempt's output; False where no more will come, or nobody reads any more."""
-        self._waiting = asyncio.ensure_future(self.api.engine.wait_log(job.id, number, rank, offset))
+        wait = self.api.engine.wait_log(job.id, reading.attempt, reading.rank, reading.seen)
+        self._waiting = asyncio.ensure_future(wait)
         done, _ = await asyncio.wait({self._waiting}, timeout=CHECK_EVERY)
         if not done:
             self._waiting.cancel()
@@ -126,3 +131,50 @@ class LogHandler(ApiHandler):
         self._stopped = True
         if self._waiting is not None:
             self._waiting.cancel()
+
+
+def _runs(job: Job, reading: Reading) -> bool:
+    return bool(job.attempts) and job.attempts[-1].number == reading.attempt and job.state.holds_gpus
+
+
+class LogHandler(FollowHandler):
+    @endpoint(
+        "A worker's output: a page from `offset` on, or with `follow` all that comes until the job has ended",
+        Scope.SUBMIT,
+        query=LogQuery,
+        media=TEXT,
+        refuses=(NotFound, Forbidden, Invalid),
+    )
+    async def get(self, job_id: str) -> None:
+        query = self.query(LogQuery)
+        job = await self.owned(job_id)
+        if query.rank >= job.request.workers:
+            raise Invalid(
+                f"rank: job {job_id} has {job.request.workers} workers, with ranks from 0.", field="rank"
+            )
+        attempt = self.first(job, query.attempt, query.follow)
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        limit = PAGE if query.follow else query.limit
+        reading = _Text(self.api.engine, job_id, attempt, query.rank, query.offset, limit)
+        await self.send(job, reading, follow=query.follow, only=query.attempt is not None)
+
+
+@dataclass
+class _Text:
+    """A worker's log, byte for byte."""
+
+    engine: Engine
+    job: str
+    attempt: int
+    rank: int
+    seen: int
+    limit: int
+
+    async def take(self, over: bool) -> bytes:
+        piece = await self.engine.read_log(self.job, self.attempt, self.rank, self.seen, self.limit)
+        self.seen += len(piece)
+        return piece
+
+    def go_on(self) -> bytes:
+        self.attempt, self.seen = self.attempt + 1, 0
+        return ATTEMPT_LINE.format(self.attempt).encode()

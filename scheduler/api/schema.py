@@ -163,6 +163,18 @@ ATTEMPT_LINE = "\n--- attempt {} ---\n"
 """Stands between the output of one attempt and that of the next where a log is followed over both."""
 
 
+class DisplayLine(Wire):
+    """One output message of a job, as nbformat has it; also `update_display_data` and `clear_output`.
+
+    `log` and `display` are how far the reader has come with it: passed on with `attempt`, they go on after it.
+    """
+
+    attempt: int
+    log: int
+    display: int
+    output: dict[str, Any]
+
+
 class JobPage(Wire):
     jobs: list[JobView]
     next: str | None = Field(None, description="pass as `after` for the next page")

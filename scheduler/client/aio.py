@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from scheduler.api.schema import ATTEMPT_LINE, Event, JobView
+from scheduler.api.schema import ATTEMPT_LINE, DisplayLine, Event, JobView
 from scheduler.client import calls
 from scheduler.client.calls import Call, Stream
 from scheduler.client.finding import Address, find
@@ -139,6 +139,27 @@ class AsyncClient:
                 return
             number, offset = number + 1, 0
             before = ATTEMPT_LINE.format(number).encode()
+
+    async def display(self, job_id: str) -> AsyncIterator[DisplayLine]:
+        """What a job shows as it comes, until it has ended: its text and its displays, as Jupyter's output messages.
+
+        It begins with the latest attempt. A lost connection is taken up where it broke.
+        """
+        last: DisplayLine | None = None
+        patience = Patience()
+        while True:
+            begun = last
+            try:
+                async with self._stream(calls.display(job_id, last), FOLLOWING) as reply:
+                    async for line in reply.aiter_lines():
+                        patience.heard()
+                        last = DisplayLine.model_validate_json(line)
+                        yield last
+            except Unavailable as error:
+                await asyncio.sleep(patience.pause(error))
+                continue
+            if last is begun and (await self.job(job_id)).state.final:
+                return
 
     async def events(self, after: int | None = None, *, subject: str | None = None) -> AsyncIterator[Event]:
         """What changes from now on (or after an event), for ever; a lost connection is taken up where it broke.

@@ -20,6 +20,7 @@ from scheduler.api.schema import (
     Applied,
     ArraySubmit,
     ArrayView,
+    DisplayLine,
     Explanation,
     JobPage,
     JobSubmit,
@@ -259,6 +260,12 @@ class Stream:
 def follow(job_id: str, *, rank: int, attempt: int, offset: int) -> Stream:
     """One attempt's output as it grows, until that attempt has ended; it may be the one that comes next."""
     return Stream(_logs(job_id), {"rank": rank, "attempt": attempt, "offset": offset, "follow": "true"})
+
+
+def display(job_id: str, after: DisplayLine | None) -> Stream:
+    """What a job shows, from the beginning of its latest attempt or after a line of it, until the job has ended."""
+    at = {"attempt": after.attempt, "log": after.log, "display": after.display} if after else {}
+    return Stream(f"jobs/{quote(job_id, safe='')}/display", {**at, "follow": "true"})
 
 
 def output(job_id: str, path: str) -> Stream:

@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from scheduler.api.schema import ATTEMPT_LINE, Event, JobView
+from scheduler.api.schema import ATTEMPT_LINE, DisplayLine, Event, JobView
 from scheduler.client import calls
 from scheduler.client.calls import Call, Stream
 from scheduler.client.finding import Address, find
@@ -143,6 +143,27 @@ class Client:
                 return
             number, offset = number + 1, 0
             before = ATTEMPT_LINE.format(number).encode()
+
+    def display(self, job_id: str) -> Iterator[DisplayLine]:
+        """What a job shows as it comes, until it has ended: its text and its displays, as Jupyter's output messages.
+
+        It begins with the latest attempt. A lost connection is taken up where it broke.
+        """
+        last: DisplayLine | None = None
+        patience = Patience()
+        while True:
+            begun = last
+            try:
+                with self._stream(calls.display(job_id, last), FOLLOWING) as reply:
+                    for line in reply.iter_lines():
+                        patience.heard()
+                        last = DisplayLine.model_validate_json(line)
+                        yield last
+            except Unavailable as error:
+                time.sleep(patience.pause(error))
+                continue
+            if last is begun and (self.job(job_id)).state.final:
+                return
 
     def events(self, after: int | None = None, *, subject: str | None = None) -> Iterator[Event]:
         """What changes from now on (or after an event), for ever; a lost connection is taken up where it broke.

@@ -35,6 +35,7 @@ POST   /api/v1/jobs/{job_id}/cancel            401 401 403 403 200 403 404 200
 POST   /api/v1/jobs/{job_id}/pause             401 401 403 403 200 403 404 200
 POST   /api/v1/jobs/{job_id}/resume            401 401 403 403 200 403 404 200
 GET    /api/v1/jobs/{job_id}/logs              401 401 403 403 200 403 404 403
+GET    /api/v1/jobs/{job_id}/display           401 401 403 403 200 403 404 403
 GET    /api/v1/jobs/{job_id}/metrics           401 401 403 403 200 403 404 403
 GET    /api/v1/jobs/{job_id}/outputs           401 401 403 403 200 403 404 403
 GET    /api/v1/jobs/{job_id}/outputs/{path}    401 401 403 403 200 403 404 403

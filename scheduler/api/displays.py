@@ -1,0 +1,113 @@
+"""What a job shows, as a notebook would show it: its text and its displays in one line, for its owner.
+
+It is answered as JSON, a message a line: it is a user's HTML, and nothing on the scheduler's origin ever renders it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scheduler.api.access import Scope
+from scheduler.api.endpoint import LINES, endpoint
+from scheduler.api.logs import PAGE, FollowHandler
+from scheduler.api.schema import ATTEMPT_LINE, DisplayLine
+from scheduler.api.weave import displays, weave
+from scheduler.errors import Forbidden, Invalid, NotFound
+
+if TYPE_CHECKING:
+    from scheduler.engines.base import Engine
+
+FILE = ".runai-cell/displays.{}.jsonl"
+"""Where `jupyter_ext.displays` writes those of an attempt, in the output folder."""
+
+LONGEST = 16 * PAGE
+"""No display is longer, in bytes."""
+
+
+class DisplayQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    attempt: int | None = Field(None, ge=1, description="where to begin; absent: with the latest")
+    log: int = Field(0, ge=0, description="`log` of the last line received")
+    display: int = Field(0, ge=0, description="`display` of the last line received")
+    follow: bool = False
+
+
+class DisplayHandler(FollowHandler):
+    @endpoint(
+        "What the first worker shows, as Jupyter's output messages: a page, or with `follow` all that comes until the "
+        "job has ended",
+        Scope.SUBMIT,
+        query=DisplayQuery,
+        answer=DisplayLine,
+        media=LINES,
+        refuses=(NotFound, Forbidden, Invalid),
+    )
+    async def get(self, job_id: str) -> None:
+        query = self.query(DisplayQuery)
+        job = await self.owned(job_id)
+        attempt = self.first(job, query.attempt, query.follow)
+        self.set_header("Content-Type", LINES)
+        reading = _Shown(self.api.engine, job_id, attempt, query.log, query.display)
+        await self.send(job, reading, follow=query.follow, only=False)
+
+
+@dataclass
+class _Shown:
+    """The log of an attempt's first worker with its displays in their places."""
+
+    engine: Engine
+    job: str
+    attempt: int
+    log: int
+    display: int
+    seen: int = 0
+    rank: int = 0
+
+    async def take(self, over: bool) -> bytes:
+        # The log first: each display was written before its text.
+        text = await self.engine.read_log(self.job, self.attempt, 0, self.log, PAGE)
+        self.seen = self.log + len(text)
+        data, more = await self._displays()
+        found = list(displays(data, self.display))
+        over = over and len(text) < PAGE
+        pieces = list(weave(text, self.log, self.display, found, more=more, over=over))
+        if pieces:
+            self.log, self.display = pieces[-1].log, pieces[-1].display
+        elif more and not found:
+            self.display += data.rfind(b"\n") + 1 or len(
+                data
+            )  # a job that writes there itself, and no displays
+        lines = (
+            DisplayLine(attempt=self.attempt, log=piece.log, display=piece.display, output=piece.output)
+            for piece in pieces
+        )
+        return b"".join(line.model_dump_json().encode() + b"\n" for line in lines)
+
+    async def _displays(self) -> tuple[bytes, bool]:
+        """Whole lines from where this reader is, and whether there may be more."""
+        try:
+            file = await self.engine.open_output(self.job, FILE.format(self.attempt))
+        except NotFound:
+            return b"", False
+        return await asyncio.to_thread(_lines, file, self.display)
+
+    def go_on(self) -> bytes:
+        self.attempt, self.log, self.display = self.attempt + 1, 0, 0
+        output = {"output_type": "stream", "name": "stdout", "text": ATTEMPT_LINE.format(self.attempt)}
+        line = DisplayLine(attempt=self.attempt, log=0, display=0, output=output)
+        return line.model_dump_json().encode() + b"\n"
+
+
+def _lines(file: BinaryIO, start: int) -> tuple[bytes, bool]:
+    with file:
+        file.seek(start)
+        data = file.read(PAGE)
+        more = len(data) == PAGE
+        if more and b"\n" not in data:
+            data += file.readline(LONGEST)
+        return data, more
