@@ -10,7 +10,11 @@ from scheduler.api.schema import JobView
 from scheduler.model import JobState
 
 MIME = "application/vnd.runai.job+json"
-"""`{"id": …}`: a renderer asks the server for the rest, so that it is right after a reload, too."""
+"""`{"id": …}`: a renderer asks the server for the rest, so that it is right after a reload, too.
+
+`"follows": true` where a kernel writes the job's output below the card: when it no longer does (it was restarted, the page
+was reloaded), the renderer goes on in its place.
+"""
 
 _COLOURS = {
     JobState.RUNNING: "var(--jp-success-color1, #388e3c)",
@@ -20,9 +24,13 @@ _COLOURS = {
 _QUIET = "var(--jp-ui-font-color2, #757575)"
 
 
-def bundle(job: JobView) -> dict[str, Any]:
+def bundle(job: JobView, *, follows: bool = False) -> dict[str, Any]:
     """The job as a mime bundle."""
-    return {MIME: {"id": job.id}, "text/html": _html(job), "text/plain": text(job)}
+    return {
+        MIME: {"id": job.id, "follows": True} if follows else {"id": job.id},
+        "text/html": _html(job),
+        "text/plain": text(job),
+    }
 
 
 def text(job: JobView) -> str:

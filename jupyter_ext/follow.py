@@ -1,7 +1,7 @@
 """What happens to a job, as it happens: its states and its output, one after the other, for a thread that waits.
 
 What must hold:
-- Output comes in order, each byte once, over attempts and over restarts of the scheduler.
+- Output comes in order, each piece once, over attempts and over restarts of the scheduler.
 - Who reads slowly holds up the job's log stream, never fills memory.
 - Letting go at any moment leaves nothing running here, and the job alone.
 """
@@ -14,6 +14,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from scheduler.api.schema import JobView
 from scheduler.client import Address, AsyncClient
@@ -32,7 +33,10 @@ class Lost:
     sentence: str
 
 
-Happening = JobView | bytes | Lost
+Output = dict[str, Any]
+"""A message of Jupyter's, as nbformat has it: text, or what the job displays."""
+
+Happening = JobView | Output | Lost
 
 
 class Follower:
@@ -79,8 +83,8 @@ class Follower:
             async with AsyncClient(address.url, address.token) as client:
                 besides = [asyncio.create_task(self._states(client)), asyncio.create_task(self._look(client))]
                 try:
-                    async for piece in client.logs(self._id):
-                        await self._tell(piece)
+                    async for line in client.display(self._id):
+                        await self._tell(line.output)
                     last = await client.wait(self._id)
                 finally:
                     for task in besides:

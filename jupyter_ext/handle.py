@@ -6,18 +6,15 @@ import asyncio
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from IPython.display import display
-
 from jupyter_ext import card, reports
 from jupyter_ext.connection import connect, locate
 from jupyter_ext.files import Files
-from jupyter_ext.follow import Follower, Lost
-from jupyter_ext.gate import Gate
+from jupyter_ext.follow import Follower
+from jupyter_ext.shown import Shown, get_shell
 from jupyter_ext.travel import FOLDER, RESULT, VARIABLES, Unreadable, unpack
 from scheduler.api.schema import JobView
 from scheduler.client import Client
@@ -136,12 +133,13 @@ class Job:
 
     def wait(self) -> Job:
         """Show its states and its output until it has ended. Raises `JobFailed`, or `LetGo` when interrupted."""
-        shown = _Shown(self.seen)
+        shown = Shown(self.seen)
         try:
             with Follower(locate, self.seen) as happenings:
                 for happening in happenings:
                     shown.take(happening)
         except KeyboardInterrupt:
+            shown.let_go()
             raise LetGo(
                 f"Let go of {self.name}, which runs on in the pool: _job.wait() shows it again, _job.cancel() stops it."
             ) from None
@@ -240,47 +238,3 @@ class Job:
             return self.view
         except RunaiError:
             return self.seen
-
-
-def get_shell() -> Any:
-    from IPython.core.getipython import get_ipython
-
-    return get_ipython()
-
-
-class _Shown:
-    """A job under its cell: a card that changes in place, and its output below as it comes."""
-
-    def __init__(self, job: JobView) -> None:
-        self.job = job
-        self._gate = Gate(time.monotonic())
-        self._said = card.state(job)
-        self._handle = display(card.bundle(job), raw=True, display_id=True)  # type: ignore[no-untyped-call]
-
-    def take(self, happening: JobView | bytes | Lost) -> None:
-        match happening:
-            case bytes():
-                self._show(self._gate.take(happening, time.monotonic()))
-            case Lost():
-                print(happening.sentence, file=sys.stderr)
-            case _:
-                # The job is told of now and then in any case: time for what the gate holds back.
-                self._show(self._gate.take(b"", time.monotonic()))
-                if self.job.state.final:
-                    return
-                self.job = happening
-                if (said := card.state(happening)) != self._said:
-                    self._said = said
-                    self._update()
-
-    def close(self) -> None:
-        self._show(self._gate.end())
-
-    def _show(self, text: str) -> None:
-        if text:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-
-    def _update(self) -> None:
-        if self._handle is not None:
-            self._handle.update(card.bundle(self.job), raw=True)

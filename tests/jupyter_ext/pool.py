@@ -16,6 +16,7 @@ from typing import Any
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from jupyter_ext.card import MIME
 from scheduler import embedded
 from scheduler.client import Address, Client, find
 from scheduler.model import JobState
@@ -32,11 +33,13 @@ class Shown:
     result: dict[str, Any] | None = None
     error: str | None = None
     arrived: list[tuple[float, str]] = field(default_factory=list)
+    order: list[tuple[str, Any]] = field(default_factory=list)
+    """`text`, `display` and `clear`, as they came."""
 
     @property
     def states(self) -> list[str]:
         """What the card said, one text after the other."""
-        return [data["text/plain"] for data in (*self.displays, *self.updates)]
+        return [data["text/plain"] for data in (*self.displays, *self.updates) if MIME in data]
 
 
 class Kernel:
@@ -71,9 +74,13 @@ class Kernel:
                 case "stream":
                     text = content["text"]
                     shown.arrived.append((time.time(), text))
+                    shown.order.append(("text", text))
                     setattr(shown, content["name"], getattr(shown, content["name"]) + text)
                 case "display_data":
                     shown.displays.append(content["data"])
+                    shown.order.append(("display", content["data"]))
+                case "clear_output":
+                    shown.order.append(("clear", None))
                 case "update_display_data":
                     shown.updates.append(content["data"])
                 case "execute_result":

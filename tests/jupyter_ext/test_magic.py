@@ -105,7 +105,8 @@ def test_the_card_holds_the_jobs_id_and_changes_in_place(kernel: Kernel, pool: R
     assert len(shown.displays) == 1
     card = shown.displays[0]
     assert set(card) == {MIME, "text/html", "text/plain"}
-    assert list(card[MIME]) == ["id"]
+    assert card[MIME].keys() == {"id", "follows"}
+    assert list(shown.updates[-1][MIME]) == ["id"]
     assert pool.client.job(card[MIME]["id"]).name == "tiny"
     assert "tiny" in card["text/html"]
     assert re.search(r"succeeded, after \d", shown.states[-1])

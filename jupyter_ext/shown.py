@@ -1,0 +1,88 @@
+"""A job under its cell: a card that changes in place, and its output below as it comes, as if it ran here."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from IPython.display import clear_output, display
+
+from jupyter_ext import card
+from jupyter_ext.follow import Happening, Lost, Output
+from jupyter_ext.gate import Gate
+from scheduler.api.schema import JobView
+
+
+def get_shell() -> Any:
+    from IPython.core.getipython import get_ipython
+
+    return get_ipython()
+
+
+class Shown:
+    """Tell it what happens, and close it; `let_go` first where the job's output is to end here before the job does."""
+
+    def __init__(self, job: JobView) -> None:
+        self.job = job
+        self._gate = Gate(time.monotonic())
+        self._said = card.state(job)
+        self._follows = not job.state.final
+        bundle = card.bundle(job, follows=self._follows)
+        self._handle: Any = display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+
+    def take(self, happening: Happening) -> None:
+        match happening:
+            case {"output_type": "stream", "text": str(text)}:
+                self._write(self._gate.take(text.encode(), time.monotonic()))
+            case dict():
+                self._write(self._gate.end())
+                self._display(happening)
+            case Lost():
+                print(happening.sentence, file=sys.stderr)
+            case _:
+                # The job is told of now and then in any case: time for what the gate holds back.
+                self._write(self._gate.take(b"", time.monotonic()))
+                if self.job.state.final:
+                    return
+                self.job = happening
+                self._follows = not happening.state.final
+                if (said := card.state(happening)) != self._said:
+                    self._said = said
+                    self._update()
+
+    def let_go(self) -> None:
+        """Nothing of the job is shown here any more, by nobody."""
+        self._follows = False
+        self._update()
+
+    def close(self) -> None:
+        self._write(self._gate.end())
+
+    def _write(self, text: str) -> None:
+        if text:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    def _display(self, output: Output) -> None:
+        publisher = get_shell().display_pub
+        match output["output_type"]:
+            case "clear_output" if hasattr(get_shell(), "kernel"):
+                # The card is an output of the cell, too: it stays.
+                clear_output(wait=True)  # type: ignore[no-untyped-call]
+                self._handle.display(card.bundle(self.job, follows=self._follows), raw=True)
+            case "display_data" | "execute_result" | "update_display_data" as kind:
+                transient = dict(output.get("transient") or {})
+                if "display_id" in transient:
+                    # Another job, or the notebook itself, may use the same.
+                    transient["display_id"] = f"{self.job.id}-{transient['display_id']}"
+                publisher.publish(
+                    data=output["data"],
+                    metadata=output.get("metadata") or {},
+                    transient=transient,
+                    update=kind == "update_display_data",
+                )
+
+    def _update(self) -> None:
+        if self._handle is not None:
+            self._handle.update(card.bundle(self.job, follows=self._follows), raw=True)
