@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 from tornado.iostream import StreamClosedError
 
-from scheduler.api import views
+from scheduler.api import discretion, views
 from scheduler.api.access import Access, Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import EVENTS, endpoint
@@ -137,6 +137,8 @@ class EventsHandler(ApiHandler):
                 return told if own else None
             if not access.sees_job(job):
                 return None
+            if "reason" in told.data:
+                told.data["reason"] = discretion.told(told.data["reason"], job.id, book, access)
             return told.model_copy(update={"job": views.job_views([job], book, access)[0]})
         if record.kind.startswith("session."):
             if record.user != access.caller.name and not access.caller.admin:

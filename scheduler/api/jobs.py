@@ -12,6 +12,7 @@ from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.convert import job_of, jobs_of
 from scheduler.api.endpoint import endpoint
+from scheduler.api.explain import explanation
 from scheduler.api.schema import ArraySubmit, ArrayView, Explanation, JobPage, JobSubmit, JobView
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.model import Job, JobState
@@ -115,7 +116,7 @@ class JobsHandler(SubmitHandler):
         job = await self.api.controller.submit(job)
         self.set_header("Location", f"{self.api.base_url}api/v1/jobs/{job.id}")
         self.tell_event()
-        self.answer(views.job_view(job, self.api.book.decision(job.id), access), 201)
+        self.answer(views.job_view(job, self.api.book, access), 201)
 
     @endpoint(
         "The caller's jobs and those of their projects, newest first",
@@ -163,8 +164,9 @@ class JobHandler(ApiHandler):
 class ExplainHandler(ApiHandler):
     @endpoint("Why a job stands where it stands", Scope.READ, answer=Explanation, refuses=(NotFound,))
     async def get(self, job_id: str) -> None:
-        job = self.access.visible_job(await self.api.controller.job(job_id), job_id)
-        self.answer(views.explanation(job, self.api.book.decision(job.id)))
+        access = self.access
+        job = access.visible_job(await self.api.controller.job(job_id), job_id)
+        self.answer(explanation(job, self.api.book, access))
 
 
 class VerbHandler(ApiHandler):

@@ -187,20 +187,52 @@ class ArrayView(Wire):
     jobs: list[JobView]
 
 
-class Explanation(Wire):
-    """Why a job stands where it stands: what the latest plan decided for it.
+class HolderJob(Wire):
+    """A job that holds GPUs. `expected_end` is null where nobody knows how long it runs."""
 
-    `after` counts the workloads that have to stop or shrink first; `reason` is for people, `blocked_by` for programs.
+    id: str
+    name: str
+    user: str
+    gpus: float
+    over_quota: bool
+    expected_end: float | None
+
+
+class Holder(Wire):
+    """What one project (null: the sessions) holds of the GPUs that a job waits for; `jobs` are those the caller may see."""
+
+    project: str | None
+    gpus: float
+    over_quota: float
+    jobs: list[HolderJob]
+
+
+class Explanation(Wire):
+    """Why a job stands where it stands, by the latest plan. `reason` is for people, `blocked_by` the same for programs.
+
+    While it waits: it is number `position` of the `waiting` jobs of its project; `holders` hold the GPUs that it waits for, of
+    which `free` are free; any one of `would_help` would bring it nearer to its start.
     """
 
     id: str
+    name: str
+    project: str
     state: JobState
     action: str | None = Field(description="what the plan does with it; null before the first plan")
     reason: str
     blocked_by: dict[str, Any] | None
     position: int | None
+    waiting: int
     estimated_start: float | None
-    after: int
+    estimate: str = Field(description="what the estimated start rests on, or why there is none")
+    expected_runtime: float | None
+    runtime_source: Literal["declared", "learned", "limit"] | None = Field(
+        description="by the owner's word, from earlier jobs like it, or the longest that it may run"
+    )
+    after: int = Field(description="how many others have to stop or shrink first")
+    free: float
+    holders: list[Holder]
+    would_help: list[str]
 
 
 class OutputFile(Wire):

@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
+from scheduler.api import discretion
 from scheduler.api.access import Access, Scope, leaves
 from scheduler.api.convert import from_mib, from_milli
 from scheduler.api.schema import (
     AttemptView,
     EnvironmentTotals,
-    Explanation,
     GpuView,
     JobView,
     Me,
@@ -40,7 +40,7 @@ from scheduler.model import (
     SessionState,
     WorkerPlacement,
 )
-from scheduler.policy.types import Decision, ProjectFigures
+from scheduler.policy.types import ProjectFigures
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
@@ -93,7 +93,7 @@ def worker_views(placement: Iterable[WorkerPlacement]) -> list[WorkerView]:
     ]
 
 
-def attempt_view(attempt: Attempt) -> AttemptView:
+def _attempt_view(attempt: Attempt, reason: str) -> AttemptView:
     return AttemptView(
         number=attempt.number,
         created=attempt.created,
@@ -101,12 +101,12 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         ended=attempt.ended,
         workers=worker_views(attempt.placement),
         exit_codes=list(attempt.exit_codes),
-        reason=attempt.reason,
+        reason=reason,
     )
 
 
-def job_view(job: Job, decision: Decision | None, access: Access, *, over_quota: bool = False) -> JobView:
-    waits = decision if job.state is JobState.QUEUED else None
+def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) -> JobView:
+    waits = book.decision(job.id) if job.state is JobState.QUEUED else None
     first, last = (job.attempts[0], job.attempts[-1]) if job.attempts else (None, None)
     shape = job.request.shape
     return JobView(
@@ -117,8 +117,8 @@ def job_view(job: Job, decision: Decision | None, access: Access, *, over_quota:
         mine=access.owns(job),
         kind=job.program.kind,
         state=job.state,
-        reason=(waits.reason if waits else "") or job.reason,
-        blocked_by=dict(waits.blocked_by) if waits and waits.blocked_by else None,
+        reason=discretion.told((waits.reason if waits else "") or job.reason, job.id, book, access),
+        blocked_by=discretion.blocked_by(waits.blocked_by if waits else None, book, access),
         position=waits.position if waits else None,
         estimated_start=waits.estimated_start if waits else None,
         submitted=job.submitted,
@@ -131,7 +131,10 @@ def job_view(job: Job, decision: Decision | None, access: Access, *, over_quota:
         priority=job.request.priority,
         preemptible=job.request.preemptible,
         over_quota=over_quota,
-        attempts=[attempt_view(attempt) for attempt in job.attempts],
+        attempts=[
+            _attempt_view(attempt, discretion.told(attempt.reason, job.id, book, access))
+            for attempt in job.attempts
+        ],
         outputs=list(job.program.outputs),
         exit_code=_exit_code(last) if job.state.final else None,
         after=[f"{each.job}:any" if each.whatever else each.job for each in job.request.after],
@@ -151,22 +154,7 @@ def _exit_code(attempt: Attempt | None) -> int | None:
 
 def job_views(jobs: Iterable[Job], book: Book, access: Access) -> list[JobView]:
     beyond = over_quota_jobs(book)
-    return [job_view(job, book.decision(job.id), access, over_quota=job.id in beyond) for job in jobs]
-
-
-def explanation(job: Job, decision: Decision | None) -> Explanation:
-    if job.state.final or job.state is JobState.PAUSED:
-        decision = None
-    return Explanation(
-        id=job.id,
-        state=job.state,
-        action=decision.action.value if decision else None,
-        reason=(decision.reason if decision else "") or job.reason,
-        blocked_by=dict(decision.blocked_by) if decision and decision.blocked_by else None,
-        position=decision.position if decision else None,
-        estimated_start=decision.estimated_start if decision else None,
-        after=len(decision.after) if decision else 0,
-    )
+    return [job_view(job, book, access, over_quota=job.id in beyond) for job in jobs]
 
 
 # -- sessions -----------------------------------------------------------------------------------------------

@@ -83,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     _submit(commands)
     _list(commands)
     _status(commands)
+    _explain(commands)
     _logs(commands)
     _outputs(commands)
     _verbs(commands)
@@ -214,6 +215,14 @@ def _status(commands: Commands) -> None:
         commands, "status", "status:run", "show the pool at a glance, or one job in full and why it waits"
     )
     command.add_argument("job", nargs="?", metavar="JOB", help="the id of a job")
+    _format(command)
+
+
+def _explain(commands: Commands) -> None:
+    command = _command(
+        commands, "explain", "explain:run", "say why a job waits, who holds its GPUs and when it will start"
+    )
+    command.add_argument("job", metavar="JOB", help="the id of a job")
     _format(command)
 
 

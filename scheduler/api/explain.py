@@ -1,0 +1,180 @@
+"""Why a job stands where it stands, in full, as one caller may see it: plain functions over the book.
+
+Of the jobs that a caller may not see only sums by project are told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from scheduler.api import discretion
+from scheduler.api.access import Access
+from scheduler.api.convert import from_milli
+from scheduler.api.remedies import would_help
+from scheduler.api.schema import Explanation, Holder, HolderJob
+from scheduler.api.views import held, over_quota_jobs
+from scheduler.controller.admission import capacity
+from scheduler.model import ONE, Environment, Job, JobState, Milli, Node, Pool, Request, WorkerPlacement
+
+if TYPE_CHECKING:
+    from scheduler.controller.book import Book
+
+SHOWN = 20
+"""So many jobs of a project are named, those that hold most first."""
+
+_WITHIN = ("limit", "guarantee")
+"""What waits for one of these waits for its own project's jobs, wherever they run."""
+
+
+def explanation(job: Job, book: Book, access: Access) -> Explanation:
+    over = job.state.final or job.state is JobState.PAUSED
+    decision = None if over else book.decision(job.id)
+    waits = job.state is JobState.QUEUED
+    blocked = (decision.blocked_by if decision and waits else None) or {}
+    nodes = _nodes(job.request, book.pool, book.nodes) if waits else frozenset()
+    holding = list(_holding(blocked, nodes, book)) if waits else []
+    sessions = sum(_on(nodes, session.placement) for session in book.sessions.values())
+    expected = book.run_times.estimate(job)
+    return Explanation(
+        id=job.id,
+        name=job.name,
+        project=job.request.project,
+        state=job.state,
+        action=decision.action.value if decision else None,
+        reason=discretion.told(
+            (decision.reason if decision and waits else "") or job.reason, job.id, book, access
+        ),
+        blocked_by=discretion.blocked_by(blocked, book, access),
+        position=decision.position if decision else None,
+        waiting=_waiting(job.request.project, book),
+        estimated_start=decision.estimated_start if decision and waits else None,
+        estimate=_estimate(job, holding, book) if waits else "",
+        expected_runtime=expected.seconds if expected else None,
+        runtime_source=expected.source.value if expected else None,
+        after=len(decision.after) if decision else 0,
+        free=from_milli(_free(nodes, book)),
+        holders=[*_holders(holding, book, access), *_sessions(sessions)],
+        would_help=would_help(job, decision),
+    )
+
+
+def _waiting(project: str, book: Book) -> int:
+    return sum(job.state is JobState.QUEUED and job.request.project == project for job in book.jobs.values())
+
+
+# -- who holds what it waits for ----------------------------------------------------------------------------
+
+
+def _nodes(request: Request, pool: Pool, nodes: Iterable[Node]) -> frozenset[str]:
+    """The nodes that a job may use and that are large enough for one of its workers."""
+    environments = {node_pool.name: node_pool.environment for node_pool in pool.node_pools}
+    lent = pool.settings.lending and request.preemptible and not request.node_pools
+    return frozenset(
+        node.name
+        for node in nodes
+        if node.schedulable
+        and (lent or environments.get(node.node_pool, Environment.TRAIN) is request.environment)
+        and (not request.node_pools or node.node_pool in request.node_pools)
+        and (request.gpu_types is None or node.gpu_type in request.gpu_types)
+        and capacity(request.shape, node)
+    )
+
+
+def _holding(blocked: Mapping[str, Any], nodes: frozenset[str], book: Book) -> Iterator[tuple[Job, Milli]]:
+    """The jobs that hold what is waited for, and how much."""
+    within = None
+    if blocked.get("kind") in _WITHIN:
+        within, nodes = _below(blocked["project"], book.pool), frozenset(node.name for node in book.nodes)
+    for job in book.jobs.values():
+        amount = _on(nodes, job.placement)
+        if amount and (within is None or job.request.project in within):
+            yield job, amount
+
+
+def _below(project: str, pool: Pool) -> frozenset[str]:
+    """A project and those below it."""
+    found = {project}
+    while more := {p.name for p in pool.projects if p.parent in found} - found:
+        found |= more
+    return frozenset(found)
+
+
+def _on(nodes: frozenset[str], placement: Iterable[WorkerPlacement]) -> Milli:
+    return held(worker for worker in placement if worker.node in nodes)
+
+
+def _free(nodes: frozenset[str], book: Book) -> Milli:
+    taken = sum(_on(nodes, job.placement) for job in book.jobs.values())
+    taken += sum(_on(nodes, session.placement) for session in book.sessions.values())
+    return sum(node.gpus * ONE for node in book.nodes if node.name in nodes) - taken
+
+
+def _holders(holding: list[tuple[Job, Milli]], book: Book, access: Access) -> Iterable[Holder]:
+    """By project, the one that holds most first."""
+    beyond = over_quota_jobs(book)
+    projects: dict[str, list[tuple[Job, Milli]]] = defaultdict(list)
+    for job, amount in holding:
+        projects[job.request.project].append((job, amount))
+    sums = {name: sum(amount for _, amount in jobs) for name, jobs in projects.items()}
+    for name in sorted(projects, key=lambda name: (-sums[name], name)):
+        jobs = sorted(projects[name], key=lambda each: (-each[1], each[0].id))
+        yield Holder(
+            project=name,
+            gpus=from_milli(sums[name]),
+            over_quota=from_milli(sum(amount for job, amount in jobs if job.id in beyond)),
+            jobs=[
+                HolderJob(
+                    id=job.id,
+                    name=job.name,
+                    user=job.user,
+                    gpus=from_milli(amount),
+                    over_quota=job.id in beyond,
+                    expected_end=_expected_end(job, book),
+                )
+                for job, amount in jobs
+                if access.sees_job(job)
+            ][:SHOWN],
+        )
+
+
+def _sessions(amount: Milli) -> list[Holder]:
+    return [Holder(project=None, gpus=from_milli(amount), over_quota=0, jobs=[])] if amount else []
+
+
+def _expected_end(job: Job, book: Book) -> float | None:
+    estimate = book.run_times.estimate(job)
+    started = job.attempt.started if job.attempt else None
+    return None if estimate is None or started is None else started + estimate.seconds
+
+
+# -- when ---------------------------------------------------------------------------------------------------
+
+_SOURCES = {
+    "declared": "declared by their owners",
+    "learned": "learned from earlier jobs like them",
+    "limit": "taken as the longest that they may run",
+}
+
+
+def _estimate(job: Job, holding: list[tuple[Job, Milli]], book: Book) -> str:
+    """What the estimated start rests on, or why there is none."""
+    decision, forecast = book.decision(job.id), book.forecast
+    if decision is not None and (decision.blocked_by or {}).get("ever") is False:
+        return "It can never start as the pool is now."
+    estimates = [book.run_times.estimate(other) for other, _ in holding]
+    sources = Counter(estimate.source.value for estimate in estimates if estimate is not None)
+    unknown = len(estimates) - sources.total()
+    if decision is not None and decision.estimated_start is not None:
+        said = ", ".join(f"{words} ({sources[name]})" for name, words in _SOURCES.items() if sources[name])
+        rests = f" The run times of those that hold what it needs are {said}." if said else ""
+        return f"If nothing else is submitted, and jobs run as long as is expected.{rests}"
+    if forecast.until is not None:
+        return "It starts later than the look ahead reaches: too many others come before it."
+    if unknown:
+        return (
+            f"Nobody knows how long {unknown} of the {len(estimates)} jobs that hold what it needs will run: "
+            "no run time is declared, and no job like them has ended yet."
+        )
+    return "It waits for something whose end nobody knows."

@@ -1,0 +1,106 @@
+"""What would have to happen for a job to start: one sentence for each thing that would bring it nearer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from scheduler.model import Job, JobState
+
+if TYPE_CHECKING:
+    from scheduler.policy import Decision
+
+Details = Mapping[str, Any]
+
+
+def would_help(job: Job, decision: Decision | None) -> list[str]:
+    """For a job that has not ended; nothing where it runs."""
+    if job.state is JobState.PAUSED:
+        return ["Resume it."]
+    if job.state is not JobState.QUEUED or decision is None:
+        return []
+    if decision.after:
+        count = len(decision.after)
+        who = "the one that makes room" if count == 1 else f"the {count} that make room"
+        return [f"It starts once {who} for it has given back the GPUs; nothing else is needed."]
+    blocked = decision.blocked_by or {}
+    find = _REMEDIES.get(str(blocked.get("kind")))
+    return find(job, blocked) if find else []
+
+
+def _limit(job: Job, at: Details) -> list[str]:
+    project, most = at["project"], at["allocated"] + at["asked"]
+    return [
+        f"Jobs of project {project} give back {_gpus(most - at['limit'])}.",
+        f"An administrator raises the limit of project {project} from {_gpus(at['limit'])} to {_gpus(most)}.",
+    ]
+
+
+def _guarantee(job: Job, at: Details) -> list[str]:
+    project, most = at["project"], at["allocated"] + at["asked"]
+    return [
+        f"Jobs of project {project} that can't be preempted give back {_gpus(most - at['guaranteed'])}.",
+        "It is submitted as preemptible: then it may use what stands idle beyond the guarantee.",
+        f"An administrator raises the guarantee of project {project} to {_gpus(most)}.",
+    ]
+
+
+def _capacity(job: Job, at: Details) -> list[str]:
+    if at.get("ever") is False:
+        return [
+            "It is submitted again for less per worker, or with fewer workers at the same time.",
+            "An administrator adds nodes that are large enough.",
+        ]
+    return [_given_back(at)]
+
+
+def _topology(job: Job, at: Details) -> list[str]:
+    where = "one node" if at["level"] == "node" else f"one {at['level']}"
+    wish = f"It is submitted again with {where} as a wish (--prefer) in the place of a rule."
+    if at.get("ever") is False:
+        return [wish, f"It is submitted again for less, so that {where} is large enough."]
+    return [f"{_gpus(at['asked'])} become free within {where}.", wish]
+
+
+def _gpu_type(job: Job, at: Details) -> list[str]:
+    types = " or ".join(at["gpu_types"])
+    return [f"GPUs of type {types} are given back or added.", "It is submitted again for other types, too."]
+
+
+def _fair_share(job: Job, at: Details) -> list[str]:
+    most = at["allocated"] + at["asked"]
+    return [
+        _given_back(at),
+        f"Jobs of project {at['project']} give GPUs back: below its fair share it may take from others.",
+        f"An administrator raises the guarantee of project {at['project']} to {_gpus(most)}: that much it always "
+        "gets back.",
+    ]
+
+
+def _reservation(job: Job, at: Details) -> list[str]:
+    found = ["The one that is first in line starts.", _given_back(at)]
+    if job.request.expected_runtime is None:
+        found.append("It is known to end before the other can start: declare it with --expected-runtime.")
+    return found
+
+
+def _given_back(at: Details) -> str:
+    missing = at["asked"] - at["free"]
+    if missing > 0:
+        return f"{_gpus(missing)} more are given back by those that hold them."
+    return "GPUs are given back so that enough of them are free together, with the CPUs and memory it needs."
+
+
+def _gpus(amount: float) -> str:
+    return f"{amount:g} GPU{'' if amount == 1 else 's'}"
+
+
+_REMEDIES: Mapping[str, Callable[[Job, Details], list[str]]] = {
+    "limit": _limit,
+    "guarantee": _guarantee,
+    "capacity": _capacity,
+    "topology": _topology,
+    "gpu_type": _gpu_type,
+    "fair_share": _fair_share,
+    "reservation": _reservation,
+}

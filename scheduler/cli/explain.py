@@ -1,0 +1,85 @@
+"""`jupyter runai explain JOB`: why it stands where it stands, who holds what it waits for, and when it will start."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from scheduler.cli.connect import connect
+from scheduler.cli.text import STATE_STYLES, Screen, amount, clean, duration, gpus
+
+if TYPE_CHECKING:
+    from scheduler.api.schema import Explanation, Holder
+
+_SOURCES = {
+    "declared": "as declared",
+    "learned": "as earlier jobs like it did",
+    "limit": "at the most",
+}
+
+
+def run(options: argparse.Namespace) -> int:
+    with connect() as client:
+        found = client.explain(options.job)
+    if options.output:
+        from scheduler.cli.formats import emit
+
+        emit(found, options.output)
+        return 0
+    show(Screen(), found, time.time())
+    return 0
+
+
+def show(screen: Screen, found: Explanation, now: float) -> None:
+    state = screen.style(found.state.value, STATE_STYLES.get(found.state.value))
+    screen.line(f"{screen.style(clean(found.name), 'strong')}  {found.id}  {state}")
+    for label, value in _facts(found, now):
+        screen.line(f"  {label:<8}  {clean(value)}")
+    if found.holders:
+        screen.line()
+        screen.heading("Who holds what it waits for")
+        screen.table(["PROJECT", "JOB", "USER", "HOLDS", "UNTIL"], _rows(found.holders, now), indent=2)
+    if found.would_help:
+        screen.line()
+        screen.heading("What would help" if len(found.would_help) == 1 else "What would help, any of these")
+        for sentence in found.would_help:
+            screen.line(f"  - {clean(sentence)}")
+
+
+def _facts(found: Explanation, now: float) -> Iterable[tuple[str, str]]:
+    if found.reason:
+        yield "why", found.reason
+    if found.position is not None:
+        yield "in line", f"number {found.position} of {found.waiting} in project {found.project}"
+    if found.estimate:
+        yield "start", f"{_start(found.estimated_start, now)} {found.estimate}"
+    if found.expected_runtime is not None and not found.state.final:
+        source = _SOURCES[found.runtime_source or "limit"]
+        yield "runs", f"{duration(found.expected_runtime)}, {source}"
+
+
+def _start(at: float | None, now: float) -> str:
+    if at is None:
+        return "Not known."
+    if at <= now:
+        return "At any moment."
+    return f"In about {duration(at - now)}, at {_clock(at, now)}."
+
+
+def _clock(at: float, now: float) -> str:
+    moment = datetime.fromtimestamp(at).astimezone()
+    return f"{moment:%H:%M}" if at - now < 20 * 3600 else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _rows(holders: Iterable[Holder], now: float) -> Iterable[tuple[str, str, str, str, str]]:
+    """A line for each project, and below it one for each of its jobs that may be seen."""
+    for holder in holders:
+        over = f" ({amount(holder.over_quota)} over quota)" if holder.over_quota else ""
+        yield holder.project or "(notebooks)", "", "", f"{gpus(holder.gpus)}{over}", ""
+        for job in holder.jobs:
+            end = job.expected_end
+            until = "" if end is None else "any moment" if end <= now else f"about {_clock(end, now)}"
+            yield "", job.name, job.user, gpus(job.gpus), until

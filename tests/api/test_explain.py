@@ -1,0 +1,261 @@
+"""Why a job waits, in full: who holds what it waits for, when it will start, what would help; and to whom what is told."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from scheduler.api.access import Access, Caller, Scope
+from scheduler.api.explain import SHOWN, explanation
+from scheduler.api.remedies import would_help
+from scheduler.api.schema import Explanation
+from scheduler.api.views import job_view
+from scheduler.cli.explain import show
+from scheduler.cli.text import Screen
+from scheduler.controller import Book
+from scheduler.model import (
+    ONE,
+    Attempt,
+    Environment,
+    Job,
+    JobKind,
+    JobState,
+    Node,
+    NodePool,
+    Pool,
+    Program,
+    Project,
+    Request,
+    Shape,
+    WorkerPlacement,
+)
+from scheduler.policy import Action, Snapshot, decide, forecast
+from scheduler.store import Change
+from tests.policy.pools import snapshots
+
+NOW = 1_000_000.0
+POOL = Pool(
+    node_pools=(NodePool("train", Environment.TRAIN), NodePool("big", Environment.TRAIN)),
+    projects=(
+        Project("vision", guaranteed=2 * ONE, members=frozenset({"ann"})),
+        Project("speech", guaranteed=2 * ONE, members=frozenset({"zoe"})),
+        Project("small", limit=2 * ONE, members=frozenset({"ann"})),
+    ),
+)
+NODES = (Node("n1", gpus=4, gpu_type="A100"), Node("n2", gpus=2, gpu_type="H100", node_pool="big"))
+ids = iter(f"j-{n:012}" for n in range(1000, 10_000))
+
+
+def a_job(
+    project: str,
+    user: str = "ann",
+    *,
+    on: tuple[tuple[str, int], ...] = (),
+    name: str = "train",
+    **request: Any,
+) -> Job:
+    """A job of one worker that waits, or holds the GPUs `on` since 100 s."""
+    gpus = request.pop("gpus", len(on) or 1)
+    placement = (WorkerPlacement(on[0][0], tuple(gpu for _, gpu in on)),) if on else ()
+    attempts = (Attempt(1, placement, created=NOW - 100, started=NOW - 100),) if on else ()
+    return Job(
+        next(ids), name, Request(project, user, shape=Shape(gpus * ONE), **request),
+        Program(JobKind.COMMAND, ("train",)), submitted=NOW - 200, reason="Runs on n1." if on else "Waits.",
+        state=JobState.RUNNING if on else JobState.QUEUED, attempts=attempts,
+    )  # fmt: skip
+
+
+def planned(*jobs: Job) -> Book:
+    """A book with these jobs, a plan for them, and the look ahead."""
+    book = Book(POOL, NODES)
+    book.put(Change(jobs=jobs))
+    snapshot = Snapshot(NOW, POOL, NODES, tuple(book.workloads.values()))
+    book.plan, book.forecast = decide(snapshot), forecast(snapshot)
+    return book
+
+
+def caller(name: str, *scopes: Scope) -> Access:
+    return Access(Caller.of(name, frozenset(scopes or {Scope.SUBMIT})), POOL)
+
+
+def four(project: str, user: str, **request: Any) -> list[Job]:
+    """Jobs of one GPU that hold all of n1."""
+    return [a_job(project, user, on=(("n1", gpu),), name=f"{project}-{gpu}", **request) for gpu in range(4)]
+
+
+def test_of_others_jobs_only_the_sum_of_their_project_is_told() -> None:
+    waiting = a_job("speech", "zoe", gpus=4)
+    jobs = [*four("vision", "ann", preemptible=False), waiting]
+    book = planned(*jobs)
+    (mine,) = explanation(waiting, book, caller("zoe")).holders
+    assert (mine.project, mine.gpus, mine.jobs) == ("vision", 4.0, [])
+    (all_of_them,) = explanation(waiting, book, caller("root", Scope.ADMIN)).holders
+    assert [job.name for job in all_of_them.jobs] == [f"vision-{n}" for n in range(4)]
+    told = explanation(waiting, book, caller("zoe")).model_dump_json()
+    assert not any(job.id in told or job.name in told for job in jobs[:4])
+
+
+def test_only_who_holds_what_it_may_use_is_in_its_way() -> None:
+    elsewhere = a_job("vision", on=(("n2", 0), ("n2", 1)))
+    waiting = a_job("vision", gpus=4, node_pools=("train",))
+    found = explanation(waiting, planned(elsewhere, *four("speech", "zoe"), waiting), caller("ann"))
+    assert [holder.project for holder in found.holders] == ["speech"]
+    assert found.free == 0
+    by_type = a_job("vision", gpus=2, gpu_types=("H100",))
+    found = explanation(by_type, planned(elsewhere, by_type), caller("ann"))
+    assert [job.id for holder in found.holders for job in holder.jobs] == [elsewhere.id]
+
+
+def test_what_is_at_its_limit_waits_for_its_own_projects_jobs() -> None:
+    holding = a_job("small", on=(("n1", 0), ("n1", 1)))
+    waiting = a_job("small")
+    found = explanation(
+        waiting, planned(holding, a_job("speech", "zoe", on=(("n1", 2),)), waiting), caller("ann")
+    )
+    assert found.blocked_by is not None
+    assert found.blocked_by["kind"] == "limit"
+    assert [holder.project for holder in found.holders] == ["small"]
+    assert found.would_help == [
+        "Jobs of project small give back 1 GPU.",
+        "An administrator raises the limit of project small from 2 GPUs to 3 GPUs.",
+    ]
+
+
+def test_the_line_and_the_time_are_told_with_what_they_rest_on() -> None:
+    running = a_job("vision", on=(("n1", 0), ("n1", 1), ("n1", 2), ("n1", 3)), expected_runtime=400.0)
+    first = a_job("vision", gpus=4, expected_runtime=50.0)
+    second = replace(a_job("vision", gpus=4), submitted=NOW)
+    book = planned(running, first, second)
+    found = explanation(second, book, caller("ann"))
+    assert (found.position, found.waiting, found.estimated_start) == (2, 2, NOW + 350)
+    assert "declared by their owners (1)" in found.estimate
+    assert found.holders[0].jobs[0].expected_end == NOW + 300
+    assert (found.expected_runtime, found.runtime_source) == (None, None)
+    assert explanation(first, book, caller("ann")).runtime_source == "declared"
+
+
+def test_where_nobody_knows_when_it_starts_it_says_why() -> None:
+    waiting = a_job("vision", gpus=4)
+    found = explanation(waiting, planned(*four("vision", "ann"), waiting), caller("ann"))
+    assert found.estimated_start is None
+    assert found.estimate.startswith("Nobody knows how long 4 of the 4 jobs")
+    never = a_job("vision", gpus=8)
+    found = explanation(never, planned(never), caller("ann"))
+    assert found.estimate == "It can never start as the pool is now."
+    assert found.would_help
+
+
+def test_a_job_that_does_not_wait_waits_for_nobody() -> None:
+    running, paused = a_job("vision", on=(("n1", 0),)), replace(a_job("vision"), state=JobState.PAUSED)
+    book = planned(running, paused)
+    found = explanation(running, book, caller("ann"))
+    assert (found.action, found.reason, found.holders, found.would_help) == ("keep", "Runs on n1.", [], [])
+    assert explanation(paused, book, caller("ann")).would_help == ["Resume it."]
+    ended = explanation(replace(running, state=JobState.SUCCEEDED), book, caller("ann"))
+    assert (ended.action, ended.estimated_start, ended.would_help) == (None, None, [])
+
+
+def test_a_project_with_many_jobs_shows_the_largest() -> None:
+    nodes = tuple(Node(f"m{n}", gpus=2) for n in range(SHOWN + 5))
+    jobs = [a_job("vision", on=((node.name, 0), (node.name, 1))) for node in nodes[1:]]
+    small, waiting = a_job("vision", on=((nodes[0].name, 0),)), a_job("vision", gpus=2)
+    book = Book(POOL, nodes)
+    book.put(Change(jobs=(small, *jobs, waiting)))
+    book.plan = decide(Snapshot(NOW, POOL, nodes, tuple(book.workloads.values())))
+    (holder,) = explanation(waiting, book, caller("ann")).holders
+    assert len(holder.jobs) == SHOWN
+    assert small.id not in [job.id for job in holder.jobs]
+    assert holder.gpus == 2 * len(jobs) + 1
+
+
+@pytest.mark.parametrize(("who", "sees"), [("zoe", True), ("ann", False)])
+def test_a_reason_names_the_jobs_that_its_reader_may_see_and_no_other(who: str, sees: bool) -> None:
+    """Somebody of vision, who is in speech as well, and somebody who is not."""
+    newcomer = a_job("speech", "zoe", name="asr")
+    stopped = replace(a_job("vision", who), reason=f"Project speech is due the GPUs, for {newcomer.id}.")
+    stopped = replace(stopped, state=JobState.PAUSED)
+    reason = job_view(stopped, planned(newcomer, stopped), caller(who)).reason
+    said = f"asr ({newcomer.id})" if sees else "a job of project speech"
+    assert reason == f"Project speech is due the GPUs, for {said}."
+
+
+def test_who_has_gone_is_not_named_either() -> None:
+    job = replace(
+        a_job("vision"), state=JobState.PAUSED, reason="Made room for j-0123456789ab and s-0123456789ab."
+    )
+    job = replace(job, reason=f"{job.reason} Its folder: jobs/{job.id}.")
+    reason = job_view(job, planned(job), caller("ann")).reason
+    assert reason == f"Made room for another job and a session. Its folder: jobs/{job.id}."
+
+
+@given(snapshots())
+def test_for_whatever_a_job_waits_something_would_help(snapshot: Snapshot) -> None:
+    plan = decide(snapshot)
+    program = Program(JobKind.COMMAND, ("train",))
+    for workload in snapshot.workloads:
+        decision = plan.decisions[workload.id]
+        if decision.action is Action.WAIT and workload.request.environment is Environment.TRAIN:
+            job = Job(workload.id, "train", workload.request, program, submitted=workload.submitted)
+            found = would_help(job, decision)
+            assert found, decision.blocked_by
+            assert all(sentence.endswith(".") for sentence in found)
+
+
+def test_the_command_line_says_it_all() -> None:
+    running = a_job("vision", on=(("n1", 0), ("n1", 1), ("n1", 2), ("n1", 3)), expected_runtime=400.0)
+    waiting = a_job("vision", gpus=4, expected_runtime=3600.0)
+    out = io.StringIO()
+    show(Screen(out), explanation(waiting, planned(running, waiting), caller("ann")), NOW)
+    text = out.getvalue()
+    for part in (
+        "in line   number 1 of 1 in project vision", "start     In about 5 min, at ", "runs      1 h, as declared",
+        "Who holds what it waits for", "4 GPUs (4 over quota)", "What would help",
+    ):  # fmt: skip
+        assert part in text, text
+
+
+async def test_over_http_a_stranger_learns_nothing_and_an_owner_everything(
+    service: Any, eventually: Any
+) -> None:
+    train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
+    first = await service.submit(gpus=train, name="first", expected_runtime=3600)
+    await service.until(first["id"], JobState.RUNNING)
+    second = await service.submit(gpus=train, name="second")
+
+    async def found() -> Explanation:
+        answer = await service.http["owner"].get(f"jobs/{second['id']}/explain")
+        return Explanation.model_validate_json(answer.content)
+
+    async def foretold() -> bool:
+        return (await found()).estimated_start is not None
+
+    await eventually(foretold)
+    told = await found()
+    started = (await service.http["owner"].get(f"jobs/{first['id']}")).json()["started"]
+    assert told.estimated_start == pytest.approx(started + 3600, abs=60)
+    assert [job.name for holder in told.holders for job in holder.jobs] == ["first"]
+    seen = (await service.http["owner"].get(f"jobs/{second['id']}")).json()
+    assert seen["estimated_start"] == told.estimated_start
+    assert (await service.http["stranger"].get(f"jobs/{second['id']}/explain")).status_code == 404
+
+
+async def test_who_is_preempted_is_not_told_by_whose_job(service: Any) -> None:
+    train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
+    mine = await service.submit(gpus=train, grace=1)
+    await service.until(mine["id"], JobState.RUNNING)
+    theirs = await service.submit("stranger", gpus=2, name="secret")
+    await service.until(mine["id"], JobState.QUEUED)
+    await service.until(theirs["id"], JobState.RUNNING)
+    for path in (f"jobs/{mine['id']}", f"jobs/{mine['id']}/explain", "jobs", "pool"):
+        text = (await service.http["owner"].get(path)).text
+        assert "secret" not in text
+        assert theirs["id"] not in text
+    async with service.http["owner"].stream("GET", "events", params={"after": 0}) as stream:
+        async for line in stream.aiter_lines():
+            assert theirs["id"] not in line
+            if f'"subject":"{mine["id"]}"' in line and '"state":"queued","reason":"Project speech' in line:
+                break
