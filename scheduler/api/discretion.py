@@ -24,10 +24,21 @@ def told(text: str, of: str, book: Book, access: Access) -> str:
 
 
 def blocked_by(details: Mapping[str, Any] | None, book: Book, access: Access) -> dict[str, Any] | None:
-    """What a job waits for, for programs; `for` is left out where it names a workload that the caller may not see."""
+    """What a job waits for, for programs; workloads that the caller may not see are left out."""
     if not details:
         return None
-    return {key: value for key, value in details.items() if key != "for" or _visible(value, book, access)}
+    found = {key: value for key, value in details.items() if not _hidden(value, book, access)}
+    if "jobs" in found:
+        found["jobs"] = [id for id in found["jobs"] if not _hidden(id, book, access)]
+    return found
+
+
+def _hidden(value: object, book: Book, access: Access) -> bool:
+    """Whether this is the id of a workload that the caller may not see."""
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        return False
+    job = book.jobs.get(value)
+    return job is None or not access.sees_job(job)
 
 
 def _name(id: str, book: Book, access: Access) -> str:
@@ -35,8 +46,3 @@ def _name(id: str, book: Book, access: Access) -> str:
     if job is not None:
         return f"{job.name} ({id})" if access.sees_job(job) else f"a job of project {job.request.project}"
     return "a session" if id.startswith("s-") else "another job"
-
-
-def _visible(id: str, book: Book, access: Access) -> bool:
-    job = book.jobs.get(id)
-    return job is not None and access.sees_job(job)

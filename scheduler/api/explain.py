@@ -27,14 +27,18 @@ SHOWN = 20
 _WITHIN = ("limit", "guarantee")
 """What waits for one of these waits for its own project's jobs, wherever they run."""
 
+_JOBS = ("after", "array")
+"""What waits for one of these waits for other jobs and not for GPUs."""
+
 
 def explanation(job: Job, book: Book, access: Access) -> Explanation:
     over = job.state.final or job.state is JobState.PAUSED
     decision = None if over else book.decision(job.id)
     waits = job.state is JobState.QUEUED
     blocked = (decision.blocked_by if decision and waits else None) or {}
-    nodes = _nodes(job.request, book.pool, book.nodes) if waits else frozenset()
-    holding = list(_holding(blocked, nodes, book)) if waits else []
+    for_gpus = waits and blocked.get("kind") not in _JOBS
+    nodes = _nodes(job.request, book.pool, book.nodes) if for_gpus else frozenset()
+    holding = list(_holding(blocked, nodes, book))
     sessions = sum(_on(nodes, session.placement) for session in book.sessions.values())
     expected = book.run_times.estimate(job)
     return Explanation(
@@ -161,8 +165,11 @@ _SOURCES = {
 def _estimate(job: Job, holding: list[tuple[Job, Milli]], book: Book) -> str:
     """What the estimated start rests on, or why there is none."""
     decision, forecast = book.decision(job.id), book.forecast
-    if decision is not None and (decision.blocked_by or {}).get("ever") is False:
+    blocked = (decision.blocked_by if decision else None) or {}
+    if blocked.get("ever") is False:
         return "It can never start as the pool is now."
+    if blocked.get("kind") in _JOBS:
+        return "It waits for other jobs, and only then for GPUs."
     estimates = [book.run_times.estimate(other) for other, _ in holding]
     sources = Counter(estimate.source.value for estimate in estimates if estimate is not None)
     unknown = len(estimates) - sources.total()

@@ -84,6 +84,14 @@ def _reservation(job: Job, at: Details) -> list[str]:
     return found
 
 
+def _after(job: Job, at: Details) -> list[str]:
+    return ["The jobs that it comes after end as it asks of them."]
+
+
+def _array(job: Job, at: Details) -> list[str]:
+    return ["One of the jobs of its array ends."]
+
+
 def _given_back(at: Details) -> str:
     missing = at["asked"] - at["free"]
     if missing > 0:
@@ -103,4 +111,6 @@ _REMEDIES: Mapping[str, Callable[[Job, Details], list[str]]] = {
     "gpu_type": _gpu_type,
     "fair_share": _fair_share,
     "reservation": _reservation,
+    "after": _after,
+    "array": _array,
 }

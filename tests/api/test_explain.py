@@ -192,6 +192,26 @@ def test_who_has_gone_is_not_named_either() -> None:
     assert reason == f"Made room for another job and a session. Its folder: jobs/{job.id}."
 
 
+async def test_what_waits_for_another_job_waits_for_no_gpus(service: Any, eventually: Any) -> None:
+    first = await service.submit(name="first")
+    await service.until(first["id"], JobState.RUNNING)
+    second = await service.submit(after=[first["id"]])
+
+    async def explained() -> Explanation:
+        answer = await service.http["owner"].get(f"jobs/{second['id']}/explain")
+        return Explanation.model_validate_json(answer.content)
+
+    async def held_back() -> bool:
+        return bool((await explained()).blocked_by)
+
+    await eventually(held_back)
+    found = await explained()
+    assert found.blocked_by == {"kind": "after", "jobs": [first["id"]]}
+    assert f"first ({first['id']})" in found.reason
+    assert (found.holders, found.estimated_start) == ([], None)
+    assert found.would_help == ["The jobs that it comes after end as it asks of them."]
+
+
 @given(snapshots())
 def test_for_whatever_a_job_waits_something_would_help(snapshot: Snapshot) -> None:
     plan = decide(snapshot)

@@ -88,6 +88,11 @@ export interface JobView {
   attempts: AttemptView[];
   outputs: string[];
   exit_code: number | null;
+  after: string[];
+  /** the array that it is one of */
+  array: string | null;
+  index: number | null;
+  parameters: Record<string, boolean | number | string>;
 }
 
 export interface Me {
