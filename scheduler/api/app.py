@@ -39,6 +39,7 @@ from scheduler.api.pool import (
     PoolHandler,
     ProjectHandler,
     ProjectsHandler,
+    SnapshotHandler,
 )
 from scheduler.api.reports import ReportHandler
 from scheduler.api.sessions import SessionHandler, SessionsHandler
@@ -56,6 +57,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/pool", PoolHandler),
     ("/api/v1/pool/file", PoolFileHandler),
     ("/api/v1/pool/apply", PoolApplyHandler),
+    ("/api/v1/pool/snapshot", SnapshotHandler),
     ("/api/v1/projects", ProjectsHandler),
     ("/api/v1/projects/{name}", ProjectHandler),
     ("/api/v1/jobs", JobsHandler),

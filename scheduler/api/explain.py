@@ -60,7 +60,9 @@ def explanation(job: Job, book: Book, access: Access) -> Explanation:
         after=len(decision.after) if decision else 0,
         free=from_milli(_free(nodes, book)),
         holders=[*_holders(holding, book, access), *_sessions(sessions)],
-        would_help=would_help(job, decision),
+        would_help=would_help(
+            job, decision, others=any(other.request.project != job.request.project for other, _ in holding)
+        ),
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 from pydantic import BaseModel, ConfigDict
 
 from scheduler.api import views
@@ -12,6 +15,7 @@ from scheduler.api.schema import Applied, Me, PoolFile, PoolView, ProjectEntry, 
 from scheduler.errors import Conflict, Invalid, NotFound
 from scheduler.poolchange import changes, refuse_harm, warnings
 from scheduler.poolfile import file_of, pool_of, with_project, without_project
+from scheduler.scenario import scenario_of, spoken
 
 
 class ApplyQuery(BaseModel):
@@ -38,6 +42,17 @@ class PoolFileHandler(ApiHandler):
     @endpoint("The pool file that declares the pool as it is", Scope.ADMIN, answer=PoolFile)
     async def get(self) -> None:
         self.answer(file_of(self.api.book.pool))
+
+
+class SnapshotHandler(ApiHandler):
+    @endpoint(
+        "The pool as the policy sees it now, as a scenario that `jupyter runai plan` reads", Scope.ADMIN
+    )
+    async def get(self) -> None:
+        snapshot = self.api.controller.snapshot()
+        text = await asyncio.to_thread(lambda: json.dumps(spoken(scenario_of(snapshot))))
+        self.set_header("Content-Type", "application/json")
+        self.finish(text)
 
 
 class PoolApplyHandler(ApiHandler):

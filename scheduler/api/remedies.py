@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 Details = Mapping[str, Any]
 
 
-def would_help(job: Job, decision: Decision | None) -> list[str]:
-    """For a job that has not ended; nothing where it runs."""
+def would_help(job: Job, decision: Decision | None, *, others: bool) -> list[str]:
+    """For a job that has not ended; nothing where it runs. `others`: other projects hold GPUs that it could use."""
     if job.state is JobState.PAUSED:
         return ["Resume it."]
     if job.state is not JobState.QUEUED or decision is None:
@@ -25,7 +25,10 @@ def would_help(job: Job, decision: Decision | None) -> list[str]:
         return [f"It starts once {who} for it has given back the GPUs; nothing else is needed."]
     blocked = decision.blocked_by or {}
     find = _REMEDIES.get(str(blocked.get("kind")))
-    return find(job, blocked) if find else []
+    found = find(job, blocked) if find else []
+    if blocked.get("kind") == "fair_share" and others:
+        found += _from_others(blocked)
+    return found
 
 
 def _limit(job: Job, at: Details) -> list[str]:
@@ -68,9 +71,12 @@ def _gpu_type(job: Job, at: Details) -> list[str]:
 
 
 def _fair_share(job: Job, at: Details) -> list[str]:
+    return [_given_back(at)]
+
+
+def _from_others(at: Details) -> list[str]:
     most = at["allocated"] + at["asked"]
     return [
-        _given_back(at),
         f"Jobs of project {at['project']} give GPUs back: below its fair share it may take from others.",
         f"An administrator raises the guarantee of project {at['project']} to {_gpus(most)}: that much it always "
         "gets back.",
@@ -95,7 +101,7 @@ def _array(job: Job, at: Details) -> list[str]:
 def _given_back(at: Details) -> str:
     missing = at["asked"] - at["free"]
     if missing > 0:
-        return f"{_gpus(missing)} more are given back by those that hold them."
+        return f"{_gpus(missing)} more {'is' if missing == 1 else 'are'} given back by those that hold them."
     return "GPUs are given back so that enough of them are free together, with the CPUs and memory it needs."
 
 

@@ -89,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
     _verbs(commands)
     _project(commands)
     _apply(commands)
+    _snapshot(commands)
     _plan(commands)
     _simulate(commands)
     return whole
@@ -300,6 +301,13 @@ def _apply(commands: Commands) -> None:
     what.add_argument("-f", "--file", metavar="FILE", help="the pool file, in YAML; `-` reads standard input")
     what.add_argument("--show", action="store_true", help="print the pool file of the pool as it is")
     command.add_argument("--preview", action="store_true", help="only show what would change")
+    _format(command)
+
+
+def _snapshot(commands: Commands) -> None:
+    command = _command(
+        commands, "snapshot", "snapshot:run", "print the pool as it is now as a scenario, for `plan`"
+    )
     _format(command)
 
 

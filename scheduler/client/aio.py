@@ -51,6 +51,7 @@ class AsyncClient:
     pool = _method(calls.pool)
     pool_file = _method(calls.pool_file)
     apply = _method(calls.apply)
+    snapshot = _method(calls.snapshot)
     projects = _method(calls.projects)
     project = _method(calls.project)
     project_put = _method(calls.project_put)

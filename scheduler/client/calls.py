@@ -107,6 +107,11 @@ def apply(file: PoolFile, preview: bool = False) -> Call[Applied]:
     return Call("POST", "pool/apply", _view(Applied), params=params, **_json(file))
 
 
+def snapshot() -> Call[dict[str, Any]]:
+    """The pool as the policy sees it now, as a scenario that `jupyter runai plan` reads."""
+    return Call("GET", "pool/snapshot", lambda response: dict(response.json()), patient=True)
+
+
 def projects() -> Call[list[ProjectView]]:
     """All projects and how they stand."""
     return Call("GET", "projects", lambda response: _view(ProjectList)(response).projects)

@@ -400,15 +400,20 @@ class Controller:
 
     # -- plans --------------------------------------------------------------------------------------------
 
-    def _look(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
+        """The pool as the policy would see it now."""
         ahead = self._ahead
+        held_back = held.held_back(ahead.bound, ahead.jobs)
         waiting = (
             w.session.workload() for w in self._leases.waiting.values() if w.session.id not in ahead.sessions
         )
-        self._given_back = False
-        self._held = held.held_back(ahead.bound, ahead.jobs)
-        workloads = (w for w in ahead.workloads.values() if w.id not in self._held)
+        workloads = (w for w in ahead.workloads.values() if w.id not in held_back)
         return Snapshot(self._clock(), ahead.pool, ahead.nodes, (*workloads, *waiting))
+
+    def _look(self) -> Snapshot:
+        self._given_back = False
+        self._held = held.held_back(self._ahead.bound, self._ahead.jobs)
+        return self.snapshot()
 
     def _decide(self, decide: Decide, snapshot: Snapshot) -> Plan:
         """The policy's plan, and why those wait whom it has not seen."""

@@ -68,6 +68,7 @@ class JobEntry(Wire):
     state: Literal["queued", "running", "stopping"] = "queued"
     started: Time | None = None
     checkpointed: Time | None = None
+    preempted: Time | None = None
     placement: list[WorkerEntry] = Field(default_factory=list)
 
 

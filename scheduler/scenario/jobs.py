@@ -26,7 +26,7 @@ class Jobs:
         for n, entry in enumerate(entries):
             self._check_state(entry, f"jobs[{n}]")
             named[n] = [
-                self._named(worker, requests[n].shape, f"jobs[{n}].placement[{m}]")
+                self._named(worker, requests[n].shape, f"jobs[{n}].placement[{m}]", entry.state != "queued")
                 for m, worker in enumerate(entry.placement)
             ]
         return tuple(
@@ -38,6 +38,7 @@ class Jobs:
                 stopping=entry.state == "stopping",
                 started=entry.started,
                 checkpointed=entry.checkpointed,
+                preempted=entry.preempted,
                 placement=tuple(
                     worker
                     or self._any_free(entry.placement[m], requests[n].shape, f"jobs[{n}].placement[{m}]")
@@ -84,7 +85,7 @@ class Jobs:
 
     def _check_state(self, entry: JobEntry, place: str) -> None:
         if entry.state == "queued":
-            for key in ("placement", "started", "checkpointed"):
+            for key in ("started", "checkpointed"):
                 if getattr(entry, key):
                     raise at(f"{place}.{key}", "only a running job has that.")
         elif not entry.placement:
@@ -92,13 +93,13 @@ class Jobs:
         if len(entry.placement) > entry.workers:
             raise at(f"{place}.placement", f"{len(entry.placement)} entries, but {entry.workers} workers.")
 
-    def _named(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement | None:
-        """A worker that names its GPUs; None where it takes any free ones."""
+    def _named(self, worker: WorkerEntry, shape: Shape, place: str, holds: bool) -> WorkerPlacement | None:
+        """A worker that names its GPUs, which it `holds` or was promised; None where it takes any free ones."""
         node = self.nodes.get(worker.node)
         if node is None:
             raise no_such(f"{place}.node", "node", worker.node)
         share, count = _share_on(node, shape, place)
-        if worker.gpus is None and count:
+        if worker.gpus is None and count and holds:
             return None
         gpus = worker.gpus or []
         if len(gpus) != count:
@@ -106,7 +107,8 @@ class Jobs:
         for m, gpu in enumerate(gpus):
             if gpu >= node.gpus:
                 raise at(f"{place}.gpus[{m}]", f"{node.name} has no GPU {gpu}; it has {node.gpus}.")
-            self._use(node, gpu, share, f"{place}.gpus[{m}]")
+            if holds:
+                self._use(node, gpu, share, f"{place}.gpus[{m}]")
         return WorkerPlacement(node.name, tuple(sorted(gpus)), share)
 
     def _any_free(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement:

@@ -22,6 +22,7 @@ GET    /api/v1/me                              401 401 403 200 200 200 200 200
 GET    /api/v1/pool                            401 401 403 200 200 200 200 200
 GET    /api/v1/pool/file                       401 401 403 403 403 403 403 200
 POST   /api/v1/pool/apply                      401 401 403 403 403 403 403 200
+GET    /api/v1/pool/snapshot                   401 401 403 403 403 403 403 200
 GET    /api/v1/projects                        401 401 403 200 200 200 200 200
 GET    /api/v1/projects/{name}                 401 401 403 200 200 200 200 200
 PUT    /api/v1/projects/{name}                 401 401 403 403 403 403 403 200

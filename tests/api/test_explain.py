@@ -34,6 +34,7 @@ from scheduler.model import (
     WorkerPlacement,
 )
 from scheduler.policy import Action, Snapshot, decide, forecast
+from scheduler.scenario import read
 from scheduler.store import Change
 from tests.policy.pools import snapshots
 
@@ -220,7 +221,7 @@ def test_for_whatever_a_job_waits_something_would_help(snapshot: Snapshot) -> No
         decision = plan.decisions[workload.id]
         if decision.action is Action.WAIT and workload.request.environment is Environment.TRAIN:
             job = Job(workload.id, "train", workload.request, program, submitted=workload.submitted)
-            found = would_help(job, decision)
+            found = would_help(job, decision, others=True)
             assert found, decision.blocked_by
             assert all(sentence.endswith(".") for sentence in found)
 
@@ -279,3 +280,22 @@ async def test_who_is_preempted_is_not_told_by_whose_job(service: Any) -> None:
             assert theirs["id"] not in line
             if f'"subject":"{mine["id"]}"' in line and '"state":"queued","reason":"Project speech' in line:
                 break
+
+
+async def test_a_live_pool_is_written_as_a_scenario_of_which_the_same_follows(service: Any) -> None:
+    train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
+    first = await service.submit(gpus=train, max_runtime=3600)
+    await service.until(first["id"], JobState.RUNNING)
+    second = await service.submit(gpus=train)
+    answer = await service.http["admin"].get("pool/snapshot")
+    (snapshot,) = read(answer.text)
+    running, waiting = snapshot.workloads
+    assert (running.id, waiting.id) == (first["id"], second["id"])
+    assert running.started is not None
+    assert -60 < running.started <= 0
+    assert running.request.expected_runtime == 3600
+    plan = decide(snapshot)
+    assert plan.decisions[second["id"]].action is Action.WAIT
+    job = (await service.http["owner"].get(f"jobs/{second['id']}/explain")).json()
+    assert job["action"] in (None, "wait")
+    assert snapshot.pool.settings == service.controller.book.pool.settings

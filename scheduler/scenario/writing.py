@@ -1,0 +1,121 @@
+"""From a snapshot to the scenario that describes it, so that any decision of a live pool can be looked at and made again.
+
+What must hold: read back, it makes the policy decide the same. Times become seconds from the snapshot's instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scheduler.model import ONE, MiB, Milli, Node, Pool, Project, WorkerPlacement, Workload
+from scheduler.policy import Snapshot
+from scheduler.poolfile import file_of
+from scheduler.scenario.entries import JobEntry, NodeEntry, ProjectEntry, Scenario, WorkerEntry
+
+
+def scenario_of(snapshot: Snapshot) -> Scenario:
+    """The scenario that describes a snapshot."""
+    pool, now = snapshot.pool, snapshot.now
+    nodes = {node.name: node for node in snapshot.nodes}
+    return Scenario(
+        nodes=[_node(node) for node in snapshot.nodes],
+        projects=[_project(project, now) for project in pool.projects],
+        jobs=[_job(workload, nodes, pool, now) for workload in snapshot.workloads],
+        **{key: getattr(file_of(pool), key) for key in _AS_IN_THE_POOL_FILE},
+    )
+
+
+_AS_IN_THE_POOL_FILE = ("node_pools", "topology", "users", "default_build_quota", "settings")
+
+
+def spoken(scenario: Scenario) -> dict[str, Any]:
+    """The scenario for JSON or YAML, without what says no more than the default."""
+    content = scenario.model_dump(mode="json", exclude_defaults=True)
+    for project, entry in zip(content.get("projects", ()), scenario.projects, strict=True):
+        project["guaranteed"] = entry.guaranteed  # absent, it would be the sum of those below
+    return content
+
+
+def _node(node: Node) -> NodeEntry:
+    return NodeEntry(
+        name=node.name,
+        gpus=node.gpus,
+        gpu_type=node.gpu_type,
+        gpu_memory_gib=_gib(node.gpu_memory),
+        cpus=_whole(node.cpus),
+        memory_gib=_gib(node.memory),
+        node_pool=node.node_pool,
+        labels=dict(node.labels),
+        links=[list(group) for group in node.links],
+        schedulable=node.schedulable,
+    )
+
+
+def _project(project: Project, now: float) -> ProjectEntry:
+    return ProjectEntry(
+        name=project.name,
+        parent=project.parent,
+        guaranteed=_whole(project.guaranteed),
+        limit=_whole(project.limit),
+        weight=_whole(project.weight),
+        priority=project.priority,
+        usage=project.usage,
+        created=project.created - now,
+    )
+
+
+def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) -> JobEntry:
+    request, shape = workload.request, workload.request.shape
+    return JobEntry(
+        name=workload.id,
+        project=request.project or None,
+        environment=request.environment,
+        user=request.user,
+        priority=request.priority,
+        preemptible=request.preemptible,
+        submitted=workload.submitted - now,
+        workers=request.workers,
+        min_workers=None if request.min_workers == request.workers else request.min_workers,
+        gpus=None if shape.gpu_memory else _whole(shape.gpus),
+        gpu_memory_gib=_gib(shape.gpu_memory),
+        gpu_types=_list(request.gpu_types),
+        node_pools=_list(request.node_pools),
+        cpus=_whole(shape.cpus),
+        memory_gib=_gib(shape.memory),
+        require=request.require,
+        prefer=request.prefer if request.prefer in ("node", *pool.topology) else None,
+        min_runtime=request.min_runtime,
+        expected_runtime=request.expected_runtime,
+        state="stopping" if workload.stopping else "running" if workload.running else "queued",
+        started=_since(workload.started, now),
+        checkpointed=_since(workload.checkpointed, now),
+        preempted=_since(workload.preempted, now),
+        placement=[
+            WorkerEntry(node=worker.node, gpus=list(worker.gpus))
+            for worker in workload.placement
+            if _is_there(worker, nodes)
+        ],
+    )
+
+
+def _is_there(worker: WorkerPlacement, nodes: Mapping[str, Node]) -> bool:
+    """Whether the worker's node and GPUs are (still) there: the policy sees no others."""
+    node = nodes.get(worker.node)
+    return node is not None and all(gpu < node.gpus for gpu in worker.gpus)
+
+
+def _whole(amount: Milli | None) -> float | None:
+    return None if amount is None else amount / ONE
+
+
+def _gib(amount: MiB | None) -> float | None:
+    return None if amount is None else amount / 1024
+
+
+def _since(at: float | None, now: float) -> float | None:
+    return None if at is None else at - now
+
+
+def _list(names: tuple[str, ...] | None) -> list[str] | None:
+    return None if names is None else list(names)
