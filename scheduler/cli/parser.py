@@ -350,15 +350,22 @@ def _simulate(commands: Commands) -> None:
     )
     command.add_argument("--policies", type=_names, metavar="A,B", help="which to play (default: all)")
     command.add_argument(
-        "--scale", type=_numbers, metavar="X,Y", help="also play the policy on pools so much larger"
+        "--scale", type=_numbers, metavar="X,Y", help="also play on pools so many times as large"
     )
     command.add_argument(
         "--restart-cost",
-        type=_amount,
-        default=60.0,
-        metavar="SECONDS",
-        help="what a stop costs (default: 60)",
+        type=_amounts,
+        metavar="S,T",
+        help="seconds that a stop costs (60); more of them are played beside the first",
     )
+    command.add_argument(
+        "--sessions",
+        type=_whole,
+        default=0,
+        metavar="PEOPLE",
+        help="also play with people's build sessions, with and without lending",
+    )
+    command.add_argument("--seed", type=_whole, default=1, metavar="N", help="of the sessions (1)")
     command.add_argument(
         "--every", type=_amount, default=0.0, metavar="SECONDS", help="gather changes within it into one plan"
     )
@@ -419,10 +426,14 @@ def _listed(text: str) -> list[str]:
 
 
 def _factors(text: str) -> list[float]:
-    factors = [_number(word) for word in _listed(text)]
+    factors = _amounts_of(text)
     if not all(factors):
         raise ValueError
     return factors
+
+
+def _amounts_of(text: str) -> list[float]:
+    return [_number(word) for word in _listed(text)]
 
 
 _count = _reader(_at_least(1), "is not a number from 1 on")
@@ -434,6 +445,7 @@ _bound = _reader(
 _share = _reader(_fraction, "is not a share; write a number above 0 and up to 1")
 _names = _reader(_listed, "is not a list; write names with commas between them")
 _numbers = _reader(_factors, "is not a list of factors; write numbers above 0 with commas between them")
+_amounts = _reader(_amounts_of, "is not a list of amounts; write numbers with commas between them")
 _variable = _reader(_assignment, "is not of the form NAME=VALUE")
 _duration = _reader(read_duration, "")
 _memory = _reader(read_memory, "")

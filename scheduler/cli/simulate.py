@@ -6,20 +6,19 @@ import argparse
 import json
 import shlex
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from scheduler.cli.text import Screen
 from scheduler.errors import Invalid
 from scheduler.model import Pool
-from scheduler.simulation.play import Costs
-from scheduler.simulation.study import NAMES, STATIC, Result, Study, prepare, worse_off
+from scheduler.simulation.metrics import Figures
+from scheduler.simulation.sessions import PROFILE, sessions_of
+from scheduler.simulation.study import NAMES, Result, Study, prepare
 from scheduler.simulation.trace import Trace, read_trace
 
 HOUR = 3600.0
 DAY = 86400.0
-SAVING = 0.25
-"""The part of a stop's cost that is spent saving; the rest is restarting."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,7 +27,6 @@ def run(options: argparse.Namespace) -> int:
         if name not in NAMES:
             raise Invalid(f"There is no policy “{name}”; there are {', '.join(NAMES)}.", field="policies")
     trace = read_trace(Path(options.trace))
-    costs = Costs(saving=SAVING * options.restart_cost, restarting=(1 - SAVING) * options.restart_cost)
     study = prepare(
         trace,
         nodes=options.nodes,
@@ -36,27 +34,31 @@ def run(options: argparse.Namespace) -> int:
         quantile=options.quantile,
         learn=options.learn * DAY,
         pool=_pool(options.pool),
-        costs=costs,
+        costs=options.restart_cost or [60.0],
+        scales=options.scale or [],
         every=options.every,
     )
-    results = []
-    for result in study.play(names, options.scale or [1.0]):
-        print(f"{result.name} …", file=sys.stderr, flush=True)
-        results.append(result)
-    static = next((result for result in results if result.name == STATIC), None)
+    if options.sessions:
+        sessions = sessions_of(options.sessions, study.start, study.end, options.seed)
+        if not sessions:
+            raise Invalid("Nobody opens a session in the short time of this trace.", field="sessions")
+        study = replace(study, users=options.sessions, sessions=sessions)
+    facts = _facts(trace, study, options)
     if options.report:
         from scheduler.simulation.report import render
-
-        page = render(results, study.played, start=study.start, end=study.end, facts=_facts(trace, study))
-        Path(options.report).write_text(page, "utf-8")
+    results = []
+    for result in study.play(names):
+        print(f"{result.name} …", file=sys.stderr, flush=True)
+        results.append(result)
+    if options.report:
+        Path(options.report).write_text(render(results, study, facts), "utf-8")
     if options.output == "json":
-        print(
-            json.dumps(
-                {"facts": _facts(trace, study), "results": [_figures(r, static) for r in results]}, indent=2
-            )
-        )
+        print(json.dumps({"facts": facts, "results": [_figures(r) for r in results]}, indent=2))
     else:
-        _table(results, static)
+        for name, fact in facts.items():
+            print(f"{name}: {fact}")
+        print()
+        _table(results)
     return 0
 
 
@@ -72,60 +74,92 @@ def _pool(path: str | None) -> Pool | None:
     return pool_of(parse(text, source=path), Pool(), 0.0)
 
 
-def _facts(trace: Trace, study: Study) -> dict[str, str]:
+def _facts(trace: Trace, study: Study, options: argparse.Namespace) -> dict[str, str]:
     """What has to be known to get the same figures again."""
-    return {
+    learned = (
+        f"the {options.learn:g} days before the window" if options.learn else "the very window that is played"
+    )
+    facts = {
         "command": shlex.join(["jupyter", "runai", *sys.argv[1:]]),
-        "trace, SHA-256": trace.digest,
-        "jobs": f"{len(study.played.jobs):,}",
-        "GPU-hours": f"{study.played.gpu_seconds / HOUR:,.0f}",
-        "window": f"{(study.end - study.start) / DAY:.1f} days",
-        "a stop costs": f"{study.costs.saving + study.costs.restarting:g} s; nothing is done twice",
+        "trace": f"{Path(options.trace).name}, SHA-256 {trace.digest}",
+        "seed": str(options.seed),
+        "jobs": f"{len(study.played.jobs):,} of {len(study.played.projects)} projects, "
+        f"{study.played.gpu_seconds / HOUR:,.0f} GPU-hours",
+        "window": f"{(study.end - study.start) / DAY:.1f} days, from the first submission to the last",
+        "partitions": f"{options.quantile:.0%} quantile of each project's demand in {learned}, "
+        f"whole nodes: {sum(study.partition.values()) * study.gpus_per_node:,} GPUs",
+        "guarantees": f"as {options.pool} says" if options.pool else _promised(study),
+        "a stop costs": f"{study.costs[0]:g} s, in which its GPUs are held without progress; nothing is done twice",
         "durations": "seen by the policy only where the trace declares them; shortest_first and backfill see all",
     }
+    if study.sessions:
+        facts["sessions"] = f"{len(study.sessions):,} of {study.users} people, made up: {PROFILE}"
+    return facts
 
 
-def _figures(result: Result, static: Result | None) -> dict[str, object]:
-    worse = worse_off(result, static) if static is not None else None
+def _promised(study: Study) -> str:
+    partitions = sum(study.partition.values())
+    if study.nodes >= partitions:
+        return "each project's own partition"
+    return f"each project's own partition × {study.nodes / partitions:.2f}, which is all the pool has"
+
+
+def _figures(result: Result) -> dict[str, object]:
+    compared = result.against_static
     return {
         "policy": result.name,
+        "part": result.part,
         "gpus": result.gpus,
+        "stop_cost": result.cost,
         **asdict(result.figures),
-        "worse_off_than_static": worse,
+        "below_guarantee_seconds": result.deprived,
+        "against_static": None if compared is None else asdict(compared),
+        "worse_off_than_static": None if compared is None else compared.worse_off,
+        "sessions": _sessions(result),
     }
 
 
-def _table(results: list[Result], static: Result | None) -> None:
+def _sessions(result: Result) -> dict[str, float] | None:
+    if not result.opened:
+        return None
+    waits = [run.wait for run in result.opened]
+    return {"opened": len(waits), "mean_wait": sum(waits) / len(waits), "longest_wait": max(waits)}
+
+
+def _table(results: list[Result]) -> None:
     head = [
         "POLICY",
         "GPUS",
+        "OFFERED",
         "HELD",
         "BUSY",
         "MEAN H",
-        "P99 H",
+        "MEDIAN",
+        "P90",
+        "P99",
         "WAIT H",
         "WAIT P99",
+        "SLOWDOWN",
         "STOPS",
         "LOST GPU-H",
         "WORSE OFF",
     ]
     rows = []
     for result in results:
-        f = result.figures
-        worse = "" if static is None else str(len(worse_off(result, static)))
-        rows.append(
-            (
-                result.name,
-                str(result.gpus),
-                f"{f.held:.1%}",
-                f"{f.busy:.1%}",
-                *(
-                    f"{seconds / HOUR:.2f}"
-                    for seconds in (f.completion.mean, f.completion.p99, f.wait.mean, f.wait.p99)
-                ),
-                f"{f.stops:,}",
-                f"{f.gpu_hours_lost:,.0f}",
-                worse,
-            )
-        )
+        compared = result.against_static
+        worse = "" if compared is None else str(len(compared.worse_off))
+        rows.append((result.name, str(result.gpus), *_columns(result.figures), worse))
     Screen().table(head, rows, right=head[1:])
+
+
+def _columns(figures: Figures) -> tuple[str, ...]:
+    shares = (figures.offered, figures.held, figures.busy)
+    completion, wait = figures.completion, figures.wait
+    hours = (completion.mean, completion.median, completion.p90, completion.p99, wait.mean, wait.p99)
+    return (
+        *(f"{share:.1%}" for share in shares),
+        *(f"{seconds / HOUR:.2f}" for seconds in hours),
+        f"{figures.slowdown:.1f}",
+        f"{figures.stops:,}",
+        f"{figures.gpu_hours_lost:,.0f}",
+    )

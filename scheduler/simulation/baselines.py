@@ -32,13 +32,15 @@ class Span:
 class Run:
     """One job of a finished simulation: the times in which it held GPUs, how often it was stopped, and what that cost.
 
-    `lost` is GPU-seconds held without progress: restarting, and work done a second time.
+    `lost` is GPU-seconds held without progress: restarting, and work done a second time. `idle` is the part of its time in
+    which a session's GPU did nothing.
     """
 
     job: TraceJob
     spans: tuple[Span, ...]
     stops: int = 0
     lost: float = 0.0
+    idle: float = 0.0
 
     @property
     def started(self) -> float:
@@ -62,6 +64,11 @@ class Run:
     def held(self) -> float:
         """GPU-seconds held."""
         return self.held_within(self.started, self.ended)
+
+    @property
+    def productive(self) -> float:
+        """The part of what it held in which its GPUs did work that counts."""
+        return (1 - self.lost / self.held) * (1 - self.idle) if self.held else 0.0
 
     def held_within(self, start: float, end: float) -> float:
         """GPU-seconds held in the window."""

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from scheduler.errors import Invalid
 from scheduler.model import ONE, Milli, Node, Pool, Request, Shape, WorkerPlacement, Workload
 from scheduler.policy import Action, Decision, Planner
 from scheduler.simulation.baselines import Run, Span
+from scheduler.simulation.sessions import Session
 from scheduler.simulation.trace import Trace, TraceJob
 
 
@@ -75,10 +76,20 @@ class _Clock:
 
 
 class Player:
-    """One run of the policy over a trace. `every` (seconds) gathers what happens within it into one cycle; 0: none."""
+    """One run of the policy over a trace. `every` (seconds) gathers what happens within it into one cycle; 0: none.
+
+    `sessions` open and close meanwhile, on the build nodes among `nodes`; how they fared is in `opened` afterwards.
+    """
 
     def __init__(
-        self, trace: Trace, pool: Pool, nodes: Iterable[Node], costs: Costs, *, every: float = 0.0
+        self,
+        trace: Trace,
+        pool: Pool,
+        nodes: Iterable[Node],
+        costs: Costs,
+        *,
+        every: float = 0.0,
+        sessions: Sequence[Session] = (),
     ) -> None:
         self.trace = trace
         self.pool = pool
@@ -88,13 +99,17 @@ class Player:
         self.clock = _Clock()
         self.planner = Planner(pool, self.nodes)
         self.waiting_or_running: dict[str, _Progress] = {}
-        self.arriving = {job.id: job for job in trace.jobs}
+        self.sessions = {session.job.id: session for session in sessions}
+        widest = max((node.gpus for node in self.nodes), default=8)
+        self.arriving = {job.id: (job, request_of(job, widest)) for job in trace.jobs}
+        self.arriving |= {id: (session.job, session.request) for id, session in self.sessions.items()}
         self.done: list[Run] = []
+        self.opened: list[Run] = []
         self.cycles = 0
         self._cycle_at: float | None = None
 
     def play(self) -> tuple[Run, ...]:
-        for job in self.trace.jobs:
+        for job, _ in self.arriving.values():
             self.clock.at(job.submitted, "arrive", job.id)
         while (happening := self.clock.next()) is not None:
             now, events = happening
@@ -119,7 +134,7 @@ class Player:
 
     def _happen(self, what: str, name: str, version: int, now: float) -> bool:
         if what == "arrive":
-            self._arrive(self.arriving.pop(name), now)
+            self._arrive(*self.arriving.pop(name), now)
             return True
         if what == "cycle":
             return version == self.cycles  # what an earlier plan asked for does not hold any more
@@ -132,8 +147,7 @@ class Player:
             self._stopped(progress, now)
         return True
 
-    def _arrive(self, job: TraceJob, now: float) -> None:
-        request = request_of(job)
+    def _arrive(self, job: TraceJob, request: Request, now: float) -> None:
         workload = Workload(job.id, request, now)
         self.waiting_or_running[job.id] = _Progress(job, request, job.duration, workload)
         self.planner.put(workload)
@@ -142,7 +156,11 @@ class Player:
         self._close_span(progress, now)
         del self.waiting_or_running[progress.job.id]
         self.planner.drop(progress.job.id)
-        self.done.append(Run(progress.job, tuple(progress.spans), progress.stops, progress.lost))
+        session = self.sessions.get(progress.job.id)
+        if session is not None:
+            self.opened.append(Run(progress.job, tuple(progress.spans), idle=1 - session.busy))
+        else:
+            self.done.append(Run(progress.job, tuple(progress.spans), progress.stops, progress.lost))
 
     def _stopped(self, progress: _Progress, now: float) -> None:
         """It has saved itself and is gone: queued again, with the age it had."""
@@ -205,7 +223,11 @@ class Player:
     def _bring_up_to_date(self, progress: _Progress, now: float) -> None:
         """Take the work done since the last look off what remains, and what it saved on the way."""
         productive = now - progress.since - progress.overhead
-        progress.overhead = max(0.0, -productive)
+        unspent = max(
+            0.0, -productive
+        )  # it is stopped while it still restarts: that much is not lost after all
+        progress.lost -= unspent * _held(progress) / ONE
+        progress.overhead = 0.0
         before = progress.remaining
         progress.remaining = max(0.0, before - max(0.0, productive) * _speed(progress))
         progress.since = now
@@ -229,19 +251,18 @@ def _speed(progress: _Progress) -> float:
     return len(progress.placement) / progress.request.workers
 
 
-def request_of(job: TraceJob) -> Request:
-    """A trace's job as a request: whole nodes of eight GPUs a worker where it is larger than one node."""
-    workers = job.workers or max(1, -(-job.gpus // (8 * ONE)))
-    each = job.gpus // workers if job.gpus % workers == 0 else 8 * ONE
+def request_of(job: TraceJob, gpus_per_node: int) -> Request:
+    """A trace's job as a request: one worker if a node takes it, else the fewest equal ones that do."""
+    workers = job.workers or max(1, -(-job.gpus // (gpus_per_node * ONE)))
+    while not job.workers and job.gpus > ONE and job.gpus // ONE % workers:
+        workers += 1
     return Request(
         project=job.project,
         user=job.user,
-        shape=Shape(gpus=each),
+        shape=Shape(gpus=job.gpus // workers),
         workers=workers,
         min_workers=job.min_workers or workers,
         priority=job.priority,
         preemptible=job.preemptible,
-        gpu_types=(job.gpu_type,) if job.gpu_type else None,
-        require="node" if each < ONE * 8 and workers == 1 else None,
         expected_runtime=job.expected,
     )

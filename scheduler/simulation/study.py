@@ -1,118 +1,221 @@
 """One trace, many policies: everything that `jupyter runai simulate` compares, played over the same jobs.
 
-Where no pool file says what each project is guaranteed, it is guaranteed what it would have in a static partition, so that
-the two can be compared: the same promise, kept by quotas instead of by walls. Partitions are sized on an earlier part of the
-trace where `learn` names one, which is then left out of what is played.
+Where no pool file says what each project is guaranteed, it is guaranteed what it would have in a static partition, or, where
+the pool is smaller than all partitions together, its part of the pool in that proportion: no more is promised than there is.
+Partitions are sized on an earlier part of the trace where `learn` names one, which is then left out of what is played.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Environment, Node, NodePool, Pool, Project
+from scheduler.model import ONE, Environment, Milli, Node, NodePool, Pool, Project
 from scheduler.simulation.baselines import POLICIES, Run, demand_quantile, play_baseline, play_static
+from scheduler.simulation.fairness import Comparison, compare, deprived
 from scheduler.simulation.metrics import Figures, figures
 from scheduler.simulation.play import Costs, Player
+from scheduler.simulation.sessions import Session, build_nodes
 from scheduler.simulation.trace import Trace
 
-OURS, STATIC = "runai", "static"
+OURS, STATIC, POOLED = "runai", "static", "skip_ahead"
 NAMES = (OURS, STATIC, *POLICIES)
+SAVING = 0.25
+"""The part of a stop's cost that is spent saving; the rest is restarting."""
+
+
+class Part(StrEnum):
+    """Which question of the study a result answers: side by side, on other pools, at other costs, with sessions."""
+
+    POLICIES = "policies"
+    SCALE = "scale"
+    COST = "cost"
+    SESSIONS = "sessions"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One policy's run: its name for people, the GPUs it had, what came out."""
+    """One run: its name for people, the GPUs it had, what came out. `opened` is how the build sessions fared.
 
+    `against_static` is there if static partitions are played, too; `deprived` (seconds by project) where there are guarantees.
+    """
+
+    part: Part
+    policy: str
     name: str
     gpus: int
+    cost: float
     runs: tuple[Run, ...]
+    opened: tuple[Run, ...]
     figures: Figures
+    deprived: dict[str, float]
+    against_static: Comparison | None
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What is played. `played` is the trace without the part that partitions were sized on; `start` to `end` its window."""
+    """What is played. `played` is the trace without the part that partitions were sized on; `start` to `end` its window.
+
+    `costs` (seconds for a stop) and `scales` (of the pool) begin with those that policies are compared at.
+    """
 
     played: Trace
     partition: Mapping[str, int]
-    pool: Pool
+    declared: Pool | None
     nodes: int
     gpus_per_node: int
     start: float
     end: float
-    costs: Costs
+    costs: tuple[float, ...]
+    scales: tuple[float, ...]
     every: float
+    users: int
+    sessions: tuple[Session, ...]
 
-    def play(self, names: Sequence[str], scales: Sequence[float] = (1.0,)) -> Iterator[Result]:
-        """Each policy on the pool as it is, and ours on the pool at every scale."""
+    def play(self, names: Sequence[str]) -> Iterator[Result]:
+        """Static partitions first, if at all: the others are compared with them."""
+        alone: tuple[Run, ...] = ()
+        if STATIC in names:
+            alone = self._runs(STATIC, self.nodes, self.costs[0])
+            yield self._result(Part.POLICIES, STATIC, STATIC, self.nodes, alone, ())
         for name in names:
-            if name == STATIC:
-                runs = play_static(self.played, self.partition, gpus_per_node=self.gpus_per_node)
-                yield self._result(name, sum(self.partition.values()), runs)
-            elif name == OURS:
-                for scale in scales:
-                    nodes = max(1, round(self.nodes * scale))
-                    yield self._result(
-                        name if scale == 1 else f"{name} × {scale:g}", nodes, self._ours(nodes)
-                    )
-            else:
-                runs = play_baseline(self.played, name, nodes=self.nodes, gpus_per_node=self.gpus_per_node)
-                yield self._result(name, self.nodes, runs)
+            if name != STATIC:
+                runs = self._runs(name, self.nodes, self.costs[0])
+                yield self._result(Part.POLICIES, name, name, self.nodes, runs, alone)
+        for name in [name for name in (OURS, POOLED) if name in names]:
+            for scale in self.scales:
+                nodes = max(1, round(self.nodes * scale))
+                runs = self._runs(name, nodes, self.costs[0])
+                yield self._result(Part.SCALE, name, f"{name} × {scale:g}", nodes, runs, alone)
+        if OURS in names:
+            for cost in self.costs[1:]:
+                runs = self._runs(OURS, self.nodes, cost)
+                label = f"{OURS}, a stop costs {cost:g} s"
+                yield self._result(Part.COST, OURS, label, self.nodes, runs, alone, cost=cost)
+            if self.sessions:
+                for lending in (False, True):
+                    yield self._with_sessions(lending, alone)
+        if STATIC in names and self.sessions:
+            opened = tuple(session.run() for session in self.sessions)
+            yield self._result(
+                Part.SESSIONS, STATIC, f"{STATIC}, sessions", self.nodes, alone, (), opened=opened
+            )
 
-    def _ours(self, nodes: int) -> tuple[Run, ...]:
-        digits = len(str(nodes))
-        fleet = [Node(f"n{number:0{digits}}", self.gpus_per_node) for number in range(nodes)]
-        return Player(self.played, self.pool, fleet, self.costs, every=self.every).play()
+    def guaranteed(self, nodes: int) -> Pool:
+        """The pool of so many nodes with what each project is guaranteed in it."""
+        if self.declared is not None:
+            return self.declared
+        wanted = sum(self.partition.values())
+        part = min(1.0, nodes / wanted)
+        projects = tuple(
+            Project(name, guaranteed=int(own * self.gpus_per_node * part) * ONE)
+            for name, own in sorted(self.partition.items())
+        )
+        return Pool(
+            node_pools=(NodePool("train", Environment.TRAIN), NodePool("build", Environment.BUILD)),
+            projects=projects,
+        )
 
-    def _result(self, name: str, nodes: int, runs: tuple[Run, ...]) -> Result:
-        done = sum(run.job.gpus * run.job.duration for run in runs) / ONE
-        assert len(runs) == len(self.played.jobs), f"{name} lost a job"
-        assert abs(done - self.played.gpu_seconds) <= 1e-6 * done, f"{name} did not do the same work"
-        gpus = nodes * self.gpus_per_node
-        return Result(name, gpus, runs, figures(runs, gpus=gpus, start=self.start, end=self.end))
+    def _runs(self, name: str, nodes: int, cost: float) -> tuple[Run, ...]:
+        if name == STATIC:
+            return play_static(self.played, self.partition, gpus_per_node=self.gpus_per_node)
+        if name == OURS:
+            return self._player(nodes, cost).play()
+        return play_baseline(self.played, name, nodes=nodes, gpus_per_node=self.gpus_per_node)
+
+    def _player(self, nodes: int, cost: float, sessions: bool = False, lending: bool = False) -> Player:
+        pool = self.guaranteed(nodes)
+        fleet = tuple(Node(f"train-{number:04}", self.gpus_per_node) for number in range(nodes))
+        if sessions:
+            pool = replace(pool, settings=replace(pool.settings, lending=lending))
+            fleet += build_nodes(self.users, self.gpus_per_node)
+        costs = Costs(saving=SAVING * cost, restarting=(1 - SAVING) * cost)
+        opening = self.sessions if sessions else ()
+        return Player(self.played, pool, fleet, costs, every=self.every, sessions=opening)
+
+    def _with_sessions(self, lending: bool, alone: Sequence[Run]) -> Result:
+        player = self._player(self.nodes, self.costs[0], sessions=True, lending=lending)
+        runs = player.play()
+        label = f"{OURS}, sessions, {'lending' if lending else 'no lending'}"
+        return self._result(Part.SESSIONS, OURS, label, self.nodes, runs, alone, opened=tuple(player.opened))
+
+    def _result(
+        self,
+        part: Part,
+        policy: str,
+        name: str,
+        nodes: int,
+        runs: tuple[Run, ...],
+        alone: Sequence[Run],
+        *,
+        opened: tuple[Run, ...] = (),
+        cost: float | None = None,
+    ) -> Result:
+        self._conserved(name, runs)
+        build = len(build_nodes(self.users, self.gpus_per_node)) if opened else 0
+        gpus = ((sum(self.partition.values()) if policy == STATIC else nodes) + build) * self.gpus_per_node
+        guarantees: dict[str, Milli] = {
+            project.name: (gpus * ONE if project.guaranteed is None else project.guaranteed)
+            for project in self.guaranteed(nodes).projects
+        }
+        return Result(
+            part,
+            policy,
+            name,
+            gpus,
+            self.costs[0] if cost is None else cost,
+            runs,
+            opened,
+            figures(runs, gpus=gpus, start=self.start, end=self.end, sessions=opened),
+            {} if policy == STATIC else deprived(runs, guarantees),
+            compare(runs, alone) if alone else None,
+        )
+
+    def _conserved(self, name: str, runs: Sequence[Run]) -> None:
+        """Every job ran to its end, once, and did its own work: what was held is that work and what was lost."""
+        ran = sorted(run.job.id for run in runs)
+        if ran != sorted(job.id for job in self.played.jobs):
+            raise AssertionError(f"{name} lost a job, or ran one twice")
+        for run in runs:
+            work = run.job.gpus * run.job.duration / ONE
+            if abs(run.held - run.lost - work) > 1e-6 * (run.held + 1):
+                raise AssertionError(f"{name} did not do the work of {run.job.id}")
 
 
 def prepare(
     trace: Trace,
     *,
     nodes: int,
-    gpus_per_node: int,
-    quantile: float,
-    learn: float,
-    pool: Pool | None,
-    costs: Costs,
-    every: float,
+    gpus_per_node: int = 8,
+    quantile: float = 0.95,
+    learn: float = 0.0,
+    pool: Pool | None = None,
+    costs: Sequence[float] = (60.0,),
+    scales: Sequence[float] = (),
+    every: float = 0.0,
 ) -> Study:
     """Size the partitions on the first `learn` seconds of the trace (the whole of it for 0) and set up the rest."""
     first, last = trace.jobs[0].submitted, trace.jobs[-1].submitted
     played = trace.window(first + learn, float("inf")) if learn else trace
-    if not played.jobs or (learn and not trace.window(first, first + learn).jobs):
-        raise Invalid("No jobs are left to play; learn from a shorter part of the trace.", field="learn")
     seen = trace.window(first, first + learn) if learn else trace
-    partition = {
-        **_smallest(played, gpus_per_node),
-        **demand_quantile(seen, quantile, gpus_per_node=gpus_per_node),
-    }
+    if not played.jobs or not seen.jobs:
+        raise Invalid("No jobs are left to play; learn from a shorter part of the trace.", field="learn")
+    partition = demand_quantile(seen, quantile, gpus_per_node=gpus_per_node)
     for project, least in _smallest(played, gpus_per_node).items():
-        partition[project] = max(partition[project], least)
-    guaranteed = pool or _pool(partition, gpus_per_node)
-    unknown = sorted(set(played.projects) - {project.name for project in guaranteed.projects})
-    if unknown:
-        raise Invalid(
-            f"The pool file has no project “{unknown[0]}”, which the trace names.", field="projects"
-        )
+        partition[project] = max(partition.get(project, 0), least)
+    if pool is not None:
+        unknown = sorted(set(played.projects) - {project.name for project in pool.projects})
+        if unknown:
+            raise Invalid(
+                f"The pool file has no project “{unknown[0]}”, which the trace names.", field="projects"
+            )
     start = played.jobs[0].submitted
+    end = max(last, start + 1.0)
     return Study(
-        played, partition, guaranteed, nodes, gpus_per_node, start, max(last, start + 1.0), costs, every
+        played, partition, pool, nodes, gpus_per_node, start, end, tuple(costs), tuple(scales), every, 0, ()
     )  # fmt: skip
-
-
-def worse_off(result: Result, static: Result, tolerance: float = 0.01) -> list[str]:
-    """The projects whose jobs took longer on the mean, by more than `tolerance`, than in their own partition."""
-    alone = static.figures.by_project
-    return [p for p, mean in result.figures.by_project.items() if mean > alone[p] * (1 + tolerance)]
 
 
 def _smallest(trace: Trace, gpus_per_node: int) -> dict[str, int]:
@@ -121,10 +224,3 @@ def _smallest(trace: Trace, gpus_per_node: int) -> dict[str, int]:
     for job in trace.jobs:
         largest[job.project] = max(largest.get(job.project, 1), -(-job.gpus // (gpus_per_node * ONE)))
     return largest
-
-
-def _pool(partition: Mapping[str, int], gpus_per_node: int) -> Pool:
-    projects = tuple(
-        Project(name, guaranteed=nodes * gpus_per_node * ONE) for name, nodes in sorted(partition.items())
-    )
-    return replace(Pool(), node_pools=(NodePool("train", Environment.TRAIN),), projects=projects)

@@ -1,8 +1,8 @@
 """Reading a trace: a CSV table of jobs (plain or gzip), strictly.
 
-Columns: `submit_time` and `duration` (seconds), `gpus` (the whole gang) and `project` are required; `job_id`, `user`,
-`workers`, `min_workers`, `priority`, `preemptible` (true/false), `gpu_type` and `expected_duration` (what the owner declared)
-are optional. Anything else is refused, and every error names its place (`trace.csv:17: gpus`).
+Columns: `submit_time` and `duration` (seconds), `gpus` (the whole gang) and `project` are required. Optional are
+`job_id`, `user`, `workers`, `min_workers`, `priority`, `preemptible` (true/false) and `expected_duration` (what was declared).
+Anything else is refused, and every error names its place (`trace.csv:17: gpus`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import csv
 import gzip
 import hashlib
 import io
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from scheduler.errors import Invalid
 from scheduler.model import ONE, Milli
@@ -33,7 +35,6 @@ class TraceJob:
     min_workers: int | None = None
     priority: int = 50
     preemptible: bool = True
-    gpu_type: str | None = None
     expected: float | None = None
 
 
@@ -60,14 +61,21 @@ class Trace:
 REQUIRED = ("submit_time", "duration", "gpus", "project")
 
 
+MOST_SECONDS = 1e10
+MOST_GPUS = 1_000_000
+"""Beyond these a number is a mistake: three hundred years, and more GPUs than any pool."""
+
+
 def _seconds(text: str) -> float:
     value = float(text)
-    if not 0 <= value < float("inf"):
-        raise ValueError("is not a number of seconds from 0 up")
+    if not 0 <= value <= MOST_SECONDS:
+        raise ValueError(f"is not a number of seconds from 0 to {MOST_SECONDS:.0e}")
     return value
 
 
 def _gpus(text: str) -> Milli:
+    if not 0 < float(text) <= MOST_GPUS:
+        raise ValueError(f"is not a number of GPUs above 0 and up to {MOST_GPUS:,}")
     milli = round(float(text) * ONE)
     if milli <= 0 or abs(milli - float(text) * ONE) > 1e-6:
         raise ValueError("is not a number of GPUs above 0 in steps of 0.001")
@@ -106,7 +114,6 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "min_workers": ("min_workers", _count),
     "priority": ("priority", int),
     "preemptible": ("preemptible", _flag),
-    "gpu_type": ("gpu_type", _text),
     "expected_duration": ("expected", _seconds),
 }
 
@@ -119,7 +126,7 @@ def read_trace(path: Path) -> Trace:
         text = data.decode("utf-8-sig")
     except FileNotFoundError:
         raise Invalid(f"There is no trace {path}.", field=str(path)) from None
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise Invalid(f"{path} can't be read as a CSV table: {error}.", field=str(path)) from None
     jobs = sorted(_rows(text, path.name), key=lambda job: job.submitted)
     if not jobs:
@@ -128,8 +135,9 @@ def read_trace(path: Path) -> Trace:
 
 
 def _rows(text: str, name: str) -> Iterator[TraceJob]:
-    table = csv.reader(io.StringIO(text))
-    header = next(table, [])
+    table = csv.reader(io.StringIO(text, newline=""))
+    rows = _lines(table, name)
+    header = next(rows, [])
     for column in header:
         if column not in _COLUMNS:
             known = ", ".join(_COLUMNS)
@@ -141,7 +149,7 @@ def _rows(text: str, name: str) -> Iterator[TraceJob]:
         raise Invalid(f"{name}:1: a column stands there twice.", field=f"{name}:1")
     columns = [(column, *_COLUMNS[column]) for column in header]
     seen: set[str] = set()
-    for row in table:
+    for row in rows:
         if not row:
             continue
         place = f"{name}:{table.line_num}"
@@ -152,6 +160,8 @@ def _rows(text: str, name: str) -> Iterator[TraceJob]:
             if cell == "" and column not in REQUIRED:
                 continue
             try:
+                if "_" in cell and parse is not _text:
+                    raise ValueError("is not a number")  # Python would take 1_000
                 values[attribute] = parse(cell)
             except ValueError as error:
                 why = str(error) if str(error).startswith("is ") else "is not a number"
@@ -160,4 +170,23 @@ def _rows(text: str, name: str) -> Iterator[TraceJob]:
         if job.id in seen:
             raise Invalid(f"{place}: job_id: “{job.id}” stands there twice.", field=f"{place}: job_id")
         seen.add(job.id)
+        each, rest = divmod(job.gpus, job.workers or 1)
+        if rest or (each > ONE and each % ONE):
+            raise Invalid(
+                f"{place}: workers: {job.gpus / ONE:g} GPUs can't be shared out equally to {job.workers} workers.",
+                field=f"{place}: workers",
+            )
+        if (job.min_workers or 1) > (job.workers or 1):
+            raise Invalid(
+                f"{place}: min_workers: {job.min_workers} is more than its {job.workers or 1} workers.",
+                field=f"{place}: min_workers",
+            )
         yield job
+
+
+def _lines(table: Any, name: str) -> Iterator[list[str]]:
+    try:
+        yield from table
+    except csv.Error as error:
+        place = f"{name}:{table.line_num}"
+        raise Invalid(f"{place}: this is no line of a CSV table: {error}.", field=place) from None

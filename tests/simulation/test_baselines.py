@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,19 +137,67 @@ GOOD = "job_id,submit_time,gpus,duration,project\nj1,0,1,60,a\n"
         (GOOD + "j2,0,1,60\n", "trace.csv:3: 4 values for 5 columns"),
         (GOOD + "j2,0,1,60,\n", "trace.csv:3: project: “” is empty"),
         ("submit_time,gpus,duration,project\n", "trace.csv has no jobs"),
+        ("", "trace.csv:1: the column “submit_time” is missing"),
+        (GOOD + "j2,0,inf,60,a\n", "trace.csv:3: gpus: “inf” is not a number of GPUs above 0 and up to"),
+        (GOOD + "j2,0,1e300,60,a\n", "trace.csv:3: gpus: “1e300” is not a number of GPUs above 0 and up to"),
+        (GOOD + "j2,1e300,1,60,a\n", "trace.csv:3: submit_time: “1e300” is not a number of seconds"),
+        (GOOD + "j2,-1,1,60,a\n", "trace.csv:3: submit_time: “-1” is not a number of seconds"),
+        (GOOD + "j2,0,nan,60,a\n", "trace.csv:3: gpus: “nan” is not a number"),
+        (GOOD + "j2,0,1,1_000,a\n", "trace.csv:3: duration: “1_000” is not a number"),
+        (GOOD + "j2,0,1,,a\n", "trace.csv:3: duration: “” is not a number"),
+        (GOOD + 'j2,0,1,60,"' + "a" * 200_000, "trace.csv:3: this is no line of a CSV table: field larger"),
     ],
 )
 def test_a_bad_trace_is_refused_with_its_place(tmp_path: Path, text: str, place: str) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(text)
-    with pytest.raises(Invalid, match="^" + place.replace("(", r"\(").replace("+", r"\+")):
+    with pytest.raises(Invalid, match="^" + re.escape(place)):
         read_trace(path)
+
+
+HEADER = "submit_time,duration,project,gpus,workers,min_workers\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "place"),
+    [
+        ("0,60,a,3,2,", "trace.csv:2: workers: 3 GPUs can't be shared out equally to 2 workers"),
+        ("0,60,a,4,2,3", "trace.csv:2: min_workers: 3 is more than its 2 workers"),
+        ("0,60,a,4,,2", "trace.csv:2: min_workers: 2 is more than its 1 workers"),
+        ("0,60,a,4,two,", "trace.csv:2: workers: “two” is not a number"),
+    ],
+)
+def test_workers_that_cannot_be_are_refused(tmp_path: Path, row: str, place: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(HEADER + row + "\n")
+    with pytest.raises(Invalid, match="^" + re.escape(place)):
+        read_trace(path)
+
+
+def test_a_trace_may_be_packed_and_a_torn_one_is_refused(tmp_path: Path) -> None:
+    packed, torn, broken = tmp_path / "a.csv.gz", tmp_path / "b.csv.gz", tmp_path / "c.csv.gz"
+    data = gzip.compress(GOOD.encode())
+    packed.write_bytes(data)
+    assert [job.id for job in read_trace(packed).jobs] == ["j1"]
+    torn.write_bytes(data[:-12])
+    broken.write_bytes(data[:12] + b"\xff" * 20 + data[32:])
+    for path in (torn, broken):
+        with pytest.raises(Invalid, match="can't be read as a CSV table"):
+            read_trace(path)
+    with pytest.raises(Invalid, match="can't be read"):
+        read_trace(tmp_path)
 
 
 def test_a_window_of_a_trace_keeps_its_jobs(philly: Trace) -> None:
     start = philly.jobs[0].submitted
     first, second = philly.window(start, start + WINDOW / 2), philly.window(start + WINDOW / 2, float("inf"))
     assert len(first.jobs) + len(second.jobs) == len(philly.jobs)
+
+
+def test_jobs_without_any_work_can_be_played() -> None:
+    trace = Trace((TraceJob("a", 0.0, 0.0, 1000, "p"),), "")
+    told = figures(play_baseline(trace, "fifo", nodes=1), gpus=8, start=0.0, end=1.0)
+    assert (told.held, told.completion_by_gpu_hours, told.slowdown) == (0.0, 0.0, 1.0)
 
 
 def test_quantiles_are_values_that_occurred() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,12 +16,14 @@ from scheduler.cli import main
 from scheduler.errors import Invalid
 from scheduler.model import Environment, Node, NodePool, Pool, Project
 from scheduler.simulation.baselines import Run
-from scheduler.simulation.play import Costs, Player
+from scheduler.simulation.play import Costs, Player, request_of
+from scheduler.simulation.sessions import build_nodes, sessions_of
 from scheduler.simulation.study import prepare
 from scheduler.simulation.trace import Trace, TraceJob
 
 NODES = tuple(Node(f"n{number}", 8) for number in range(2))
 PHILLY = Path(__file__).parent / "data" / "philly_2017_10.csv.gz"
+ONE_JOB = Path(__file__).parent / "data" / "one_job.csv"
 
 
 def pool(**guaranteed: int) -> Pool:
@@ -81,33 +86,133 @@ def test_a_job_that_can_never_start_is_named() -> None:
         Player(trace, pool(a=8), NODES, Costs()).play()
 
 
+def test_a_job_that_is_stopped_while_it_restarts_has_lost_no_more_than_it_held() -> None:
+    """The owner of the guarantee comes back twice, the second time while the first victim still restarts."""
+    jobs = (
+        TraceJob("victim", 0.0, 100.0, 8000, "a"),
+        TraceJob("first", 10.0, 20.0, 16000, "b"),
+        TraceJob("second", 55.0, 20.0, 16000, "b"),
+    )
+    runs = {r.job.id: r for r in Player(Trace(jobs, ""), pool(a=0, b=16), NODES, Costs()).play()}
+    victim = runs["victim"]
+    assert victim.stops == 2
+    assert victim.held - victim.lost == pytest.approx(800.0)
+
+
+@given(st.integers(1, 64), st.integers(1, 16))
+def test_a_gang_asks_for_equal_workers_that_fit_a_node(gpus: int, size: int) -> None:
+    request = request_of(TraceJob("j", 0.0, 1.0, gpus * 1000, "a"), size)
+    assert request.workers * request.shape.gpus == gpus * 1000
+    assert request.shape.gpus % 1000 == 0
+    assert request.shape.gpus <= size * 1000
+
+
 def test_partitions_are_sized_on_an_earlier_part() -> None:
     jobs = tuple(TraceJob(f"j{n}", float(n), 50.0, 1000, "a" if n < 50 else "b") for n in range(100))
-    study = prepare(
-        Trace(jobs, ""),
-        nodes=2,
-        gpus_per_node=8,
-        quantile=0.9,
-        learn=40.0,
-        pool=None,
-        costs=Costs(),
-        every=0.0,
-    )
+    study = prepare(Trace(jobs, ""), nodes=2, quantile=0.9, learn=40.0)
     assert len(study.played.jobs) == 60
     assert study.partition["b"] == 1  # seen for the first time: what its largest gang needs
     assert study.partition["a"] > 1
 
 
-def test_the_command_plays_a_trace_and_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = tmp_path / "trace.csv"
-    lines = [f"{n},{50 + n},{1 + n % 3},{'ab'[n % 2]}" for n in range(60)]
-    table.write_text("submit_time,duration,gpus,project\n" + "\n".join(lines) + "\n")
+def test_no_more_is_guaranteed_than_the_pool_has() -> None:
+    jobs = tuple(TraceJob(f"j{n}", float(n), 500.0, 1000, "abc"[n % 3]) for n in range(90))
+    study = prepare(Trace(jobs, ""), nodes=4, quantile=0.9)
+    assert sum(study.partition.values()) > 4
+    promised = {project.name: project.guaranteed or 0 for project in study.guaranteed(4).projects}
+    assert 0.9 * 32_000 < sum(promised.values()) <= 32_000
+    roomy = study.guaranteed(100).projects
+    assert {p.name: p.guaranteed for p in roomy} == {
+        name: nodes * 8000 for name, nodes in study.partition.items()
+    }
+
+
+# -- build sessions -----------------------------------------------------------------------------------------
+
+
+def test_sessions_have_the_profile_that_is_claimed() -> None:
+    sessions = sessions_of(400, 0.0, 28 * 86400.0, seed=3)
+    assert sessions == sessions_of(400, 0.0, 28 * 86400.0, seed=3)
+    assert sessions != sessions_of(400, 0.0, 28 * 86400.0, seed=4)
+    lengths = sorted(session.job.duration / 3600 for session in sessions)
+    assert lengths[len(lengths) // 2] == pytest.approx(3, rel=0.1)
+    assert lengths[len(lengths) * 95 // 100] == pytest.approx(24, rel=0.2)
+    for session in sessions:
+        day, second = divmod(session.job.submitted, 86400)
+        assert day % 7 < 5
+        assert 9 * 3600 <= second <= 19 * 3600
+        assert 0.05 <= session.busy <= 0.35
+    by_user: dict[str | None, list[TraceJob]] = {}
+    for session in sessions:
+        by_user.setdefault(session.job.user, []).append(session.job)
+    for own in by_user.values():  # one notebook at a time
+        assert all(a.submitted + a.duration <= b.submitted for a, b in pairwise(own))
+
+
+@pytest.mark.parametrize("lending", [False, True])
+def test_a_session_gets_its_gpu_back_from_whoever_has_it_lent(lending: bool) -> None:
+    """Twelve GPUs asked for on eight: four find a place on build GPUs only if those are lent, until people come."""
+    sessions = sessions_of(8, 0.0, 5 * 86400.0, seed=1)
+    trace = Trace(tuple(TraceJob(f"j{n:02}", 0.0, 4 * 86400.0, 1000, "a") for n in range(12)), "")
+    owned = pool(a=8)
+    owned = replace(
+        owned,
+        node_pools=(*owned.node_pools, NodePool("build", Environment.BUILD)),
+        settings=replace(owned.settings, lending=lending),
+    )
+    player = Player(trace, owned, (NODES[0], *build_nodes(8, 8)), Costs(saving=15), sessions=sessions)
+    runs = player.play()
+    assert len(player.opened) == len(sessions)
+    assert max(run.wait for run in player.opened) <= (15.001 if lending else 0.001)
+    assert (sum(run.stops for run in runs) > 0) == lending
+    assert (min(sorted(run.started for run in runs)[8:]) == 0.0) == lending
+    spans = [span for run in (*runs, *player.opened) for span in run.spans]
+    for at in {span.start for span in spans}:
+        assert sum(span.gpus for span in spans if span.start <= at < span.end) <= 16_000
+
+
+# -- the command --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.csv"
+    lines = [f"{36_000 + 300 * n},{500 + n},{1 + n % 3},{'ab'[n % 2]}" for n in range(60)]
+    path.write_text("submit_time,duration,gpus,project\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_the_command_plays_a_trace_and_draws_it(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib", reason="needs matplotlib, of the extra `report`")
     report = tmp_path / "out.html"
-    assert main(["simulate", str(table), "--nodes", "2", "--report", str(report), "-o", "json"]) == 0
+    words = ["simulate", str(table), "--nodes", "2", "--scale", "0.5,2", "--restart-cost", "60,250"]
+    assert main([*words, "--sessions", "4", "--seed", "7", "--report", str(report), "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert {result["policy"] for result in told["results"]} >= {"runai", "static", "fifo", "dominant_share"}
+    results = {result["policy"]: result for result in told["results"]}
+    assert {"runai", "static", "fifo", "dominant_share", "runai × 0.5", "skip_ahead × 2"} <= set(results)
+    assert {"runai, a stop costs 250 s", "runai, sessions, lending", "static, sessions"} <= set(results)
     assert all(result["jobs"] == 60 for result in told["results"])
-    assert report.read_text("utf-8").count("<svg") == 3
+    assert results["runai × 0.5"]["gpus"] == 8
+    assert results["static"]["against_static"] is None
+    assert set(results["runai"]["against_static"]["teams"]) == {"a", "b"}
+    assert told["facts"]["seed"] == "7"
+    assert hashlib.sha256(table.read_bytes()).hexdigest() in told["facts"]["trace"]
+    page = report.read_text("utf-8")
+    assert page.count("<svg") == 6
+    assert all(name in page for name in results if "stop costs" not in name)
+    assert ">250 s" in page
+
+
+def test_hash_seed_and_command_are_printed_with_the_table(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", str(table), "--nodes", "2", "--policies", "fifo"]) == 0
+    told = capsys.readouterr().out
+    assert hashlib.sha256(table.read_bytes()).hexdigest() in told
+    assert "seed: 1" in told
+    assert "command: jupyter runai" in told
 
 
 @pytest.mark.parametrize(
@@ -116,6 +221,7 @@ def test_the_command_plays_a_trace_and_draws_it(tmp_path: Path, capsys: pytest.C
         (["nowhere.csv", "--nodes", "2"], "There is no trace nowhere.csv."),
         ([str(PHILLY), "--nodes", "90", "--policies", "fifoo"], "There is no policy “fifoo”"),
         ([str(PHILLY), "--nodes", "90", "--learn", "400"], "learn from a shorter part"),
+        ([str(ONE_JOB), "--nodes", "2", "--sessions", "3"], "Nobody opens a session"),
     ],
 )
 def test_what_cannot_be_played_is_one_sentence(
