@@ -13,15 +13,18 @@ if TYPE_CHECKING:
 
     from jupyter_ext.handle import Job
     from jupyter_ext.jobs import Jobs
+    from jupyter_ext.sweep import Sweep
 
-__all__ = ["Job", "Jobs"]
+__all__ = ["Job", "Jobs", "Sweep"]
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """`%load_ext jupyter_ext`: add the magics to a kernel."""
+    from jupyter_ext.completion import register
     from jupyter_ext.magic import RunaiMagics
 
     shell.register_magics(RunaiMagics)
+    register(shell)
 
 
 def _jupyter_server_extension_points() -> list[dict[str, Any]]:
@@ -43,4 +46,8 @@ def __getattr__(name: str) -> Any:
         from jupyter_ext.jobs import Jobs
 
         return Jobs
+    if name == "Sweep":
+        from jupyter_ext.sweep import Sweep
+
+        return Sweep
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

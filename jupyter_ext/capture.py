@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,18 +61,21 @@ def capture(
     *,
     outputs: Sequence[str] = (),
     only: Sequence[str] | None = None,
+    given: Collection[str] = (),
     limit: int = 4 * 2**30,
 ) -> Captured:
     """Gather what `cell` needs of `shell`'s variables; `only` names them instead (none of them: an empty list).
+
+    What is `given` to it in the job need not go along.
 
     Raises `CannotTravel`, or `SyntaxError` where the cell is not Python.
     """
     namespace: dict[str, Any] = shell.user_ns
     names = names_of(cell.source, shell.transform_cell)
-    _check_outputs(outputs, names, namespace)
+    _check_outputs(outputs, names, {**namespace, **dict.fromkeys(given)})
     if only is None:
         wanted = [*names.needs, *(name for name in outputs if name not in names.assigns)]
-        found = _reach(wanted, namespace)
+        found = _reach([name for name in wanted if name not in given], namespace)
     else:
         _check_only(only, namespace)
         found = dict.fromkeys(only, "")

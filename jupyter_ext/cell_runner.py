@@ -91,7 +91,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return NOT_RUN
-    module.__dict__.update(variables)
+    module.__dict__.update(variables, **json.loads(os.environ.get("RUNAI_PARAMETERS", "{}")))
     shell = _shell(about, module)
     warnings.filterwarnings("ignore", "To exit: use 'exit'")
     result = shell.run_cell(_text(about))  # type: ignore[no-untyped-call]

@@ -21,7 +21,18 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-__all__ = ["attempt", "checkpoint", "id", "rank", "report", "restore", "resumed", "should_stop", "world_size"]
+__all__ = [
+    "attempt",
+    "checkpoint",
+    "id",
+    "parameters",
+    "rank",
+    "report",
+    "restore",
+    "resumed",
+    "should_stop",
+    "world_size",
+]
 
 id: str | None
 """The job's id; `None` outside a job."""
@@ -33,6 +44,9 @@ rank: int
 """Which worker of the job this is, from 0."""
 world_size: int
 """How many workers the job has now."""
+
+parameters: dict[str, Any]
+"""The values that a sweep gives this job, by name."""
 
 METRICS = "metrics.jsonl"
 
@@ -48,6 +62,8 @@ def __getattr__(name: str) -> Any:
         return _number("RUNAI_ATTEMPT", 1) > 1
     if name in ("attempt", "world_size"):
         return _number(f"RUNAI_{name.upper()}", 1)
+    if name == "parameters":
+        return json.loads(os.environ.get("RUNAI_PARAMETERS", "{}"))
     if name == "rank":
         return _number("RUNAI_RANK", 0)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
-from scheduler.amounts import read_duration, read_memory
+from scheduler.amounts import read_array, read_duration, read_memory
+from scheduler.sweeps import read_sweep
 
 DESCRIPTION = """\
 Run this cell, a script or a command on the pool.
@@ -131,7 +132,35 @@ def parser() -> argparse.ArgumentParser:
         help="how long it will run; an estimate, such as 40m",
     )
     how.add_argument("--retries", type=_whole, metavar="N", help="how often to try again when it fails")
+    how.add_argument(
+        "--after",
+        type=_names,
+        default=[],
+        metavar="JOB,…",
+        help="start when these jobs or arrays have succeeded; JOB:any: when it has ended",
+    )
+    how.add_argument(
+        "--array", type=_array, metavar="RANGE", help="so many jobs as one: 100, or 0-99%%10 for ten at once"
+    )
     how.add_argument("--detach", "--no-wait", action="store_true", help="don't wait: give the job and go on")
+    sweeps = whole.add_argument_group("a sweep: many jobs as one, each with values of its own")
+    sweeps.add_argument(
+        "--sweep",
+        type=_sweep,
+        metavar="NAME=VALUE,…;…",
+        help="a job for each combination, as variables of the cell or arguments of the command",
+    )
+    sweeps.add_argument("--at-once", type=_count, metavar="N", help="so many of them at the same time (all)")
+    goal = sweeps.add_mutually_exclusive_group()
+    goal.add_argument("--minimize", metavar="METRIC", help="the best is the one that reports the least of it")
+    goal.add_argument("--maximize", metavar="METRIC", help="the best is the one that reports the most of it")
+    kept = whole.add_argument_group("keeping it")
+    kept.add_argument("--template", metavar="NAME", help="begin with what is kept under this name")
+    kept.add_argument("--save-template", metavar="NAME", help="keep what this line says under a name")
+    kept.add_argument("--dry-run", action="store_true", help="print what would be sent and queue nothing")
+    kept.add_argument(
+        "-o", dest="form", choices=["yaml", "json"], default="yaml", help="how --dry-run prints it (yaml)"
+    )
     return whole
 
 
@@ -178,3 +207,5 @@ _names = _reader(_split, "is not a list of names")
 _variable = _reader(_assignment, "is not of the form NAME=VALUE")
 _duration = _reader(read_duration, "")
 _memory = _reader(read_memory, "")
+_array = _reader(lambda text: read_array(text) and text, "")
+_sweep = _reader(lambda text: read_sweep(text) and text, "")

@@ -35,6 +35,11 @@ M = TypeVar("M", bound=BaseModel)
 
 def parse(text: str, *, source: str = "The pool file") -> PoolFile:
     """Read a pool file from YAML (or JSON). Raises `Invalid`, with the place as its `field`."""
+    return validate(PoolFile, parse_mapping(text, source=source, example="projects: …"))
+
+
+def parse_mapping(text: str, *, source: str, example: str) -> dict[str, Any]:
+    """Read a document that has names with values at the top, such as `example`. Raises `Invalid`."""
     try:
         found = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
@@ -44,10 +49,11 @@ def parse(text: str, *, source: str = "The pool file") -> PoolFile:
     except yaml.YAMLError as error:
         raise Invalid(f"{source} is not YAML: {error}.") from None
     if found is None:
-        raise Invalid(f"{source} is empty; it needs at least `projects`.")
+        key = example.partition(":")[0]
+        raise Invalid(f"{source} is empty; it needs at least `{key}`.")
     if not isinstance(found, dict):
-        raise Invalid(f"{source} must have names with values at the top (`projects: …`).")
-    return validate(PoolFile, found)
+        raise Invalid(f"{source} must have names with values at the top (`{example}`).")
+    return found
 
 
 def dump(file: PoolFile) -> str:

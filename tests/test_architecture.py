@@ -11,7 +11,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 NOUNS = {"model", "errors"}
-CLIENT_FACE = NOUNS | {"amounts", "client", "bundle", "embedded", "statefolder", "api.schema"}
+CLIENT_FACE = NOUNS | {
+    "amounts",
+    "client",
+    "bundle",
+    "jobfile",
+    "sweeps",
+    "embedded",
+    "statefolder",
+    "api.schema",
+}
 """What a user's side may import: the client, and the small modules that come with it."""
 
 MAY_KNOW = {

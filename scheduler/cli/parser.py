@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from scheduler import __version__
 from scheduler.amounts import read_array, read_duration, read_memory
 from scheduler.model import JobState
+from scheduler.sweeps import read_sweep
 
 Commands = Any  # argparse keeps the type of its subparsers to itself
 
@@ -158,7 +159,7 @@ examples:
     )
     needs.add_argument("--cpus", type=_amount, metavar="N", help="CPUs")
     needs.add_argument("--memory", type=_memory, metavar="SIZE", help="memory, such as 16GiB")
-    needs.add_argument("--workers", type=_count, default=1, metavar="N", help="how many workers (default: 1)")
+    needs.add_argument("--workers", type=_count, metavar="N", help="how many workers (default: 1)")
     needs.add_argument("--min-workers", type=_count, metavar="N",
                        help="start with so many already, and grow (default: all of them)")  # fmt: skip
     needs.add_argument("--node-pool", action="append", metavar="NAME",
@@ -170,9 +171,10 @@ examples:
                        help="start when it has succeeded; JOB:any when it has ended; may be repeated")  # fmt: skip
     times.add_argument("--array", type=_array, metavar="RANGE",
                        help="so many jobs as one: 100, or 0-99%%10 for ten at once")  # fmt: skip
-    times.add_argument(
-        "--priority", type=int, default=50, metavar="N", help="within the project; higher first (50)"
-    )
+    times.add_argument("--sweep", type=_sweep, metavar="NAME=VALUE,…;…",
+                       help="a job for each combination, as arguments or where {NAME} stands")  # fmt: skip
+    times.add_argument("--at-once", type=_count, metavar="N", help="so many of them at the same time (all)")
+    times.add_argument("--priority", type=int, metavar="N", help="within the project; higher first (50)")
     times.add_argument("--not-preemptible", action="store_true",
                        help="never stop it for others; it must fit into the project's guarantee")  # fmt: skip
     times.add_argument(
@@ -185,11 +187,15 @@ examples:
         "--expected-runtime", type=_duration, metavar="TIME",
         help="how long it will run, such as 40m: an estimate, for when others start (learned from earlier jobs)"
     )  # fmt: skip
-    times.add_argument("--grace", type=_duration, default=30.0, metavar="TIME",
+    times.add_argument("--grace", type=_duration, metavar="TIME",
                        help="from SIGTERM until it is killed (30s)")  # fmt: skip
-    times.add_argument(
-        "--retries", type=_whole, default=0, metavar="N", help="how often to try again when it fails"
-    )
+    times.add_argument("--retries", type=_whole, metavar="N", help="how often to try again when it fails")
+    kept = command.add_argument_group("keeping it")
+    kept.add_argument("-f", "--file", metavar="FILE",
+                      help="begin with a job file, in YAML; `-` reads standard input")  # fmt: skip
+    kept.add_argument("--template", metavar="NAME", help="begin with what is kept under this name")
+    kept.add_argument("--save-template", metavar="NAME", help="keep what is sent under a name")
+    kept.add_argument("--dry-run", action="store_true", help="print what would be sent, as a job file")
     after = command.add_argument_group("afterwards")
     after.add_argument(
         "--wait", action="store_true", help="show its output until it ends; status 1 if it fails"
@@ -449,4 +455,5 @@ _amounts = _reader(_amounts_of, "is not a list of amounts; write numbers with co
 _variable = _reader(_assignment, "is not of the form NAME=VALUE")
 _duration = _reader(read_duration, "")
 _memory = _reader(read_memory, "")
-_array = _reader(read_array, "")
+_array = _reader(lambda text: read_array(text) and text, "")
+_sweep = _reader(lambda text: read_sweep(text) and text, "")

@@ -15,41 +15,66 @@ from scheduler.cli.text import clean
 from scheduler.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scheduler.api.schema import ArrayView, JobView
     from scheduler.bundle import Bundle
     from scheduler.client import Client
+    from scheduler.jobfile import JobFile
 
 
 def run(options: argparse.Namespace) -> int:
-    from scheduler.api.schema import ArrayMember, ArraySubmit, JobSubmit
+    from scheduler import jobfile
     from scheduler.client.uploading import upload
-    from scheduler.poolfile import validate
 
-    kind, command = what_runs(options)
-    if options.array is not None and (options.wait or options.out):
-        raise Misused(
-            "--wait and --out follow one job, and --array sends many; `jupyter runai list` shows them."
-        )
-    if options.no_files and options.patterns:
-        raise Misused(
-            "--in chooses the files to take along, and --no-files takes none; leave one of them out."
-        )
-    bundle = None if options.no_files else _pack(options)
-    sent = validate(JobSubmit, _wanted(options, kind, command))
+    said = jobfile.merge(_begin_with(options), _asked(options))
+    if options.script or options.tail or "command" not in said:
+        said["kind"], said["command"] = what_runs(options)
+        said.pop("bundle", None)
+    if options.save_template:
+        file = jobfile.save_template(options.save_template, said)
+        print(f"Kept in {file}.", file=sys.stderr)
+    given = jobfile.merge({"env": variables([])}, said)
+    sent = jobfile.submission(given)
+    array = jobfile.array_of(given, sent)
+    if options.dry_run:
+        print(jobfile.dump(given, options.output or "yaml"), end="")
+        return 0
+    if array is not None and (options.wait or options.out):
+        raise Misused("--wait and --out follow one job; `jupyter runai list` shows many.")
+    bundle = None if "bundle" in given else _pack(options, given)
     with connect() as client:
         if bundle is not None:
             sent = sent.model_copy(update=upload(client, bundle).fields)
-        if options.array is not None:
-            indices, at_once = options.array
-            members = [ArrayMember(index=index) for index in indices]
-            array = client.submit_array(ArraySubmit(job=sent, members=members, at_once=at_once))
-            _tell_array(options, array)
+        if array is not None:
+            _tell_array(options, client.submit_array(array.model_copy(update={"job": sent})))
             return 0
         job = client.submit(sent)
         _tell(options, job, bundle)
         if options.wait or options.out:
             return _wait(client, job, options)
     return 0
+
+
+def _begin_with(options: argparse.Namespace) -> dict[str, Any]:
+    """What the template says, and over it the file."""
+    from scheduler import jobfile
+
+    template = jobfile.load_template(options.template) if options.template else {}
+    return template if options.file is None else jobfile.merge(template, _read(options.file).given)
+
+
+def _read(name: str) -> JobFile:
+    from scheduler.jobfile import parse
+
+    if name == "-":
+        return parse(sys.stdin.read(), source="Standard input")
+    try:
+        text = Path(name).read_text("utf-8")
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise NotFound(f"The job file {name} cannot be read ({why}).") from None
+    return parse(text, source=name)
 
 
 def what_runs(options: argparse.Namespace) -> tuple[str, list[str]]:
@@ -85,11 +110,18 @@ def _script(name: str, in_place: bool) -> str:
     return inside.relative_to(Path.cwd()).as_posix()
 
 
-def _pack(options: argparse.Namespace) -> Bundle | None:
+def _pack(options: argparse.Namespace, given: Mapping[str, Any]) -> Bundle | None:
     """What the job takes along; `None` where there is nothing."""
     from scheduler.bundle import snapshot
 
-    bundle = snapshot(Path.cwd(), options.patterns)
+    patterns = given.get("in", ())
+    if given.get("no_files"):
+        if patterns:
+            raise Misused(
+                "--in chooses the files to take along, and --no-files takes none; leave one of them out."
+            )
+        return None
+    bundle = snapshot(Path.cwd(), patterns)
     outside = bundle.listing.outside
     if outside:
         names = ", ".join(outside[:3]) + (", …" if len(outside) > 3 else "")
@@ -102,14 +134,14 @@ def _pack(options: argparse.Namespace) -> Bundle | None:
     return bundle if bundle.listing.entries else None
 
 
-def _wanted(options: argparse.Namespace, kind: str, command: list[str]) -> dict[str, Any]:
-    """The submission, with only what was asked for, so that every default is the API's."""
+def _asked(options: argparse.Namespace) -> dict[str, Any]:
+    """What the options say, and nothing else, so that every default is the API's."""
     asked = {
         "name": options.name,
         "project": options.project,
-        "kind": kind,
-        "command": command,
-        "env": variables(options.env),
+        "env": _named(options.env) or None,
+        "in": options.patterns or None,
+        "no_files": options.no_files or None,
         "gpus": options.gpus,
         "gpu_memory_gib": options.gpu_memory,
         "gpu_types": options.gpu_type,
@@ -119,7 +151,7 @@ def _wanted(options: argparse.Namespace, kind: str, command: list[str]) -> dict[
         "min_workers": options.min_workers,
         "node_pools": options.node_pool,
         "priority": options.priority,
-        "preemptible": not options.not_preemptible,
+        "preemptible": False if options.not_preemptible else None,
         "require": options.require,
         "prefer": options.prefer,
         "min_runtime": options.min_runtime,
@@ -128,6 +160,9 @@ def _wanted(options: argparse.Namespace, kind: str, command: list[str]) -> dict[
         "grace": options.grace,
         "retries": options.retries,
         "after": options.after or None,
+        "array": options.array,
+        "sweep": options.sweep,
+        "at_once": options.at_once,
     }
     return {key: value for key, value in asked.items() if value is not None}
 
@@ -137,6 +172,11 @@ def variables(given: list[tuple[str, str | None]]) -> dict[str, str]:
     found = {name: os.environ[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if name in os.environ}
     here, path = str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)
     found["PATH"] = path if here in path.split(os.pathsep) else f"{here}{os.pathsep}{path}"
+    return {**found, **_named(given)}
+
+
+def _named(given: list[tuple[str, str | None]]) -> dict[str, str]:
+    found = {}
     for name, value in given:
         if value is None and name not in os.environ:
             raise Invalid(f"There is no variable {name} here to pass on; write --env {name}=VALUE.")

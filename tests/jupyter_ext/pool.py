@@ -98,6 +98,11 @@ class Kernel:
         assert found["status"] == "ok", found
         return str(found["data"]["text/plain"])
 
+    def completions(self, code: str) -> list[str]:
+        """What Tab offers at the end of a line."""
+        reply = self._client.complete(code, len(code), reply=True, timeout=30)
+        return list(reply["content"]["matches"])
+
     def interrupt(self) -> None:
         self._manager.interrupt_kernel()
 
@@ -147,7 +152,10 @@ class RunningPool:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"RUNAI_STATE_DIR": str(self.state_dir)}
+        return {
+            "RUNAI_STATE_DIR": str(self.state_dir),
+            "JUPYTER_CONFIG_DIR": str(self.state_dir.with_name("config")),
+        }
 
     @property
     def address(self) -> Address:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from jupyter_ext.capture import Cell, capture
-from jupyter_ext.magic import PYTHON
 from jupyter_ext.travel import RESULT, VARIABLES, unpack
+from jupyter_ext.what import PYTHON
 from tests.jupyter_ext.conftest import Notebook, environment
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -441,3 +444,102 @@ def test_a_kernel_of_our_installation_has_the_magics_from_the_first_cell_on(
         assert "first" in kernel.run("%%runai_train\nprint('first')").stdout
     finally:
         kernel.close()
+
+
+# -- many as one, templates, files --------------------------------------------------------------------------
+
+
+def test_a_sweep_gives_each_job_its_values_and_the_best_ones_result(kernel: Kernel) -> None:
+    kernel.run("scale = 10\ndef area():\n    return lr * size * scale")
+    shown = kernel.run(
+        """%%runai_train --gpus 0 --sweep "lr=0.5,0.1;size=1,2" --at-once 2 --minimize loss --out found
+from jupyter_ext import job
+found = area()
+assert job.parameters == {"lr": lr, "size": size}
+job.report(step=1, loss=100)
+job.report(step=2, loss=found)"""
+    )
+    assert shown.error is None
+    assert "Takes along area, scale (" in shown.stdout
+    last = [*shown.displays, *shown.updates][-1]
+    assert "4 of 4 jobs have ended. Best: cell-" in last["text/plain"]
+    assert "(lr 0.1, size 1), loss 1." in last["text/plain"]
+    assert last["text/html"].count("<polyline") == 4
+    assert kernel.value("_job.best.result()") == "{'found': 1.0}"
+    assert kernel.value("list(_job.results.loss)") == "[5.0, 10.0, 1.0, 2.0]"
+    assert kernel.value("__import__('jupyter_ext').Sweep(_job.id, maximize='loss').best.seen.index") == "1"
+
+
+def test_a_sweep_of_a_script_gives_its_values_as_arguments(kernel: Kernel) -> None:
+    (kernel.folder / "train.py").write_text("import sys; print(*sys.argv[1:])")
+    shown = kernel.run("%runai_train train.py --gpus 0 --sweep lr=1,2 -- -v")
+    assert shown.error is None
+    assert kernel.value("[job.logs() for job in _job]") == "['-v --lr 1\\n', '-v --lr 2\\n']"
+
+
+def test_an_array_knows_its_indices_and_one_job_comes_after_it(kernel: Kernel, pool: RunningPool) -> None:
+    kernel.run(
+        "%%runai_train --gpus 0 --array 3-4 --detach\nimport os\nprint(os.environ['RUNAI_ARRAY_INDEX'])"
+    )
+    array = kernel.value("_job.id").strip("'")
+    shown = kernel.run(f"%runai_train --gpus 0 --after {array} -- echo afterwards")
+    assert shown.error is None
+    assert [view.index for view in sorted(pool.client.jobs(array=array).jobs, key=lambda v: v.id)] == [3, 4]
+    started = pool.client.jobs(mine=True, limit=1).jobs[0]
+    assert started.after == [array]
+    ended = max(view.ended or 0 for view in pool.client.jobs(array=array).jobs)
+    assert (started.started or 0) >= ended
+
+
+def test_a_template_is_begun_with_and_the_line_wins(kernel: Kernel, pool: RunningPool) -> None:
+    assert "Kept in " in kernel.run("%runai_train --gpus 0.5 --env A=1 --env B=1 --save-template half").stdout
+    shown = kernel.run("%runai_train --template half --env B=2 --name tried -- sh -c 'echo $A $B'")
+    assert "1 2\n" in shown.stdout
+    job = pool.client.jobs(mine=True, limit=1).jobs[0]
+    assert (job.gpus, job.name) == (0.5, "tried")
+    assert "did you mean half?" in kernel.run("%runai_train --template haf -- true").stderr
+
+
+def test_what_a_dry_run_prints_can_be_sent(kernel: Kernel, pool: RunningPool) -> None:
+    before = len(pool.client.jobs().jobs)
+    kernel.run("secret = 42")
+    shown = kernel.run("%%runai_train --gpus 0 --dry-run --out twice\ntwice = 2 * secret\nprint(twice)")
+    assert len(pool.client.jobs().jobs) == before
+    text = shown.stdout[shown.stdout.index("name:") :]
+    (kernel.folder / "job.yaml").write_text(text)
+    sent = subprocess.run(
+        [sys.executable, "-m", "scheduler.cli", "submit", "-f", "job.yaml", "--wait", "--name", "again"],
+        cwd=kernel.folder,
+        env={**os.environ, **pool.environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert sent.returncode == 0, sent.stderr
+    assert "84" in sent.stdout
+    assert pool.client.jobs(mine=True, limit=1).jobs[0].name == "again"
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("%%runai_train --gpu-", {"--gpu-memory", "--gpu-type"}),
+        ("%runai_train --project ", {"default"}),
+        ("%runai_train --template ha", {"half"}),
+        ("%runai_train --out my_", {"my_model"}),
+        ("%runai_train --in other,my_", {"my_model"}),
+        ("%runai_train -o ", {"yaml", "json"}),
+    ],
+)
+def test_tab_offers_options_and_values(kernel: Kernel, line: str, offered: set[str]) -> None:
+    kernel.run("my_model = 1")
+    kernel.run("%runai_train --gpus 0.5 --save-template half")
+    assert set(kernel.completions(line)) == offered
+
+
+def test_tab_asks_the_pool_for_jobs_and_leaves_files_to_ipython(kernel: Kernel, pool: RunningPool) -> None:
+    kernel.run("%runai_train --gpus 0 -- true")
+    job = pool.client.jobs(mine=True, limit=1).jobs[0]
+    assert job.id in kernel.completions("%runai_train --after ")
+    (kernel.folder / "train_me.py").touch()
+    assert any("train_me.py" in match for match in kernel.completions("%runai_train train_m"))

@@ -1,0 +1,205 @@
+"""Many jobs as one, each with values of its own: a table and a picture as they come, and the best one's result in hand."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import time
+from typing import TYPE_CHECKING, Any
+
+from IPython.display import display
+
+from jupyter_ext import parallel, reports
+from jupyter_ext.connection import connect
+from jupyter_ext.handle import Calm, Job, LetGo
+from jupyter_ext.jobs import Jobs
+from jupyter_ext.shown import get_shell
+from scheduler.api.schema import ArrayView, JobView
+from scheduler.client.arrays import jobs_of
+from scheduler.errors import RunaiError, Unavailable
+from scheduler.model import JobState
+
+if TYPE_CHECKING:
+    import pandas
+
+LOOK = 1.0
+"""Seconds between two looks at jobs that run."""
+
+
+class Sweep(Jobs):
+    """The jobs of an array, in order. `Sweep("a-…", minimize="loss")` finds one again."""
+
+    def __init__(
+        self, array: str | ArrayView, *, minimize: str | None = None, maximize: str | None = None
+    ) -> None:
+        views = jobs_of(connect(), array) if isinstance(array, str) else array.jobs
+        super().__init__(views)
+        self.id = array if isinstance(array, str) else array.id
+        self.metric = minimize or maximize
+        self._sign = -1 if maximize else 1
+        self._points: dict[str, list[reports.Point]] = {}
+        self._offsets: dict[str, int] = {}
+        self.shown_in: int | None = None
+
+    # -- how it stands --------------------------------------------------------------------------------------
+
+    @property
+    def views(self) -> list[JobView]:
+        if any(not job.seen.state.final for job in self._jobs):
+            told = {view.id: view for view in jobs_of(connect(), self.id)}
+            for job in self._jobs:
+                job.seen = told.get(job.id, job.seen)
+        return [job.seen for job in self._jobs]
+
+    def value(self, job: Job) -> float | None:
+        """What a job has reported last of the metric that is to be small or large."""
+        for point in reversed(reports.continuous(self._points.get(job.id, ()))):
+            found = point.get(self.metric or "")
+            if isinstance(found, (int, float)):
+                return found
+        return None
+
+    @property
+    def best(self) -> Job:
+        """The best one until now, of those that have succeeded if there are any. Raises where none has reported."""
+        self._look()
+        best = self._best()
+        if best is None:
+            raise Calm(
+                f"No job has reported {self.metric} yet."
+                if self.metric
+                else "Say what is best with --minimize METRIC or --maximize METRIC, or Sweep(id, minimize=…)."
+            )
+        return self._jobs[best]
+
+    @property
+    def results(self) -> pandas.DataFrame:
+        """A row for each job: its values, its state and what it has reported last."""
+        try:
+            import pandas
+        except ImportError:
+            raise Calm("sweep.results is a pandas data frame; install pandas: %pip install pandas") from None
+        self._look()
+        return pandas.DataFrame([self._row(job) for job in self._jobs], index=[job.id for job in self._jobs])
+
+    def _best(self) -> int | None:
+        values = [(at, self.value(job)) for at, job in enumerate(self._jobs)]
+        known = [(self._sign * value, at) for at, value in values if value is not None]
+        done = [(value, at) for value, at in known if self._jobs[at].seen.state is JobState.SUCCEEDED]
+        return min(done or known, default=(0, None))[1]
+
+    def _row(self, job: Job) -> dict[str, Any]:
+        metrics: dict[str, Any] = {}
+        for point in reports.continuous(self._points.get(job.id, ())):
+            metrics.update({name: value for name, value in point.items() if name not in reports.FACTS})
+        return {**job.seen.parameters, "state": job.seen.state.value, **metrics}
+
+    def _look(self) -> None:
+        """Ask what has become of the jobs, and what those that have run have reported since."""
+        client = connect()
+        before = {job.id: job.seen.state for job in self._jobs}
+        views = self.views
+        for view in views:
+            if view.started is None or (before[view.id].final and view.id in self._offsets):
+                continue
+            while (page := client.metrics(view.id, offset=self._offsets.get(view.id, 0))).points:
+                self._points.setdefault(view.id, []).extend(page.points)
+                self._offsets[view.id] = page.next
+            self._offsets.setdefault(view.id, 0)
+
+    # -- waiting for it -------------------------------------------------------------------------------------
+
+    def wait(self) -> Sweep:
+        """Show the table as it fills until all have ended, whatever their end. Raises `LetGo` when interrupted."""
+        handle: Any = None
+        try:
+            while True:
+                self._look()
+                if handle is None:
+                    handle = display(self._bundle(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+                elif handle is not None:
+                    handle.update(self._bundle(), raw=True)
+                if all(job.seen.state.final for job in self._jobs):
+                    return self
+                time.sleep(LOOK)
+        except KeyboardInterrupt:
+            raise LetGo(
+                f"Let go of {self.id}, which runs on in the pool: _job.wait() shows it again, _job.cancel() stops it."
+            ) from None
+        except Unavailable as error:
+            raise Calm(f"{error.sentence} _job.wait() shows {self.id} again.") from None
+
+    # -- how it looks ---------------------------------------------------------------------------------------
+
+    def _bundle(self) -> dict[str, Any]:
+        return {"text/html": self._html(), "text/plain": self._text()}
+
+    def _fresh(self) -> None:
+        with contextlib.suppress(RunaiError):
+            self._look()
+
+    def __repr__(self) -> str:
+        self._fresh()
+        return self._text()
+
+    def _repr_html_(self) -> str:
+        self._fresh()
+        return self._html()
+
+    def _ipython_display_(self) -> None:
+        """As the last value of the very cell that has shown it all along, it is not shown again."""
+        shell = get_shell()
+        if self.shown_in is None or shell is None or self.shown_in != shell.execution_count:
+            raise NotImplementedError
+        self.shown_in = None
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        rows = [self._row(job) for job in self._jobs]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        cells = [
+            [job.name, *(parallel.shown(row[name]) if name in row else "" for name in columns)]
+            for job, row in zip(self._jobs, rows, strict=True)
+        ]
+        return ["job", *columns], cells
+
+    def _head(self) -> str:
+        ended = sum(job.seen.state.final for job in self._jobs)
+        best = self._best()
+        said = f"{self.id}: {ended} of {len(self._jobs)} jobs have ended."
+        if best is None or self.metric is None:
+            return said
+        job = self._jobs[best]
+        values = ", ".join(f"{name} {parallel.shown(value)}" for name, value in job.seen.parameters.items())
+        return f"{said} Best: {job.name} ({values}), {self.metric} {parallel.shown(self.value(job))}."
+
+    def _text(self) -> str:
+        head, rows = self._table()
+        widths = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head))]
+        lines = (
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in [head, *rows]
+        )
+        return "\n".join([self._head(), *lines])
+
+    def _html(self) -> str:
+        """Names, values and metrics are a user's text: escaped, always."""
+        head, rows = self._table()
+        best = self._best()
+        top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+        body = "".join(_tr(row, "font-weight: bold" if at == best else "") for at, row in enumerate(rows))
+        table = f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<p>{html.escape(self._head())}</p>{self._picture(best)}{table}"
+
+    def _picture(self, best: int | None) -> str:
+        names = list(dict.fromkeys(name for job in self._jobs for name in job.seen.parameters))
+        rows: list[dict[str, Any]] = [{**job.seen.parameters} for job in self._jobs]
+        if self.metric is not None:
+            names = [name for name in names if name != self.metric] + [self.metric]
+            for job, row in zip(self._jobs, rows, strict=True):
+                row[self.metric] = self.value(job)
+        return parallel.picture(names, rows, best)
+
+
+def _tr(cells: list[str], style: str) -> str:
+    row = "".join(f'<td style="text-align: left">{html.escape(cell)}</td>' for cell in cells)
+    return f'<tr style="{style}">{row}</tr>'

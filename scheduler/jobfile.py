@@ -1,0 +1,174 @@
+"""A submission as a file: what `submit -f` sends, what `--dry-run` prints, and what a named template keeps.
+
+What must hold:
+- Its keys are those of the API's submission and a few for what a person would choose at the time; an unknown one is refused
+  with its place.
+- Templates are files of the user's own, in Jupyter's configuration folder, closed to others: a variable may be a secret.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import Field
+
+from scheduler.amounts import read_array
+from scheduler.api.schema import ArrayMember, ArraySubmit, JobSubmit
+from scheduler.errors import Invalid, NotFound
+from scheduler.model import JobKind, Parameter
+from scheduler.poolfile import parse_mapping, validate
+from scheduler.sweeps import command_with, read_sweep
+
+T = TypeVar("T")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class JobFile(JobSubmit):
+    """A submission, with the files that it takes along still to be chosen; in a template the command may be missing."""
+
+    command: list[str] = Field(default_factory=list, max_length=1000)
+    take: list[str] = Field(default_factory=list, alias="in", max_length=1000)
+    no_files: bool = False
+    array: str | None = None
+    sweep: str | None = None
+    at_once: int | None = Field(None, ge=1)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Only what it says, for people and for the API: without what stands for the default."""
+        return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
+
+
+BESIDE = frozenset({"in", "no_files", "array", "sweep", "at_once"})
+"""The keys that are no part of the API's submission."""
+
+
+def submission(given: Mapping[str, Any]) -> JobSubmit:
+    """What is sent, without the files. Raises `Invalid`."""
+    return validate(JobSubmit, {key: value for key, value in given.items() if key not in BESIDE})
+
+
+def array_of(given: Mapping[str, Any], sent: JobSubmit) -> ArraySubmit | None:
+    """What is sent in the place of `sent` where a file asks for an array or a sweep. Raises `Invalid`."""
+    array, sweep, at_once = given.get("array"), given.get("sweep"), given.get("at_once")
+    if array and sweep:
+        raise Invalid("array: a sweep makes an array by itself; leave one of them out.", field="array")
+    if sweep:
+        grid = _read("sweep", read_sweep, sweep)
+        members = [_member(index, parameters, sent) for index, parameters in enumerate(grid)]
+    elif array:
+        indices, bound = _read("array", read_array, array)
+        members, at_once = [ArrayMember(index=index) for index in indices], at_once or bound
+    elif at_once:
+        raise Invalid("at_once: there is neither an array nor a sweep.", field="at_once")
+    else:
+        return None
+    return ArraySubmit(job=sent, members=members, at_once=at_once)
+
+
+def _member(index: int, parameters: dict[str, Parameter], sent: JobSubmit) -> ArrayMember:
+    if sent.kind is JobKind.CELL:
+        return ArrayMember(index=index, parameters=parameters)
+    return ArrayMember(index=index, parameters=parameters, command=command_with(sent.command, parameters))
+
+
+def _read(field: str, read: Callable[[str], T], text: str) -> T:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise Invalid(f"{field}: {error}.", field=field) from None
+
+
+def parse(text: str, *, source: str) -> JobFile:
+    """Read a job file from YAML or JSON. Raises `Invalid`, with the place as its `field`."""
+    return validate(JobFile, parse_mapping(text, source=source, example="command: [python, train.py]"))
+
+
+def dump(given: Mapping[str, Any], form: str = "yaml") -> str:
+    """As YAML (or JSON), the keys in the order of the type."""
+    import yaml
+
+    known = [field.alias or name for name, field in JobFile.model_fields.items()]
+    ordered = {key: given[key] for key in sorted(given, key=known.index)}
+    if form == "json":
+        return json.dumps(ordered, indent=2, ensure_ascii=False) + "\n"
+    text: str = yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, width=120)
+    return text
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Later layers win, key by key; the variables of all are kept."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        env = {**merged.get("env", {}), **layer.get("env", {})}
+        # One amount of GPUs stands for the other.
+        for key, other in (("gpus", "gpu_memory_gib"), ("gpu_memory_gib", "gpus")):
+            if key in layer:
+                merged.pop(other, None)
+        merged.update(layer)
+        if env:
+            merged["env"] = env
+    return merged
+
+
+# -- templates ----------------------------------------------------------------------------------------------
+
+
+def templates() -> list[str]:
+    """The names of the user's templates."""
+    folder = _folder()
+    return sorted(file.stem for file in folder.glob("*.yaml") if _NAME.fullmatch(file.stem))
+
+
+def load_template(name: str) -> dict[str, Any]:
+    """What a template says. Raises `NotFound` with what was perhaps meant, or `Invalid`."""
+    file = _file(name)
+    try:
+        text = file.read_text("utf-8")
+    except FileNotFoundError:
+        near = get_close_matches(name, templates(), n=1)
+        hint = f"; did you mean {near[0]}?" if near else "; --save-template NAME keeps one."
+        raise NotFound(f"There is no template {name}{hint}", field="template") from None
+    return parse(text, source=str(file)).given
+
+
+def save_template(name: str, given: Mapping[str, Any]) -> Path:
+    """Keep a submission under a name; one that has the name already is replaced, whole."""
+    file = _file(name)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, unfinished = tempfile.mkstemp(prefix=f".{name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(dump(given))
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(unfinished, file)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(unfinished)
+        raise
+    return file
+
+
+def _file(name: str) -> Path:
+    if not _NAME.fullmatch(name):
+        raise Invalid(
+            f"{name!r} is no name of a template; use letters, digits and . _ - (at most 64).",
+            field="template",
+        )
+    return _folder() / f"{name}.yaml"
+
+
+def _folder() -> Path:
+    from jupyter_core.paths import jupyter_config_dir
+
+    return Path(jupyter_config_dir()) / "runai" / "templates"
