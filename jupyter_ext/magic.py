@@ -29,7 +29,12 @@ NOTHING = "Say what to run: a script (%runai_train train.py), a command after `-
 class RunaiMagics(Magics):
     """The magics; their defaults are configured in `ipython_kernel_config.py` (`c.RunaiMagics.project = "vision"`)."""
 
-    gpus = Float(1.0, min=0, help="GPUs of a worker where --gpus says nothing.").tag(config=True)
+    gpus = Float(
+        None,
+        allow_none=True,
+        min=0,
+        help="GPUs of a worker where --gpus says nothing; default: what the project says, or 1.",
+    ).tag(config=True)
     project = Unicode(None, allow_none=True, help="The project where --project says nothing.").tag(
         config=True
     )

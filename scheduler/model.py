@@ -118,6 +118,49 @@ class NodePool:
 
 
 @dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a job gets where it says nothing; `None`: nothing is ruled. `gpus` are for each worker."""
+
+    gpus: Milli | None = None
+    priority: int | None = None
+    preemptible: bool | None = None
+    min_runtime: float | None = None
+    max_runtime: float | None = None
+    gpu_types: tuple[str, ...] | None = None
+    node_pools: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Maxima:
+    """The most that a job may ask for; `None`: no rule. `gpus` are for each worker, `total_gpus` for all of them."""
+
+    gpus: Milli | None = None
+    total_gpus: Milli | None = None
+    workers: int | None = None
+    priority: int | None = None
+    min_runtime: float | None = None
+    max_runtime: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The values that a job may choose from; `None`: any."""
+
+    gpu_types: tuple[str, ...] | None = None
+    node_pools: tuple[str, ...] | None = None
+    preemptible: tuple[bool, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPolicy:
+    """What an administrator rules for the jobs of a project and of all below it."""
+
+    defaults: Defaults = Defaults()
+    maxima: Maxima = Maxima()
+    allowed: Allowed = Allowed()
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """A queue. Projects form a tree; a leaf takes jobs.
 
@@ -135,6 +178,7 @@ class Project:
     usage: float = 0.0
     members: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
+    policy: ProjectPolicy = ProjectPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +426,7 @@ class Pool:
     """What an administrator declares: everything about the pool but what runs on it.
 
     `build_overcommit` says that `users` may be promised more GPUs to build with than there are.
+    `policy` rules the jobs of all projects.
     """
 
     node_pools: tuple[NodePool, ...] = (
@@ -392,5 +437,6 @@ class Pool:
     users: tuple[User, ...] = ()
     default_build_quota: Milli = ONE
     build_overcommit: bool = False
+    policy: ProjectPolicy = ProjectPolicy()
     topology: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)

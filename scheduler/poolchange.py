@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
 from scheduler.api.schema import Change, PoolFile
 from scheduler.errors import Conflict
 from scheduler.model import ONE, Environment, Milli, Node, Pool, Project, Workload
@@ -35,12 +37,13 @@ def _rest(file: PoolFile) -> dict[str, Any]:
         "default_build_quota": file.default_build_quota,
         "build_overcommit": file.build_overcommit,
         "topology": file.topology,
+        **_rules(file.policy.model_dump()),
     }
 
 
 def _entries(kind: Kind, old: Sequence[Any], new: Sequence[Any]) -> Iterable[Change]:
-    was = {entry.name: entry.model_dump(mode="json") for entry in old}
-    will = {entry.name: entry.model_dump(mode="json") for entry in new}
+    was = {entry.name: _content(entry) for entry in old}
+    will = {entry.name: _content(entry) for entry in new}
     for name, entry in will.items():
         if name not in was:
             yield Change(action="add", kind=kind, name=name, after=entry)
@@ -51,15 +54,27 @@ def _entries(kind: Kind, old: Sequence[Any], new: Sequence[Any]) -> Iterable[Cha
             yield Change(action="remove", kind=kind, name=name, before=entry)
 
 
+def _content(entry: BaseModel) -> dict[str, Any]:
+    """What an entry says, by its keys; of a policy each rule that there is (`policy.maxima.gpus`)."""
+    content = entry.model_dump(mode="json")
+    policy = content.pop("policy", {})
+    return {**content, **_rules(policy)}
+
+
+def _rules(policy: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    said = ((part, rule, value) for part, rules in policy.items() for rule, value in rules.items())
+    return {f"policy.{part}.{rule}": value for part, rule, value in said if value is not None}
+
+
 def _changed(kind: Kind, name: str, was: Mapping[str, Any], will: Mapping[str, Any]) -> Iterable[Change]:
-    keys = [key for key in will if will[key] != was[key]]
+    keys = [key for key in {**was, **will} if will.get(key) != was.get(key)]
     if keys:
         yield Change(
             action="change",
             kind=kind,
             name=name,
-            before={key: was[key] for key in keys},
-            after={key: will[key] for key in keys},
+            before={key: was.get(key) for key in keys},
+            after={key: will.get(key) for key in keys},
         )
 
 

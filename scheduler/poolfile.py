@@ -11,26 +11,41 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from scheduler.api.schema import (
     NodePoolEntry,
+    PolicyEntry,
     PoolFile,
     ProjectEntry,
     SettingsEntry,
     UserEntry,
 )
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Milli, NodePool, Pool, Project, Settings, User
+from scheduler.model import (
+    ONE,
+    Milli,
+    NodePool,
+    Pool,
+    Project,
+    ProjectPolicy,
+    Settings,
+    User,
+)
+from scheduler.policies import check_pool
 
 # -- reading ------------------------------------------------------------------------------------------------
 
 M = TypeVar("M", bound=BaseModel)
+
+_POLICY = TypeAdapter(ProjectPolicy)
+_GPUS = (("defaults", "gpus"), ("maxima", "gpus"), ("maxima", "total_gpus"))
+"""The rules that are amounts of GPUs."""
 
 
 def parse(text: str, *, source: str = "The pool file") -> PoolFile:
@@ -144,7 +159,7 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
     _refuse_twice("projects", [entry.name for entry in file.projects])
     _refuse_twice("users", [entry.name for entry in file.users])
     _refuse_circles(file.projects)
-    return Pool(
+    pool = Pool(
         node_pools=tuple(NodePool(e.name, e.environment, e.placement, e.gpus) for e in file.node_pools),
         projects=tuple(
             _project(entry, f"projects[{n}]", known.get(entry.name), now)
@@ -156,9 +171,12 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
         ),
         default_build_quota=milli(file.default_build_quota, "default_build_quota"),
         build_overcommit=file.build_overcommit,
+        policy=_policy(file.policy, "policy"),
         topology=tuple(file.topology),
         settings=Settings(**file.settings.model_dump()),
     )
+    check_pool(pool)
+    return pool
 
 
 def file_of(pool: Pool) -> PoolFile:
@@ -172,6 +190,7 @@ def file_of(pool: Pool) -> PoolFile:
         users=[UserEntry(name=user.name, build_quota=user.build_quota / ONE) for user in pool.users],
         default_build_quota=pool.default_build_quota / ONE,
         build_overcommit=pool.build_overcommit,
+        policy=policy_entry(pool.policy),
         topology=list(pool.topology),
         settings=SettingsEntry.model_validate(
             {name: getattr(pool.settings, name) for name in SettingsEntry.model_fields}
@@ -222,7 +241,25 @@ def project_entry(project: Project) -> ProjectEntry:
         priority=project.priority,
         members=sorted(project.members),
         groups=sorted(project.groups),
+        policy=policy_entry(project.policy),
     )
+
+
+def policy_entry(policy: ProjectPolicy) -> PolicyEntry:
+    """A policy as a pool file has it."""
+    content = asdict(policy)
+    for part, key in _GPUS:
+        if content[part][key] is not None:
+            content[part][key] /= ONE
+    return PolicyEntry.model_validate(content)
+
+
+def _policy(entry: PolicyEntry, place: str) -> ProjectPolicy:
+    content = entry.model_dump()
+    for part, key in _GPUS:
+        if content[part][key] is not None:
+            content[part][key] = milli(content[part][key], f"{place}.{part}.{key}")
+    return _POLICY.validate_python(content)
 
 
 def _project(entry: ProjectEntry, place: str, known: Project | None, now: float) -> Project:
@@ -240,6 +277,7 @@ def _project(entry: ProjectEntry, place: str, known: Project | None, now: float)
         created=now,
         members=frozenset(entry.members),
         groups=frozenset(entry.groups),
+        policy=_policy(entry.policy, f"{place}.policy"),
     )
     if project.limit is not None and project.guaranteed is not None and project.limit < project.guaranteed:
         raise Invalid(

@@ -10,10 +10,11 @@ import math
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from keyword import iskeyword
 from pathlib import PurePosixPath
+from typing import Any
 
 from scheduler.api.schema import ArraySubmit, FileSubmit, JobSubmit, SessionOpen
 from scheduler.errors import Invalid
@@ -21,6 +22,7 @@ from scheduler.model import (
     ONE,
     After,
     ArrayPlace,
+    Defaults,
     Environment,
     Job,
     JobKind,
@@ -32,6 +34,7 @@ from scheduler.model import (
     Session,
     Shape,
 )
+from scheduler.policies import Rules
 from scheduler.poolfile import milli
 
 MAX_ENV_BYTES = 256 * 1024
@@ -85,6 +88,19 @@ def shape_of(gpus: Milli, sent: JobSubmit | SessionOpen) -> Shape:
 
 
 # -- jobs and sessions --------------------------------------------------------------------------------------
+
+
+def with_defaults(sent: JobSubmit, rules: Rules) -> JobSubmit:
+    """`sent`, and what it leaves open as the rules of its project have it."""
+    given: dict[str, Any] = {}
+    for name in (each.name for each in fields(Defaults)):
+        is_open = name not in sent.model_fields_set or getattr(sent, name) is None
+        if is_open and not (name == "gpus" and sent.gpu_memory_gib is not None):
+            value = rules.open(name)
+            given[name] = (
+                value / ONE if name == "gpus" else list(value) if isinstance(value, tuple) else value
+            )
+    return sent.model_copy(update=given)
 
 
 def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_key: str | None) -> Job:

@@ -10,12 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from scheduler.api import views
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
-from scheduler.api.convert import job_of, jobs_of
+from scheduler.api.convert import job_of, jobs_of, with_defaults
 from scheduler.api.endpoint import endpoint
 from scheduler.api.explain import explanation
 from scheduler.api.schema import ArraySubmit, ArrayView, Explanation, JobPage, JobSubmit, JobView
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.model import Job, JobState
+from scheduler.policies import rules_of
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
@@ -44,6 +45,9 @@ class SubmitHandler(ApiHandler):
                 first = next(iter(await self.api.controller.jobs(array=after.job, limit=1)), None)
             if first is None or not self.access.sees_job(first):
                 raise Invalid(f"after: there is no job {after.job} that you may see.", field="after")
+
+    def _with_defaults(self, sent: JobSubmit, project: str) -> JobSubmit:
+        return with_defaults(sent, rules_of(project, self.api.book.pool))
 
     def _check_blob(self, digest: str, sent: JobSubmit) -> None:
         """A digest opens nothing: who names it has put its bytes here, for the bundle and for every part of a file."""
@@ -76,10 +80,11 @@ class ArraysHandler(SubmitHandler):
     async def post(self) -> None:
         sent = self.body(ArraySubmit)
         access = self.access
+        project = access.project_for(sent.job.project)
         jobs: Sequence[Job] = jobs_of(
-            sent,
+            sent.model_copy(update={"job": self._with_defaults(sent.job, project)}),
             user=self.caller.name,
-            project=access.project_for(sent.job.project),
+            project=project,
             now=self.api.clock(),
             idempotency_key=self._key(),
         )
@@ -105,10 +110,11 @@ class JobsHandler(SubmitHandler):
     async def post(self) -> None:
         sent = self.body(JobSubmit)
         access = self.access
+        project = access.project_for(sent.project)
         job = job_of(
-            sent,
+            self._with_defaults(sent, project),
             user=self.caller.name,
-            project=access.project_for(sent.project),
+            project=project,
             now=self.api.clock(),
             idempotency_key=self._key(),
         )

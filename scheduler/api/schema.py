@@ -318,6 +318,7 @@ class ProjectView(Wire):
     priority: int
     members: list[str]
     groups: list[str]
+    policy: PolicyEntry
     takes_jobs: bool
     fair_share: float
     allocated: float
@@ -411,6 +412,45 @@ class NodePoolEntry(Wire):
     gpus: int | None = Field(None, ge=0, description="on one machine: how many of its GPUs; absent: the rest")
 
 
+class DefaultsEntry(Wire):
+    """What a job gets where it says nothing."""
+
+    gpus: float | None = Field(None, ge=0, description="per worker")
+    priority: int | None = Field(None, ge=0, le=1000)
+    preemptible: bool | None = None
+    min_runtime: float | None = Field(None, ge=0, description="seconds")
+    max_runtime: float | None = Field(None, gt=0, description="seconds")
+    gpu_types: list[str] | None = Field(None, min_length=1)
+    node_pools: list[str] | None = Field(None, min_length=1, description="in order of preference")
+
+
+class MaximaEntry(Wire):
+    """The most that a job may ask for."""
+
+    gpus: float | None = Field(None, ge=0, description="per worker")
+    total_gpus: float | None = Field(None, ge=0, description="all workers together")
+    workers: int | None = Field(None, ge=1)
+    priority: int | None = Field(None, ge=0, le=1000)
+    min_runtime: float | None = Field(None, ge=0, description="seconds")
+    max_runtime: float | None = Field(None, gt=0, description="seconds")
+
+
+class AllowedEntry(Wire):
+    """The values that a job may choose from."""
+
+    gpu_types: list[str] | None = Field(None, min_length=1)
+    node_pools: list[str] | None = Field(None, min_length=1)
+    preemptible: list[bool] | None = Field(None, min_length=1)
+
+
+class PolicyEntry(Wire):
+    """Rules for the jobs of a project and of all below it; what is absent is not ruled."""
+
+    defaults: DefaultsEntry = DefaultsEntry()
+    maxima: MaximaEntry = MaximaEntry()
+    allowed: AllowedEntry = AllowedEntry()
+
+
 class ProjectEntry(Wire):
     name: Name
     parent: str | None = None
@@ -420,6 +460,7 @@ class ProjectEntry(Wire):
     priority: int = 0
     members: list[str] = Field(default_factory=list, description='user names; "*": everybody')
     groups: list[str] = Field(default_factory=list, description="JupyterHub groups")
+    policy: PolicyEntry = PolicyEntry()
 
 
 class UserEntry(Wire):
@@ -452,6 +493,7 @@ class PoolFile(Wire):
     build_overcommit: bool = Field(
         False, description="`users` may be promised more GPUs to build with than there are"
     )
+    policy: PolicyEntry = Field(PolicyEntry(), description="rules for the jobs of all projects")
     topology: list[str] = Field(default_factory=list)
     settings: SettingsEntry = SettingsEntry()
 

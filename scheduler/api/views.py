@@ -41,6 +41,7 @@ from scheduler.model import (
     WorkerPlacement,
 )
 from scheduler.policy.types import ProjectFigures
+from scheduler.poolfile import policy_entry
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
@@ -358,6 +359,7 @@ def project_view(
         priority=project.priority,
         members=sorted(project.members) if named else [],
         groups=sorted(project.groups) if named else [],
+        policy=policy_entry(project.policy),
         takes_jobs=takes_jobs,
         fair_share=from_milli(figures.fair_share),
         allocated=from_milli(figures.allocated),

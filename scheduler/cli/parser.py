@@ -297,6 +297,8 @@ def _project(commands: Commands) -> None:
     command.add_argument(
         "--group", action="append", metavar="GROUP", help="a JupyterHub group that may; likewise"
     )
+    command.add_argument("--policy", action="append", type=_rule, default=[], metavar="RULE=VALUE",
+                         help="a rule for its jobs, as maxima.gpus=4; `none` takes one away; may be repeated")  # fmt: skip
     command = _command(verbs, "rm", "projects:remove", "remove a project that has no jobs")
     command.add_argument("name", metavar="NAME")
 
@@ -442,6 +444,25 @@ def _amounts_of(text: str) -> list[float]:
     return [_number(word) for word in _listed(text)]
 
 
+def _ruled(text: str) -> tuple[str, Any]:
+    """A rule of a project's policy, such as `maxima.max_runtime=2h`, and its value."""
+    name, _, value = text.partition("=")
+    part, _, rule = name.partition(".")
+    if not part or not rule or not value:
+        raise ValueError
+    if value == "none":
+        return name, None
+    if rule.endswith("_runtime"):
+        return name, read_duration(value)
+    if rule == "preemptible":
+        truths = [{"true": True, "false": False}.get(word, word) for word in _listed(value)]
+        return name, truths if part == "allowed" else truths[0]
+    if rule in ("gpu_types", "node_pools"):
+        return name, _listed(value)
+    number = _number(value)
+    return name, int(number) if number.is_integer() else number
+
+
 _count = _reader(_at_least(1), "is not a number from 1 on")
 _whole = _reader(_at_least(0), "is not a number from 0 on")
 _amount = _reader(_number, "is not an amount; write a number such as 2 or 0.5")
@@ -453,6 +474,10 @@ _names = _reader(_listed, "is not a list; write names with commas between them")
 _numbers = _reader(_factors, "is not a list of factors; write numbers above 0 with commas between them")
 _amounts = _reader(_amounts_of, "is not a list of amounts; write numbers with commas between them")
 _variable = _reader(_assignment, "is not of the form NAME=VALUE")
+_rule = _reader(
+    _ruled,
+    "is not a rule; write one such as maxima.gpus=4, allowed.gpu_types=A100,H100 or defaults.priority=none",
+)
 _duration = _reader(read_duration, "")
 _memory = _reader(read_memory, "")
 _array = _reader(lambda text: read_array(text) and text, "")

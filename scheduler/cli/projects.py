@@ -94,10 +94,17 @@ def _describe(project: ProjectView) -> None:
         ("jobs", f"{project.running} running, {project.waiting} waiting" if project.takes_jobs else ""),
         ("members", "everybody" if "*" in project.members else ", ".join(project.members)),
         ("groups", ", ".join(project.groups)),
+        *(("policy" if not n else "", rule) for n, rule in enumerate(_rules(project))),
     ]
     for label, value in facts:
         if value != "":
             screen.line(f"  {label:<10}  {clean(value)}")
+
+
+def _rules(project: ProjectView) -> list[str]:
+    """What is ruled for its jobs, a line each."""
+    policy = project.policy.model_dump(exclude_none=True)
+    return [f"{part}.{rule} = {value}" for part, content in policy.items() for rule, value in content.items()]
 
 
 def change(options: argparse.Namespace) -> int:
@@ -109,6 +116,7 @@ def change(options: argparse.Namespace) -> int:
         entry = _as_it_is(client, options.name)
         new = "name" not in entry
         entry |= {"name": options.name, **_given(options)}
+        entry["policy"] = _with_rules(entry.get("policy", {}), options.policy)
         project = client.project_put(validate(ProjectEntry, entry))
     print(f"Project {project.name} is {'added' if new else 'changed'}.")
     return 0
@@ -137,6 +145,15 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     if options.group is not None:
         given["groups"] = options.group
     return given
+
+
+def _with_rules(policy: dict[str, Any], rules: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A policy with `part.rule` set to each value; `None` takes a rule away."""
+    changed = {part: dict(content) for part, content in policy.items()}
+    for name, value in rules:
+        part, _, rule = name.partition(".")
+        changed.setdefault(part, {})[rule] = value
+    return changed
 
 
 def remove(options: argparse.Namespace) -> int:

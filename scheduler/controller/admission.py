@@ -10,15 +10,30 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Environment, Job, MiB, Milli, Node, Pool, Project, Request, Session, Shape
+from scheduler.model import (
+    ONE,
+    Environment,
+    Job,
+    MiB,
+    Milli,
+    Node,
+    Pool,
+    Program,
+    Project,
+    Request,
+    Session,
+    Shape,
+)
+from scheduler.policies import check_job
 
 _SAME_NODE = ("node", "same_node")
 
 
-def admit_job(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
-    """Raises `Invalid` where the request names what is not there or asks for more than could ever be given."""
+def admit_job(request: Request, program: Program, pool: Pool, nodes: Sequence[Node]) -> None:
+    """Raises `Invalid` where a job names what is not there, asks for more than could ever be given, or breaks a rule."""
     project = _project(request.project, pool)
     _form(request)
+    check_job(request, program, pool)
     there = _of_environment(pool, nodes, request.environment)
     there = _in_node_pools(request, pool, there)
     there = _of_gpu_types(request, there)

@@ -165,7 +165,7 @@ class Controller:
     async def _submit(self, jobs: Sequence[Job]) -> Sequence[Job]:
         for job in jobs:
             admission.admit_job_text(job)
-        admission.admit_job(jobs[0].request, self._ahead.pool, self._ahead.nodes)
+        admission.admit_job(jobs[0].request, jobs[0].program, self._ahead.pool, self._ahead.nodes)
         await self._may_follow(jobs[0].request.after)
         queued = tuple(replace(job, state=JobState.QUEUED, reason="Waits for its turn.") for job in jobs)
         events = tuple(notices.job_submitted(job, self._clock()) for job in queued)

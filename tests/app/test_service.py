@@ -207,6 +207,23 @@ def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> N
     service.cli("project", "set", "vision", "--limit", "3")
     vision = json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)
     assert (vision["guaranteed"], vision["limit"], vision["members"]) == (2, 3, ["*"])
+    service.cli(
+        "project", "set", "vision", "--policy", "maxima.gpus=2", "--policy", "defaults.max_runtime=2h"
+    )
+    assert "defaults.max_runtime = 7200.0" in service.cli("project", "show", "vision").stdout
+    refused = service.cli(
+        "submit", "--project", "vision", "--no-files", "--gpus", "3", "--", "true", check=False
+    )
+    assert (
+        "may be 2 at the most in project 'vision' (maxima.gpus of project 'vision'), not 3." in refused.stderr
+    )
+    job = json.loads(
+        service.cli("submit", "--project", "vision", "--no-files", "-o", "json", "--", "true").stdout
+    )
+    assert job["gpus"] == 1
+    service.cli("project", "set", "vision", "--policy", "maxima.gpus=none")
+    wrong = service.cli("project", "set", "vision", "--policy", "maxima.gpuz=3", check=False)
+    assert "did you mean 'gpus'?" in wrong.stderr
     service.cli("project", "set", "vision", "--limit", "none")
     assert json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)["limit"] is None
 

@@ -8,7 +8,9 @@ import pytest
 
 from scheduler.controller.admission import admit_job, capacity
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Environment, Node, NodePool, Pool, Project, Request, Shape
+from scheduler.model import ONE, Environment, JobKind, Node, NodePool, Pool, Program, Project, Request, Shape
+
+PROGRAM = Program(JobKind.COMMAND, ("true",))
 
 NODES = (
     Node("b1", 2, "T4", 16 * 1024, node_pool="build"),
@@ -60,7 +62,7 @@ def asks(project: str = "vision", gpus: float = 1, **more: Any) -> Request:
     ids=str,
 )
 def test_what_could_run_is_admitted(request_: Request) -> None:
-    admit_job(request_, POOL, NODES)
+    admit_job(request_, PROGRAM, POOL, NODES)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
 )
 def test_what_could_never_run_is_refused(request_: Request, field: str, sentence: str) -> None:
     with pytest.raises(Invalid) as refused:
-        admit_job(request_, POOL, NODES)
+        admit_job(request_, PROGRAM, POOL, NODES)
     assert (refused.value.field, refused.value.sentence) == (field, sentence)
 
 

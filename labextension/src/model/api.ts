@@ -1,5 +1,12 @@
 // Made by scripts/api_types.py from scheduler/api/schema.py: change that file, not this one.
 
+/** The values that a job may choose from. */
+export interface AllowedEntry {
+  gpu_types: string[] | null;
+  node_pools: string[] | null;
+  preemptible: boolean[] | null;
+}
+
 export interface AttemptView {
   number: number;
   created: number;
@@ -8,6 +15,21 @@ export interface AttemptView {
   workers: WorkerView[];
   exit_codes: (number | null)[];
   reason: string;
+}
+
+/** What a job gets where it says nothing. */
+export interface DefaultsEntry {
+  /** per worker */
+  gpus: number | null;
+  priority: number | null;
+  preemptible: boolean | null;
+  /** seconds */
+  min_runtime: number | null;
+  /** seconds */
+  max_runtime: number | null;
+  gpu_types: string[] | null;
+  /** in order of preference */
+  node_pools: string[] | null;
 }
 
 /** Which kind of workload a node pool serves. */
@@ -95,6 +117,20 @@ export interface JobView {
   parameters: Record<string, boolean | number | string>;
 }
 
+/** The most that a job may ask for. */
+export interface MaximaEntry {
+  /** per worker */
+  gpus: number | null;
+  /** all workers together */
+  total_gpus: number | null;
+  workers: number | null;
+  priority: number | null;
+  /** seconds */
+  min_runtime: number | null;
+  /** seconds */
+  max_runtime: number | null;
+}
+
 export interface Me {
   name: string;
   admin: boolean;
@@ -123,6 +159,13 @@ export interface Occupant {
   user: string | null;
   share: number;
   over_quota: boolean;
+}
+
+/** Rules for the jobs of a project and of all below it; what is absent is not ruled. */
+export interface PolicyEntry {
+  defaults: DefaultsEntry;
+  maxima: MaximaEntry;
+  allowed: AllowedEntry;
 }
 
 export interface PoolView {
@@ -157,6 +200,7 @@ export interface ProjectView {
   priority: number;
   members: string[];
   groups: string[];
+  policy: PolicyEntry;
   takes_jobs: boolean;
   fair_share: number;
   allocated: number;

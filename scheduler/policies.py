@@ -1,0 +1,207 @@
+"""What an administrator rules for the jobs of a project: defaults, maxima and allowed values, inherited down the tree.
+
+What must hold:
+- Of defaults the nearest counts; of maxima the strictest; of allowed values those that every project above allows, too.
+- A job that leaves something open gets what the rules allow, so no job is refused for what it did not say.
+- A refusal names the rule, what it says, and who says it.
+
+Pure functions of a pool; nothing here knows where jobs come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+from scheduler.errors import Invalid
+from scheduler.model import (
+    ONE,
+    Allowed,
+    Defaults,
+    Maxima,
+    Milli,
+    Pool,
+    Program,
+    ProjectPolicy,
+    Request,
+)
+
+EVERYBODY = "the pool"
+
+OTHERWISE: dict[str, Any] = {"gpus": ONE, "priority": 50, "preemptible": True, "min_runtime": 0.0}
+"""What a job is that says nothing, where nothing is ruled. What is not here is left open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is ruled, and the project that says so."""
+
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All that counts for the jobs of one project, by the names of `Defaults`, `Maxima` and `Allowed`."""
+
+    defaults: dict[str, Rule]
+    maxima: dict[str, Rule]
+    allowed: dict[str, Rule]
+
+    def most(self, name: str) -> list[Rule]:
+        """The maxima that bound `name`; a worker's GPUs are also among those of the whole job."""
+        names = ("gpus", "total_gpus") if name == "gpus" else (name,)
+        return [self.maxima[each] for each in names if each in self.maxima]
+
+    def open(self, name: str) -> Any:
+        """What a job gets for `name` where it says nothing; `None`: it stays open."""
+        if name in self.defaults:
+            return self.defaults[name].value
+        value = OTHERWISE.get(name)
+        for most in self.most(name):
+            value = most.value if value is None else min(value, most.value)
+        if name in self.allowed and value not in self.allowed[name].value:
+            choice = self.allowed[name].value
+            value = choice[0] if name == "preemptible" else choice
+        return value
+
+
+def rules_of(project: str, pool: Pool) -> Rules:
+    """The rules for the jobs of a project."""
+    defaults: dict[str, Rule] = {}
+    maxima: dict[str, Rule] = {}
+    allowed: dict[str, Rule] = {}
+    for source, policy in _lineage(project, pool):
+        for name, value in _said(policy.defaults):
+            defaults.setdefault(name, Rule(value, source))
+        for name, value in _said(policy.maxima):
+            if name not in maxima or value < maxima[name].value:
+                maxima[name] = Rule(value, source)
+        for name, value in _said(policy.allowed):
+            known = allowed.get(name)
+            both = tuple(each for each in known.value if each in value) if known else value
+            if known is None or both != known.value:
+                allowed[name] = Rule(both, source)
+    return Rules(defaults, maxima, allowed)
+
+
+def check_job(request: Request, program: Program, pool: Pool) -> None:
+    """Raises `Invalid` where a job asks for more than the rules of its project allow."""
+    rules = rules_of(request.project, pool)
+    shape = request.shape
+    a_worker = ONE if shape.gpu_memory is not None else shape.gpus
+    asked = {
+        "gpus": None if shape.gpu_memory is not None else shape.gpus,
+        "total_gpus": a_worker * request.workers,
+        "workers": request.workers,
+        "priority": request.priority,
+        "min_runtime": request.min_runtime,
+        "max_runtime": float("inf") if program.max_runtime is None else program.max_runtime,
+    }
+    for name, rule in rules.maxima.items():
+        value = asked[name]
+        if value is not None and value > rule.value:
+            field = {"total_gpus": "workers" if request.workers > 1 else "gpus"}.get(name, name)
+            raise Invalid(
+                f"{_WORDS[name]} may be {_amount(name, rule.value)} at the most in project {request.project!r} "
+                f"(maxima.{name} of {rule.source}), not {_amount(name, value)}.",
+                field=field,
+            )
+    chosen = {
+        "gpu_types": request.gpu_types,
+        "node_pools": request.node_pools,
+        "preemptible": (request.preemptible,),
+    }
+    for name, rule in rules.allowed.items():
+        values = chosen[name]
+        if values is None or any(value not in rule.value for value in values):
+            wrong = next((value for value in values or () if value not in rule.value), None)
+            raise Invalid(
+                f"{_WORDS[name]} must be {_either(rule.value)} in project {request.project!r} "
+                f"(allowed.{name} of {_forbids(request.project, pool, name, wrong)}), not "
+                f"{'anything' if wrong is None else _shown(wrong)}.",
+                field=name,
+            )
+
+
+def _forbids(project: str, pool: Pool, name: str, value: Any) -> str:
+    """The nearest that does not allow a value."""
+    said = ((source, getattr(policy.allowed, name)) for source, policy in _lineage(project, pool))
+    return next(source for source, allowed in said if allowed is not None and value not in allowed)
+
+
+def check_pool(pool: Pool) -> None:
+    """Raises `Invalid` where rules contradict each other, so that a job which says nothing would break one."""
+    names = [(EVERYBODY, "policy"), *((p.name, f"projects[{n}].policy") for n, p in enumerate(pool.projects))]
+    for name, place in names:
+        rules = rules_of(name, pool)
+        for key, rule in rules.allowed.items():
+            if not rule.value:
+                raise Invalid(
+                    f"{place}.allowed.{key} leaves nothing that all projects above {name!r} allow, too.",
+                    field=f"{place}.allowed.{key}",
+                )
+        for key, default in rules.defaults.items():
+            for most in rules.most(key):
+                if default.value > most.value:
+                    raise Invalid(
+                        f"{place}: the default {key} is {_amount(key, default.value)} (defaults.{key} of "
+                        f"{default.source}), and {most.source} allows {_amount(key, most.value)} at the most (maxima).",
+                        field=f"{place}.defaults.{key}",
+                    )
+            choice = rules.allowed.get(key)
+            values = default.value if isinstance(default.value, tuple) else (default.value,)
+            if choice is not None and any(value not in choice.value for value in values):
+                raise Invalid(
+                    f"{place}: the default {key} is {_either(values)} (defaults.{key} of {default.source}), and only "
+                    f"{_either(choice.value)} is allowed (allowed.{key} of {choice.source}).",
+                    field=f"{place}.defaults.{key}",
+                )
+
+
+def _lineage(project: str, pool: Pool) -> Iterator[tuple[str, ProjectPolicy]]:
+    """The policies that count for a project, the nearest first."""
+    known = {each.name: each for each in pool.projects}
+    name: str | None = project
+    while name is not None and name in known:
+        yield f"project {name!r}", known[name].policy
+        name = known[name].parent
+    yield EVERYBODY, pool.policy
+
+
+def _said(part: Defaults | Maxima | Allowed) -> Iterator[tuple[str, Any]]:
+    for each in fields(part):
+        if (value := getattr(part, each.name)) is not None:
+            yield each.name, value
+
+
+# -- words ------------------------------------------------------------------------------------------------------
+
+_WORDS = {
+    "gpus": "gpus: a worker's GPUs",
+    "total_gpus": "A job's GPUs together",
+    "workers": "workers",
+    "priority": "priority",
+    "min_runtime": "min_runtime",
+    "max_runtime": "max_runtime",
+    "gpu_types": "gpu_types",
+    "node_pools": "node_pools",
+    "preemptible": "preemptible",
+}
+
+
+def _amount(name: str, value: float | Milli) -> str:
+    if value == float("inf"):
+        return "without bound"
+    if name in ("gpus", "total_gpus"):
+        return f"{value / ONE:g}"
+    return f"{value:g} s" if name.endswith("runtime") else f"{value:g}"
+
+
+def _either(values: tuple[Any, ...]) -> str:
+    return " or ".join(map(_shown, values))
+
+
+def _shown(value: Any) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
