@@ -98,7 +98,7 @@ class RunaiMagics(Magics):
         mine: dict[str, Any] = {"name": wanted.name, "env": sending.environment()}
         if self.project is not None:
             mine["project"] = self.project
-        if "gpu_memory_gib" not in given:
+        if self.gpus is not None and "gpu_memory_gib" not in given:
             mine["gpus"] = self.gpus
         runs = {"kind": wanted.kind, "command": list(wanted.command)}
         return jobfile.submission(jobfile.merge(mine, given, runs))
