@@ -1,9 +1,11 @@
 /** A scheduler in memory behind the transport: real responses and streams, and a line that can be cut. */
 import type {
+  DisplayLine,
   Event as PoolEvent,
   JobState,
   JobView,
   Me,
+  OutputFile,
   PoolView,
   ProjectView,
   SessionView
@@ -36,6 +38,10 @@ export function aJob(id: string, change: Partial<JobView> = {}): JobView {
     attempts: [],
     outputs: [],
     exit_code: null,
+    after: [],
+    array: null,
+    index: null,
+    parameters: {},
     ...change
   };
 }
@@ -85,6 +91,9 @@ export class Scheduler implements ITransport {
   readonly resumed: (string | null)[] = [];
   readonly jobs = new Map<string, JobView>();
   readonly logs = new Map<string, string>();
+  readonly reports = new Map<string, Record<string, unknown>[]>();
+  readonly shown = new Map<string, DisplayLine[]>();
+  readonly files = new Map<string, OutputFile[]>();
   sessions: SessionView[] = [aSession('s1')];
   projects: ProjectView[] = [aProject('vision')];
   me: Me = {
@@ -180,6 +189,21 @@ export class Scheduler implements ITransport {
     if (what === 'logs') {
       const bytes = encode(this.logs.get(id) ?? '');
       return new Response(bytes.slice(Number(url.searchParams.get('offset'))));
+    }
+    if (what === 'metrics') {
+      const points = this.reports.get(id) ?? [];
+      const offset = Number(url.searchParams.get('offset'));
+      return json({ points: points.slice(offset), next: points.length });
+    }
+    if (what === 'display') {
+      const [attempt, log] = ['attempt', 'log'].map(name => Number(url.searchParams.get(name)));
+      const lines = (this.shown.get(id) ?? []).filter(
+        line => line.attempt === attempt && line.log > log!
+      );
+      return new Response(lines.map(line => JSON.stringify(line) + '\n').join(''));
+    }
+    if (what === 'outputs') {
+      return json({ files: this.files.get(id) ?? [] });
     }
     if (method === 'POST') {
       const states: Record<string, JobState> = {

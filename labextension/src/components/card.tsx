@@ -1,9 +1,12 @@
 /** One job as a card: under the cell that sent it, or wherever its id is kept. */
 import { useEffect, useRef, useState, type ReactElement } from 'react';
 import { sentence, shape, stateWord } from '../model/format';
-import type { IPoolModel } from '../model/pool';
+import { isFinal, type IPoolModel } from '../model/pool';
+import { progress } from '../model/reports';
 import { PoolError } from '../model/transport';
-import { useNow, usePool, useStill, useTrans } from './hooks';
+import { Figures, ProgressBar, Timeline, useReports } from './figures';
+import { Files } from './files';
+import { useNow, usePool, useStill, useTrans, useUsage } from './hooks';
 import { ActionIcon, StateIcon } from './icons';
 import { mayReadLog, verbs, type JobActions } from './job';
 import { LogView } from './log';
@@ -23,8 +26,12 @@ export function JobCard({ id, model, actions, otherwise }: JobCardProps): ReactE
   const job = state.jobs.get(id);
   const problem = useFollowed(id, model, job !== undefined);
   const card = useRef<HTMLDivElement>(null);
-  const [logged, setLogged] = useState(false);
+  const [below, setBelow] = useState<'log' | 'files' | null>(null);
+  const mine = !!job && mayReadLog(job, state.me);
+  const line = useReports(model.client, job, mine, card);
+  const told = progress(line);
   useStill(card);
+  useUsage(card, model, state);
   if (!job) {
     return (
       <div className="runai-Card" ref={card}>
@@ -50,17 +57,19 @@ export function JobCard({ id, model, actions, otherwise }: JobCardProps): ReactE
           {job.project} · {shape(job, trans)}
         </span>
         <span className="runai-Card-actions">
-          {mayReadLog(job, state.me) && (
-            <button
-              type="button"
-              className="runai-TextAction"
-              aria-expanded={logged}
-              onClick={() => setLogged(!logged)}
-            >
-              <ActionIcon name="log" />
-              {trans.__('Log')}
-            </button>
-          )}
+          {mine &&
+            (['log', 'files'] as const).map(what => (
+              <button
+                key={what}
+                type="button"
+                className="runai-TextAction"
+                aria-expanded={below === what}
+                onClick={() => setBelow(below === what ? null : what)}
+              >
+                <ActionIcon name={what} />
+                {what === 'log' ? trans.__('Log') : trans.__('Files')}
+              </button>
+            ))}
           {verbs(job, state.me).map(verb => (
             <button
               key={verb}
@@ -81,12 +90,25 @@ export function JobCard({ id, model, actions, otherwise }: JobCardProps): ReactE
       <div className="runai-Card-said" data-still="" aria-live="polite">
         {sentence(job, now, trans)}
       </div>
+      {!isFinal(job.state) && <ProgressBar told={told} />}
+      <Figures job={job} line={line} told={told} pool={state.pool} now={now} />
+      <Timeline job={job} now={now} />
       {state.connection === 'lost' && (
         <div className="runai-Hint">
           {trans.__('This was %1 when the scheduler last answered.', stateWord(job.state, trans))}
         </div>
       )}
-      {logged && <LogView client={model.client} job={job} most={20} />}
+      {below === 'log' && (
+        <>
+          <LogView client={model.client} job={job} most={20} />
+          {actions.openLog && (
+            <button type="button" className="runai-Link" onClick={() => actions.openLog?.(job)}>
+              {trans.__('Open the log in a tab')}
+            </button>
+          )}
+        </>
+      )}
+      {below === 'files' && <Files client={model.client} job={job} />}
     </div>
   );
 }

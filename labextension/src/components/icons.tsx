@@ -64,10 +64,11 @@ export function StateIcon({ state }: { state: JobState }): ReactElement {
   );
 }
 
-export type ActionName = 'log' | 'pause' | 'resume' | 'cancel' | 'filter';
+export type ActionName = 'log' | 'files' | 'pause' | 'resume' | 'cancel' | 'filter';
 
 const ACTIONS: Record<ActionName, string> = {
   log: 'M2 3h12v1.6H2zm0 3.1h9v1.6H2zm0 3.1h12v1.6H2zm0 3.1h6v1.6H2z',
+  files: 'M3 1.5h6l4 4v9H3zm1.5 1.5v10h7V6.2H8.3V3z',
   pause: 'M4 3h3v10H4zm5 0h3v10H9z',
   resume: 'M4 2.8 13 8l-9 5.2z',
   cancel: 'M8 6.7 12 2.7 13.3 4l-4 4 4 4-1.3 1.3-4-4-4 4L2.7 12l4-4-4-4L4 2.7z',

@@ -8,6 +8,7 @@ import { JobCard } from '../components/card';
 import { TransContext } from '../components/hooks';
 import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
+import { Takeover } from './takeover';
 import { IJobActions, IPoolModel } from './tokens';
 
 /** An output that holds no more than a job's id; how it stands is asked when it is shown. */
@@ -28,6 +29,7 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
     const id = data && typeof data === 'object' && 'id' in data ? data.id : null;
     const text = output.data['text/plain'];
     this._id = typeof id === 'string' ? id : null;
+    this._follow(!!data && typeof data === 'object' && 'follows' in data && !!data.follows);
     this._otherwise = Array.isArray(text) ? text.join('') : typeof text === 'string' ? text : '';
     this.update();
     await this.renderPromise;
@@ -50,6 +52,27 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
     );
   }
 
+  override dispose(): void {
+    this._takeover?.dispose();
+    super.dispose();
+  }
+
+  /** Whether the job's output is written below the card: by a kernel, and by this page where there is none any more. */
+  private _follow(follows: boolean): void {
+    if (!follows || !this._id) {
+      this._takeover?.dispose();
+      this._takeover = null;
+    } else {
+      this._takeover ??= new Takeover(
+        { id: this._id, widget: this },
+        this._model,
+        JOB_MIME,
+        this._trans.__('\n… the rest is in the log …\n')
+      );
+    }
+  }
+
+  private _takeover: Takeover | null = null;
   private _id: string | null = null;
   private _otherwise = '';
 }

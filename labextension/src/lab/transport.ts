@@ -10,8 +10,12 @@ const NOT_ENABLED =
 export class ServerTransport implements ITransport {
   constructor(private readonly _settings: ServerConnection.ISettings) {}
 
+  address(path: string): string {
+    return URLExt.join(this._settings.baseUrl, 'runai/api/v1') + '/' + path;
+  }
+
   async send(path: string, init: RequestInit = {}): Promise<Response> {
-    const url = URLExt.join(this._settings.baseUrl, 'runai/api/v1') + '/' + path;
+    const url = this.address(path);
     const response = await ServerConnection.makeRequest(url, init, this._settings);
     if (response.status === 404 && !response.headers.get('Content-Type')?.includes('problem')) {
       throw new PoolError(NOT_ENABLED, 404);

@@ -32,6 +32,18 @@ export interface DefaultsEntry {
   node_pools: string[] | null;
 }
 
+/**
+ * One output message of a job, as nbformat has it; also update_display_data and clear_output.
+ *
+ * log and display are how far the reader has come with it: passed on with attempt, they go on after it.
+ */
+export interface DisplayLine {
+  attempt: number;
+  log: number;
+  display: number;
+  output: Record<string, unknown>;
+}
+
 /** Which kind of workload a node pool serves. */
 export type Environment = 'build' | 'train';
 
@@ -140,6 +152,13 @@ export interface Me {
   projects: string[];
 }
 
+/** What a job has reported: each point has its time, attempt and rank, and what job.report() was given. */
+export interface MetricsPage {
+  points: Record<string, unknown>[];
+  /** pass as offset for what comes later */
+  next: number;
+}
+
 export interface NodeView {
   name: string;
   node_pool: string;
@@ -159,6 +178,16 @@ export interface Occupant {
   user: string | null;
   share: number;
   over_quota: boolean;
+}
+
+export interface OutputFile {
+  path: string;
+  size: number;
+  modified: number;
+}
+
+export interface OutputList {
+  files: OutputFile[];
 }
 
 /** Rules for the jobs of a project and of all below it; what is absent is not ruled. */

@@ -1,9 +1,13 @@
 /** The scheduler's API as functions: each answers the view it names or rejects with a `PoolError`. */
 import type {
+  DisplayLine,
   JobPage,
   JobState,
   JobView,
   Me,
+  MetricsPage,
+  OutputFile,
+  OutputList,
   PoolView,
   ProjectList,
   ProjectView,
@@ -75,6 +79,41 @@ export class Client {
     });
     const response = await this._send(`jobs/${encodeURIComponent(id)}/logs?${search}`, { signal });
     return new Uint8Array(await response.arrayBuffer());
+  }
+
+  /** What a job has reported of itself, from `offset` on. */
+  metrics(id: string, offset: number, signal?: AbortSignal): Promise<MetricsPage> {
+    return this._json(`jobs/${encodeURIComponent(id)}/metrics?offset=${offset}`, { signal });
+  }
+
+  /** What a job shows after a line of that, as output messages; a bounded page. */
+  async display(
+    id: string,
+    after: Pick<DisplayLine, 'attempt' | 'log' | 'display'>,
+    signal?: AbortSignal
+  ): Promise<DisplayLine[]> {
+    const search = new URLSearchParams({
+      attempt: String(after.attempt),
+      log: String(after.log),
+      display: String(after.display)
+    });
+    const path = `jobs/${encodeURIComponent(id)}/display?${search}`;
+    const text = await (await this._send(path, { signal })).text();
+    return text
+      .split('\n')
+      .filter(Boolean)
+      .map(line => JSON.parse(line) as DisplayLine);
+  }
+
+  /** The files that a job has left in its output folder. */
+  async files(id: string): Promise<OutputFile[]> {
+    return (await this._json<OutputList>(`jobs/${encodeURIComponent(id)}/outputs`)).files;
+  }
+
+  /** Where the browser finds one of them; null where it has to ask otherwise. */
+  fileAddress(id: string, path: string): string | null {
+    const below = path.split('/').map(encodeURIComponent).join('/');
+    return this._transport.address?.(`jobs/${encodeURIComponent(id)}/outputs/${below}`) ?? null;
   }
 
   /** An open event stream: what happened after the event `after`, or from now on. */

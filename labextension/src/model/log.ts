@@ -1,6 +1,6 @@
 /** The end of a worker's log, as a terminal would show it, whatever its size. */
 import type { Client } from './client';
-import { PoolError } from './transport';
+import { pause, PoolError } from './transport';
 
 const MOST_LINES = 2000;
 const MOST_COLUMNS = 4000;
@@ -109,16 +109,4 @@ export async function followLog(
     }
     await pause(size > 0 ? 250 : problem ? 5000 : 1000, signal);
   }
-}
-
-function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    const timer = setTimeout(done, milliseconds);
-    signal.addEventListener('abort', done);
-    function done(): void {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-  });
 }

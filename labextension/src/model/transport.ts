@@ -7,6 +7,8 @@ import type { Problem } from './api';
 export interface ITransport {
   /** Sends a request to a path below `/api/v1/` and answers whatever its status is; rejects where nobody answers. */
   send(path: string, init?: RequestInit): Promise<Response>;
+  /** The address at which the browser itself may fetch such a path; absent where it may not. */
+  address?(path: string): string;
 }
 
 /** What went wrong, as a sentence for people. `status` is 0 where nobody answered. */
@@ -56,4 +58,17 @@ function sentenceFor(status: number): string {
     return UNREACHABLE;
   }
   return `The scheduler refused the request (${status}).`;
+}
+
+/** Waits, or until there is no more reason to. */
+export function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    const timer = setTimeout(done, milliseconds);
+    signal.addEventListener('abort', done);
+    function done(): void {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+  });
 }

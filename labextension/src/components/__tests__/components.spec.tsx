@@ -6,6 +6,7 @@ import type { JobVerb } from '../../model/client';
 import { PoolModel } from '../../model/pool';
 import { plain } from '../../trans';
 import { JobCard } from '../card';
+import { Timeline } from '../figures';
 import { StateIcon } from '../icons';
 import { verbs, type JobActions } from '../job';
 import { JobList, matches } from '../jobs';
@@ -343,5 +344,69 @@ describe('the card of a job', () => {
     await screen.findByText('There is no job gone.');
     expect(screen.getByText('digits: finished')).toBeTruthy();
     model.dispose();
+  });
+
+  it('has its progress, its metrics and its files', async () => {
+    // Nothing is laid out in a test, and what is not on the page does not ask.
+    vi.spyOn(HTMLElement.prototype, 'offsetParent', 'get').mockReturnValue(document.body);
+    const scheduler = new Scheduler();
+    const begun = Date.now() / 1000 - 60;
+    const run = {
+      number: 1,
+      created: begun,
+      started: begun,
+      ended: null,
+      workers: [],
+      exit_codes: [],
+      reason: ''
+    };
+    scheduler.jobs.set('a', aJob('a', { state: 'running', started: begun, attempts: [run] }));
+    scheduler.reports.set('a', [
+      { time: begun, attempt: 1, rank: 0, step: 0, total: 100, loss: 0.5 },
+      { time: begun + 60, attempt: 1, rank: 0, step: 25, total: 100, loss: 0.25 }
+    ]);
+    scheduler.files.set('a', [
+      { path: 'model.pt', size: 1536, modified: begun },
+      { path: '.runai-cell/result.json', size: 1, modified: begun }
+    ]);
+    const model = new PoolModel(scheduler, { gather: 1 });
+    render(<JobCard id="a" model={model} actions={new Recorder()} otherwise="" />);
+    await act(async () => model.start());
+    const bar = await screen.findByRole('progressbar');
+    expect(bar.getAttribute('aria-valuenow')).toBe('25');
+    expect(screen.getByText('25 / 100')).toBeTruthy();
+    expect(screen.getByText(/step · ≈ (3 min|2 min)/)).toBeTruthy();
+    expect(screen.getByRole('img', { name: 'loss from 0.5 to 0.25' })).toBeTruthy();
+    fireEvent.click(screen.getByRole('button', { name: 'Files' }));
+    await screen.findByText('model.pt');
+    expect(screen.getByText('1.5 KiB')).toBeTruthy();
+    expect(screen.queryByText(/result.json/)).toBeNull();
+    model.dispose();
+    vi.restoreAllMocks();
+  });
+
+  it('shows its attempts on a line, and why one ended', () => {
+    const attempt = (number: number, started: number, ended: number | null, reason: string) => ({
+      number,
+      created: started,
+      started,
+      ended,
+      workers: [],
+      exit_codes: [],
+      reason
+    });
+    const job = aJob('a', {
+      state: 'running',
+      started: 0,
+      attempts: [attempt(1, 0, 50, 'paused for speech'), attempt(2, 75, null, '')]
+    });
+    render(<Timeline job={job} now={100} />);
+    const runs = [...document.querySelectorAll<HTMLElement>('.runai-Timeline-run')];
+    expect(runs.map(run => [run.style.left, run.style.width])).toEqual([
+      ['0%', '50%'],
+      ['75%', '25%']
+    ]);
+    expect(screen.getByText(/paused for speech/)).toBeTruthy();
+    expect(screen.getByText('now')).toBeTruthy();
   });
 });

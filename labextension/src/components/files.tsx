@@ -1,0 +1,52 @@
+/** The files that a job has left in its output folder, to be downloaded. */
+import { useEffect, useState, type ReactElement } from 'react';
+import type { JobView, OutputFile } from '../model/api';
+import type { Client } from '../model/client';
+import { useTrans } from './hooks';
+
+/** What the runner of a cell leaves for the notebook is not for people. */
+const INTERNAL = '.runai-cell/';
+
+export function Files({ client, job }: { client: Client; job: JobView }): ReactElement {
+  const trans = useTrans();
+  const [files, setFiles] = useState<readonly OutputFile[] | string | null>(null);
+  const { id, state } = job;
+  useEffect(() => {
+    let current = true;
+    client.files(id).then(
+      found => current && setFiles(found.filter(file => !file.path.startsWith(INTERNAL))),
+      (error: Error) => current && setFiles(error.message)
+    );
+    return () => {
+      current = false;
+    };
+    // Asked again when the job has gone on to another state.
+  }, [client, id, state]);
+  if (files === null || typeof files === 'string') {
+    return <div className="runai-Hint">{files ?? trans.__('Asking for its files…')}</div>;
+  }
+  if (!files.length) {
+    return (
+      <div className="runai-Hint">{trans.__('It has left no files in its output folder.')}</div>
+    );
+  }
+  return (
+    <ul className="runai-Files" aria-label={trans.__('Files of %1', job.name)}>
+      {files.map(file => (
+        <li key={file.path}>
+          <a href={client.fileAddress(id, file.path) ?? undefined} download>
+            {file.path}
+          </a>
+          <span className="runai-Aside">{size(file.size, trans)}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function size(bytes: number, trans: ReturnType<typeof useTrans>): string {
+  const units = [trans.__('B'), trans.__('KiB'), trans.__('MiB'), trans.__('GiB'), trans.__('TiB')];
+  const power = Math.min(units.length - 1, bytes ? Math.floor(Math.log2(bytes) / 10) : 0);
+  const value = new Intl.NumberFormat(undefined, { maximumFractionDigits: power ? 1 : 0 });
+  return `${value.format(bytes / 1024 ** power)} ${units[power]}`;
+}

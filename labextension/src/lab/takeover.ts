@@ -1,0 +1,121 @@
+/**
+ * Finds the cell that a job's card stands in, and goes on with its outputs where its kernel no longer does. The rules:
+ * a page writes into a cell's outputs once, however many views there are of them, and never while a kernel may.
+ */
+import type { Widget } from '@lumino/widgets';
+import type { JobView } from '../model/api';
+import { followOutputs, OutputWriter, type IOutputs, type Output } from '../model/outputs';
+import { isFinal, type IPoolModel } from '../model/pool';
+
+/** The part of JupyterLab's output area that is used here. */
+interface IOutputArea {
+  readonly model: IOutputs;
+  readonly future?: { readonly isDisposed: boolean } | null;
+}
+
+type Data = Record<string, unknown>;
+
+/** The outputs that this page writes. */
+const writing = new WeakSet<IOutputs>();
+const cards = new Set<Card>();
+
+/** A card that is shown in a cell. */
+interface Card {
+  readonly id: string;
+  readonly widget: Widget;
+}
+
+/** Keeps an eye on a card for as long as it is shown. What has been begun goes on for as long as there is the cell. */
+export class Takeover {
+  constructor(
+    private readonly _card: Card,
+    private readonly _model: IPoolModel,
+    private readonly _mime: string,
+    private readonly _more: string
+  ) {
+    cards.add(_card);
+    this._timer = setInterval(() => this._look(), 1000);
+  }
+
+  dispose(): void {
+    clearInterval(this._timer);
+    cards.delete(this._card);
+  }
+
+  private _look(): void {
+    const area = areaOf(this._card.widget);
+    const job = this._model.state.jobs.get(this._card.id);
+    if (area && job?.mine && !writing.has(area.model) && !followed(area.model)) {
+      clearInterval(this._timer);
+      void goOn(area.model, job, this._model, this._mime, this._more);
+    }
+  }
+
+  private readonly _timer: ReturnType<typeof setInterval>;
+}
+
+/** Writes what a job has shown and shows below its card, until it has ended or the cell is gone. */
+async function goOn(
+  outputs: IOutputs,
+  job: JobView,
+  model: IPoolModel,
+  mime: string,
+  more: string
+): Promise<void> {
+  const place = placeOf(outputs, job.id, mime);
+  if (place < 0) {
+    return;
+  }
+  writing.add(outputs);
+  const abort = new AbortController();
+  let writer: OutputWriter | null = null;
+  const now = () => model.state.jobs.get(job.id) ?? job;
+  const standing = () => {
+    // A cell that is gone, or was run again, or cleared, has no place for it.
+    if (outputs.isDisposed || placeOf(outputs, job.id, mime) !== place) {
+      abort.abort();
+    }
+    return { attempts: now().attempts.length, ended: isFinal(now().state) };
+  };
+  const write = (output: Output) => {
+    // Not before there is something to write: what the kernel wrote stays while nobody answers.
+    writer ??= new OutputWriter(outputs, place + 1, more);
+    writer.write(output);
+  };
+  if (await followOutputs(model.client, job.id, standing, write, abort.signal)) {
+    finish(outputs, place, now(), mime);
+  }
+  writing.delete(outputs);
+}
+
+/** The outputs of the cell that a widget is in; null for a view of them elsewhere, or while there is none. */
+function areaOf(widget: Widget): IOutputArea | null {
+  for (let above: Widget | null = widget.parent; above; above = above.parent) {
+    if ('outputArea' in above) {
+      return above.outputArea as IOutputArea;
+    }
+  }
+  return null;
+}
+
+/** Whether a kernel still writes them, in any view of this page. */
+function followed(outputs: IOutputs): boolean {
+  return [...cards].some(card => {
+    const area = areaOf(card.widget);
+    return area?.model === outputs && !!area.future && !area.future.isDisposed;
+  });
+}
+
+function placeOf(outputs: IOutputs, id: string, mime: string): number {
+  return outputs.toJSON().findIndex(output => {
+    const data = (output.data as Data | undefined)?.[mime] as Data | undefined;
+    return data?.id === id && !!data.follows;
+  });
+}
+
+/** The card says that the outputs below it are all there. */
+function finish(outputs: IOutputs, place: number, job: JobView, mime: string): void {
+  const card = outputs.toJSON()[place];
+  const text = `${job.name} (${job.id}) · ${job.project}: ${job.state}.`;
+  outputs.set(place, { ...card, data: { [mime]: { id: job.id }, 'text/plain': text } });
+}

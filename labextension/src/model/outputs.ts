@@ -1,0 +1,135 @@
+/**
+ * Writes what a job shows into the outputs of its cell, where the kernel that did so no longer does: after a reload of
+ * the page, after the kernel was restarted. The outputs are the notebook's own, of its trust, and are saved with it.
+ */
+import type { DisplayLine } from './api';
+import type { Client } from './client';
+import { pause, PoolError } from './transport';
+
+export type Output = Record<string, unknown>;
+
+/** The part of JupyterLab's model of a cell's outputs that is used here. */
+export interface IOutputs {
+  readonly length: number;
+  readonly isDisposed: boolean;
+  add(output: Output): unknown;
+  set(index: number, output: Output): void;
+  toJSON(): Output[];
+  fromJSON(outputs: Output[]): void;
+}
+
+/** So many characters of text are put into a notebook; the rest is in the log. */
+const MOST_TEXT = 1_000_000;
+
+/** The outputs of a cell from a place on, `start`, written one after the other. */
+export class OutputWriter {
+  constructor(
+    private readonly _outputs: IOutputs,
+    private readonly _start: number,
+    private readonly _more: string
+  ) {
+    this._clear();
+  }
+
+  write(output: Output): void {
+    if (output.output_type === 'clear_output') {
+      this._cleared = true;
+      if (!output.wait) {
+        this._clear();
+      }
+      return;
+    }
+    const { transient, ...plain } = output as Output & { transient?: { display_id?: string } };
+    const id = transient?.display_id;
+    if (output.output_type === 'update_display_data') {
+      for (const index of (id !== undefined && this._places.get(id)) || []) {
+        this._outputs.set(index, { ...plain, output_type: 'display_data' });
+      }
+      return;
+    }
+    if (this._cleared) {
+      this._clear();
+    }
+    if (output.output_type === 'stream') {
+      this._text(plain);
+      return;
+    }
+    if (id !== undefined) {
+      this._places.set(id, [...(this._places.get(id) ?? []), this._outputs.length]);
+    }
+    this._outputs.add(
+      output.output_type === 'execute_result' ? { ...plain, output_type: 'display_data' } : plain
+    );
+  }
+
+  private _text(output: Output): void {
+    const text = String(output.text);
+    const left = MOST_TEXT - this._written;
+    if (left < 0) {
+      return;
+    }
+    this._written += text.length;
+    const rest = text.length > left ? this._more : '';
+    this._outputs.add({ ...output, text: text.slice(0, left) + rest });
+  }
+
+  private _clear(): void {
+    this._cleared = false;
+    this._places.clear();
+    this._written = 0;
+    // All at once: what is taken out one by one stays in the notebook's file.
+    this._outputs.fromJSON(this._outputs.toJSON().slice(0, this._start));
+  }
+
+  private readonly _places = new Map<string, number[]>();
+  private _cleared = false;
+  private _written = 0;
+}
+
+/** Reads what a job has shown since its first attempt and shows, until it has ended; true where that was all. */
+export async function followOutputs(
+  client: Client,
+  job: string,
+  standing: () => { attempts: number; ended: boolean },
+  write: (output: Output) => void,
+  signal: AbortSignal
+): Promise<boolean> {
+  let at: Pick<DisplayLine, 'attempt' | 'log' | 'display'> = { attempt: 1, log: 0, display: 0 };
+  while (!signal.aborted) {
+    const { attempts, ended } = standing();
+    if (signal.aborted) {
+      break;
+    }
+    let lines: DisplayLine[] = [];
+    try {
+      lines = attempts ? await client.display(job, at, signal) : [];
+    } catch (reason) {
+      if (signal.aborted || (reason instanceof PoolError && !reason.passing)) {
+        return false;
+      }
+      await pause(5000, signal);
+      continue;
+    }
+    standing();
+    if (signal.aborted) {
+      break;
+    }
+    for (const line of lines) {
+      write(line.output);
+      at = line;
+    }
+    if (lines.length === 0) {
+      if (attempts > at.attempt) {
+        at = { attempt: at.attempt + 1, log: 0, display: 0 };
+        const text = `\n--- attempt ${at.attempt} ---\n`;
+        write({ output_type: 'stream', name: 'stdout', text });
+        continue;
+      }
+      if (ended) {
+        return true;
+      }
+    }
+    await pause(lines.length ? 200 : 1000, signal);
+  }
+  return false;
+}

@@ -1,0 +1,122 @@
+/** What a job reports of itself (`job.report(step=…, loss=…)`), as one line over all its attempts. */
+import type { Client } from './client';
+import { pause, PoolError } from './transport';
+
+export type Point = Readonly<Record<string, unknown>>;
+
+/** What stands in a point beside the metrics themselves. */
+const FACTS = new Set(['time', 'attempt', 'rank', 'step', 'total', 'cell', 'cells']);
+
+/** So many points are kept of a line; of a longer one every other. */
+const MOST = 1000;
+
+export function number(point: Point | undefined, name: string): number | null {
+  const value = point?.[name];
+  return typeof value === 'number' && Number.isFinite(value) ? value : null;
+}
+
+/** The first worker's points, without those that a later attempt has made anew from an earlier step. */
+export function continuous(before: readonly Point[], told: readonly Point[]): Point[] {
+  const line = [...before];
+  for (const point of told) {
+    if ((number(point, 'rank') ?? 0) !== 0) {
+      continue;
+    }
+    const step = number(point, 'step');
+    const attempt = number(point, 'attempt') ?? 1;
+    for (let last = line.at(-1); last && step !== null; last = line.at(-1)) {
+      const redone =
+        (number(last, 'step') ?? -1) >= step && (number(last, 'attempt') ?? 1) < attempt;
+      if (!redone) {
+        break;
+      }
+      line.pop();
+    }
+    line.push(point);
+  }
+  return line.length > MOST ? line.filter((_, at) => (line.length - 1 - at) % 2 === 0) : line;
+}
+
+/** The metrics of a line, those first that were reported first, with their values. */
+export function metrics(line: readonly Point[]): { name: string; values: number[] }[] {
+  const found = new Map<string, number[]>();
+  for (const point of line) {
+    for (const name of Object.keys(point)) {
+      const value = FACTS.has(name) ? null : number(point, name);
+      if (value !== null) {
+        found.set(name, [...(found.get(name) ?? []), value]);
+      }
+    }
+  }
+  return [...found].map(([name, values]) => ({ name, values }));
+}
+
+export interface Progress {
+  /** `step`: what the job counts itself; `cell`: of a whole notebook. */
+  readonly unit: 'step' | 'cell';
+  readonly done: number;
+  readonly total: number | null;
+  /** Seconds that are left at the pace of this attempt, counted from the last report. */
+  readonly left: number | null;
+  /** When that was reported. */
+  readonly at: number;
+}
+
+/** How far a job is by its last report. */
+export function progress(line: readonly Point[]): Progress | null {
+  const unit = line.some(point => number(point, 'step') !== null) ? 'step' : 'cell';
+  const counted = line.filter(point => number(point, unit) !== null);
+  const last = counted.at(-1);
+  if (!last) {
+    return null;
+  }
+  const done = number(last, unit)!;
+  const total = number(last, unit === 'step' ? 'total' : 'cells');
+  const first = counted.find(point => point.attempt === last.attempt)!;
+  const at = number(last, 'time') ?? 0;
+  const steps = done - number(first, unit)!;
+  const pace = steps > 0 ? (at - (number(first, 'time') ?? at)) / steps : null;
+  return {
+    unit,
+    done,
+    total,
+    left: total === null || pace === null ? null : Math.max(0, total - done) * pace,
+    at
+  };
+}
+
+/** Reads a job's reports until it has ended, `show`ing the line as it grows. `seen`: whether anybody looks. */
+export async function followReports(
+  client: Client,
+  job: string,
+  ended: () => boolean,
+  seen: () => boolean,
+  show: (line: readonly Point[]) => void,
+  signal: AbortSignal
+): Promise<void> {
+  let line: Point[] = [];
+  let offset = 0;
+  while (!signal.aborted) {
+    const over = ended();
+    let more = false;
+    if (seen()) {
+      try {
+        const page = await client.metrics(job, offset, signal);
+        more = page.next !== offset;
+        offset = page.next;
+        if (page.points.length) {
+          line = continuous(line, page.points);
+          show(line);
+        }
+      } catch (reason) {
+        if (signal.aborted || (reason instanceof PoolError && !reason.passing)) {
+          return;
+        }
+      }
+      if (over && !more) {
+        return;
+      }
+    }
+    await pause(more ? 500 : 2000, signal);
+  }
+}

@@ -1,0 +1,124 @@
+"""What a cell displays in its job stays under it: after the page was reloaded, and after the kernel was restarted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from .conftest import Hub, LogIn, eventually
+from .test_first_light import api, cell_output, in_the_lab, open_notebook, run_all_cells, shot
+
+__all__ = ["in_the_lab"]
+
+pytestmark = pytest.mark.needs("chromium")
+
+CELL = """%%runai_train --name rich
+import os, time
+from pathlib import Path
+import matplotlib.pyplot as plt
+import pandas as pd
+from IPython.display import display
+from jupyter_ext import job
+go = Path(os.environ["RUNAI_OUTPUT_DIR"]) / "go"
+print("text before")
+plt.plot([3, 2, 1]); plt.show()
+for step in range(1, 31):
+    job.report(step=step, total=100, loss=1 / step, accuracy=1 - 1 / step)
+    time.sleep(0.02)
+while not go.exists(): time.sleep(0.05)
+print("text between")
+display(pd.DataFrame({"epoch": [1, 2], "loss": [0.5, 0.25]}))
+while not go.with_name("end").exists(): time.sleep(0.05)
+print("text after")
+"""
+
+
+def write_notebook(hub: Hub, user: str, name: str, *cells: str) -> Path:
+    path = hub.folder / "users" / user / name
+    notebook: dict[str, Any] = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {
+            "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+        },
+        "cells": [
+            {
+                "cell_type": "code",
+                "id": f"c{n}",
+                "metadata": {},
+                "source": cell,
+                "outputs": [],
+                "execution_count": None,
+            }
+            for n, cell in enumerate(cells)
+        ],
+    }
+    path.write_text(json.dumps(notebook))
+    return path
+
+
+def restart_kernel(page: Page) -> None:
+    page.get_by_role("menuitem", name="Kernel", exact=True).click()
+    page.get_by_role("menuitem", name=re.compile(r"^Restart Kernel\W*( 0, 0)?$")).click()
+    page.locator(".jp-Dialog button.jp-mod-accept").click()
+
+
+def test_output_stays_over_a_reload_and_a_restart(
+    hub: Hub, in_the_lab: Callable[..., Page], log_in: LogIn
+) -> None:
+    page = in_the_lab("eve")
+    write_notebook(hub, "eve", "rich.ipynb", CELL)
+    open_notebook(page, hub, "eve", "rich.ipynb")
+    run_all_cells(page)
+    output = cell_output(page, "%%runai_train --name rich")
+    expect(output.locator("img")).to_have_count(1, timeout=90_000)
+    expect(output).to_contain_text("text before")
+    expect(output.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "30")
+    shot(page, "card-running")
+    page.keyboard.press("Control+s")
+    expect(page.locator(".lm-TabBar-tab.jp-mod-dirty")).to_have_count(0)
+
+    [job] = api(page, "jobs?mine=true")["jobs"]
+    outputs = hub.folder / "pool" / "jobs" / job["id"] / "output"
+    page.reload()
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell")
+    output = cell_output(page, "%%runai_train --name rich")
+    expect(output.locator("img")).to_have_count(1)
+    (outputs / "go").touch()
+    expect(output.locator("table")).to_have_count(1)  # nothing of the kernel's reaches the new page
+    expect(output).to_contain_text("text between")
+    expect(output.locator("img")).to_have_count(1)
+
+    restart_kernel(page)
+    expect(output.locator("table")).to_have_count(1)
+    (outputs / "end").touch()
+    expect(output).to_contain_text("text after")
+    assert eventually(lambda: api(page, f"jobs/{job['id']}")["state"] == "succeeded")
+    expect(output.get_by_role("group")).to_contain_text("finished")
+
+    # What is saved is the notebook's own: with no scheduler at all it is all there.
+    path = hub.folder / "users" / "eve" / "rich.ipynb"
+
+    def saved() -> list[dict[str, Any]]:
+        page.keyboard.press("Control+s")
+        found: list[dict[str, Any]] = json.loads(path.read_text())["cells"][0]["outputs"]
+        return found if "text after" in json.dumps(found) else []
+
+    kept = eventually(saved)
+    kinds = [next(iter(one["data"])) if "data" in one else one["output_type"] for one in kept]
+    assert kinds == [
+        "stream",
+        "application/vnd.runai.job+json",
+        "stream",
+        "image/png",
+        "stream",
+        "text/html",
+        "stream",
+    ]
+    assert "follows" not in kept[1]["data"]["application/vnd.runai.job+json"]
