@@ -55,6 +55,8 @@ PATHS = {
     r"jobs/[A-Za-z0-9_-]+": "jobs/j1",
     r"jobs/[A-Za-z0-9_-]+/explain": "jobs/j1/explain",
     r"jobs/[A-Za-z0-9_-]+/logs": "jobs/j1/logs",
+    r"jobs/[A-Za-z0-9_-]+/display": "jobs/j1/display",
+    r"jobs/[A-Za-z0-9_-]+/metrics": "jobs/j1/metrics",
     r"jobs/[A-Za-z0-9_-]+/outputs": "jobs/j1/outputs",
     r"jobs/[A-Za-z0-9_-]+/outputs/.+": "jobs/j1/outputs/a/b.txt",
     r"jobs/[A-Za-z0-9_-]+/(?:cancel|pause|resume)": "jobs/j1/cancel",
