@@ -253,7 +253,8 @@ class Workload:
     """What the policy sees of a job or a session.
 
     `running` holds the GPUs of its placement; `stopping` (running, too) is on its way out and gives them back by itself.
-    `submitted` is its age, which a preemption does not change; `preempted` is when it was stopped last.
+    The placement of one that waits is what the last plan promised it, once others have left. `submitted` is its age, which a
+    preemption does not change; `preempted` is when it was stopped last.
     """
 
     id: str

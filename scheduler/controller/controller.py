@@ -407,7 +407,12 @@ class Controller:
         waiting = (
             w.session.workload() for w in self._leases.waiting.values() if w.session.id not in ahead.sessions
         )
-        workloads = (w for w in ahead.workloads.values() if w.id not in held_back)
+        promises = self.book.plan.promises
+        workloads = (
+            replace(w, placement=promises[w.id]) if w.id in promises and not w.running else w
+            for w in ahead.workloads.values()
+            if w.id not in held_back
+        )
         return Snapshot(self._clock(), ahead.pool, ahead.nodes, (*workloads, *waiting))
 
     def _look(self) -> Snapshot:

@@ -72,3 +72,12 @@ class Plan:
     projects: Mapping[str, ProjectFigures]
     again_at: float | None = None
     changes: Mapping[str, Decision] = field(default_factory=dict)
+
+    @property
+    def promises(self) -> Mapping[str, tuple[WorkerPlacement, ...]]:
+        """Who starts when others have left, and where. The next plan is told of it (`Workload.placement`)."""
+        return {
+            id: decision.placement
+            for id, decision in self.changes.items()
+            if decision.action is Action.START and decision.after
+        }

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from scheduler.errors import Invalid
 from scheduler.model import ONE, Milli, Node, Pool, Request, Shape, WorkerPlacement, Workload
-from scheduler.policy import Action, Decision, Planner
+from scheduler.policy import Action, Decision, Plan, Planner
 from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.sessions import Session
 from scheduler.simulation.trace import Trace, TraceJob
@@ -106,6 +106,7 @@ class Player:
         self.done: list[Run] = []
         self.opened: list[Run] = []
         self.cycles = 0
+        self.promised: set[str] = set()
         self._cycle_at: float | None = None
 
     def play(self) -> tuple[Run, ...]:
@@ -175,10 +176,20 @@ class Player:
     def _cycle(self, now: float) -> None:
         self.cycles += 1
         plan = self.planner.plan(now)
+        self._promise(plan)
         for name, decision in plan.changes.items():
             self._carry_out(self.waiting_or_running[name], decision, now)
         if plan.again_at is not None:
             self.clock.at(max(plan.again_at, now + 1.0), "cycle", "", self.cycles)
+
+    def _promise(self, plan: Plan) -> None:
+        """Who waits for victims to leave keeps the places that it was promised, as in production."""
+        promised = plan.promises
+        for name in sorted(self.promised | promised.keys()):
+            progress = self.waiting_or_running.get(name)
+            if progress is not None and not progress.workload.running:
+                self._now_is(progress, replace(progress.workload, placement=promised.get(name, ())))
+        self.promised = set(promised)
 
     def _carry_out(self, progress: _Progress, decision: Decision, now: float) -> None:
         if decision.action is Action.START and not decision.after:

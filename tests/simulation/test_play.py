@@ -19,7 +19,7 @@ from scheduler.simulation.baselines import Run
 from scheduler.simulation.play import Costs, Player, request_of
 from scheduler.simulation.sessions import build_nodes, sessions_of
 from scheduler.simulation.study import prepare
-from scheduler.simulation.trace import Trace, TraceJob
+from scheduler.simulation.trace import Trace, TraceJob, read_trace
 
 NODES = tuple(Node(f"n{number}", 8) for number in range(2))
 PHILLY = Path(__file__).parent / "data" / "philly_2017_10.csv.gz"
@@ -78,6 +78,17 @@ def test_a_guarantee_comes_back_within_one_save() -> None:
     assert all(
         run.held - run.lost == pytest.approx(1000.0) for name, run in runs.items() if name != "morning"
     )
+
+
+def test_jobs_do_not_take_turns_at_stopping_one_another() -> None:
+    """Two crowded days: whoever waits for a victim's place gets it, so nobody else is stopped for it, again and again."""
+    whole = read_trace(PHILLY)
+    start = whole.jobs[0].submitted
+    crowded = whole.window(start + 10 * 86400, start + 12 * 86400)
+    (result,) = prepare(crowded, nodes=60).play(["runai"])
+    runs = result.runs
+    assert 0 < sum(run.stops for run in runs) < len(runs) / 4
+    assert max(run.stops for run in runs) < 50
 
 
 def test_a_job_that_can_never_start_is_named() -> None:
