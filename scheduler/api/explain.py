@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from scheduler.api import discretion
@@ -38,7 +39,8 @@ def explanation(job: Job, book: Book, access: Access) -> Explanation:
     blocked = (decision.blocked_by if decision and waits else None) or {}
     for_gpus = waits and blocked.get("kind") not in _JOBS
     nodes = _nodes(job.request, book.pool, book.nodes) if for_gpus else frozenset()
-    holding = list(_holding(blocked, nodes, book))
+    standing = [job for job in book.jobs.values() if job.state.holds_gpus] if for_gpus else []
+    holding = list(_holding(blocked, nodes, standing, book))
     sessions = sum(_on(nodes, session.placement) for session in book.sessions.values())
     expected = book.run_times.estimate(job)
     return Explanation(
@@ -54,11 +56,14 @@ def explanation(job: Job, book: Book, access: Access) -> Explanation:
         position=decision.position if decision else None,
         waiting=_waiting(job.request.project, book),
         estimated_start=decision.estimated_start if decision and waits else None,
+        not_before=book.forecast.until
+        if decision and for_gpus and decision.estimated_start is None
+        else None,
         estimate=_estimate(job, holding, book) if waits else "",
         expected_runtime=expected.seconds if expected else None,
         runtime_source=expected.source.value if expected else None,
         after=len(decision.after) if decision else 0,
-        free=from_milli(_free(nodes, book)),
+        free=from_milli(_free(nodes, standing, book.nodes) - sessions),
         holders=[*_holders(holding, book, access), *_sessions(sessions)],
         would_help=would_help(
             job, decision, others=any(other.request.project != job.request.project for other, _ in holding)
@@ -88,12 +93,14 @@ def _nodes(request: Request, pool: Pool, nodes: Iterable[Node]) -> frozenset[str
     )
 
 
-def _holding(blocked: Mapping[str, Any], nodes: frozenset[str], book: Book) -> Iterator[tuple[Job, Milli]]:
+def _holding(
+    blocked: Mapping[str, Any], nodes: frozenset[str], standing: Iterable[Job], book: Book
+) -> Iterator[tuple[Job, Milli]]:
     """The jobs that hold what is waited for, and how much."""
     within = None
     if blocked.get("kind") in _WITHIN:
         within, nodes = _below(blocked["project"], book.pool), frozenset(node.name for node in book.nodes)
-    for job in book.jobs.values():
+    for job in standing:
         amount = _on(nodes, job.placement)
         if amount and (within is None or job.request.project in within):
             yield job, amount
@@ -111,10 +118,10 @@ def _on(nodes: frozenset[str], placement: Iterable[WorkerPlacement]) -> Milli:
     return held(worker for worker in placement if worker.node in nodes)
 
 
-def _free(nodes: frozenset[str], book: Book) -> Milli:
-    taken = sum(_on(nodes, job.placement) for job in book.jobs.values())
-    taken += sum(_on(nodes, session.placement) for session in book.sessions.values())
-    return sum(node.gpus * ONE for node in book.nodes if node.name in nodes) - taken
+def _free(names: frozenset[str], standing: Iterable[Job], nodes: Iterable[Node]) -> Milli:
+    """What the jobs leave of these nodes."""
+    gpus = sum(node.gpus * ONE for node in nodes if node.name in names)
+    return gpus - sum(_on(names, job.placement) for job in standing)
 
 
 def _holders(holding: list[tuple[Job, Milli]], book: Book, access: Access) -> Iterable[Holder]:
@@ -125,7 +132,8 @@ def _holders(holding: list[tuple[Job, Milli]], book: Book, access: Access) -> It
         projects[job.request.project].append((job, amount))
     sums = {name: sum(amount for _, amount in jobs) for name, jobs in projects.items()}
     for name in sorted(projects, key=lambda name: (-sums[name], name)):
-        jobs = sorted(projects[name], key=lambda each: (-each[1], each[0].id))
+        jobs = projects[name]
+        seen = [each for each in jobs if access.sees_job(each[0])]
         yield Holder(
             project=name,
             gpus=from_milli(sums[name]),
@@ -139,9 +147,8 @@ def _holders(holding: list[tuple[Job, Milli]], book: Book, access: Access) -> It
                     over_quota=job.id in beyond,
                     expected_end=_expected_end(job, book),
                 )
-                for job, amount in jobs
-                if access.sees_job(job)
-            ][:SHOWN],
+                for job, amount in nsmallest(SHOWN, seen, key=lambda each: (-each[1], each[0].id))
+            ],
         )
 
 

@@ -224,6 +224,9 @@ class Explanation(Wire):
     position: int | None
     waiting: int
     estimated_start: float | None
+    not_before: float | None = Field(
+        description="where the look ahead has seen so far, and no start until then"
+    )
     estimate: str = Field(description="what the estimated start rests on, or why there is none")
     expected_runtime: float | None
     runtime_source: Literal["declared", "learned", "limit"] | None = Field(

@@ -55,15 +55,16 @@ def _facts(found: Explanation, now: float) -> Iterable[tuple[str, str]]:
     if found.position is not None:
         yield "in line", f"number {found.position} of {found.waiting} in project {found.project}"
     if found.estimate:
-        yield "start", f"{_start(found.estimated_start, now)} {found.estimate}"
+        yield "start", f"{_start(found, now)} {found.estimate}"
     if found.expected_runtime is not None and not found.state.final:
         source = _SOURCES[found.runtime_source or "limit"]
         yield "runs", f"{duration(found.expected_runtime)}, {source}"
 
 
-def _start(at: float | None, now: float) -> str:
+def _start(found: Explanation, now: float) -> str:
+    at = found.estimated_start
     if at is None:
-        return "Not known."
+        return f"Not before {_clock(found.not_before, now)}." if found.not_before else "Not known."
     if at <= now:
         return "At any moment."
     return f"In about {duration(at - now)}, at {_clock(at, now)}."

@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from scheduler.model import Workload
 from scheduler.policy.planner import Planner
 from scheduler.policy.play import after
-from scheduler.policy.types import Action, Snapshot
+from scheduler.policy.types import Action, Decision, Snapshot
 
 STEPS = 500
 """How many plans are made at the most …"""
 
-LOOKS = 2_000_000
+GRAIN = 0.05
+"""Ends that lie closer together than this part of the time until then are taken as one, the last of them."""
+
+LOOKS = 600_000
 """… and how many workloads all of them look at, so that a large pool is not played as far as a small one."""
 
 
@@ -71,10 +74,10 @@ class _Future:
                 self.starts.setdefault(id, self.now)
             elif decision.action is Action.STOP and id not in self.starts:
                 self.unstarted.add(id)
-        if plan.changes or self._leaving:
+        if self._leaving or any(map(_gives_back, plan.changes.values())):
             self._remove(self._leaving)
             self._leaving = []
-            return True
+            return True  # at the same instant: there may be room for others now
         return self._go_on(plan.again_at)
 
     def _go_on(self, again_at: float | None) -> bool:
@@ -85,11 +88,14 @@ class _Future:
             times.append(again_at)
         if not times:
             return False
-        self.now = max(self.now, min(times))
-        while self._ends and self._ends[0][0] <= self.now:
+        first = max(self.now, min(times))
+        last = first + GRAIN * (first - self._begin)
+        self.now = first
+        while self._ends and self._ends[0][0] <= last:
             end, id = heapq.heappop(self._ends)
             if self._holds(end, id):
                 self._remove([id])
+                self.now = max(self.now, end)
         return True
 
     def _note_end(self, workload: Workload) -> None:
@@ -113,3 +119,7 @@ class _Future:
         if not workload.running or workload.stopping or runtime is None:
             return None
         return (self._begin if workload.started is None else workload.started) + runtime
+
+
+def _gives_back(decision: Decision) -> bool:
+    return decision.action not in (Action.START, Action.GROW) or bool(decision.after)

@@ -33,7 +33,7 @@ from scheduler.model import (
     Shape,
     WorkerPlacement,
 )
-from scheduler.policy import Action, Snapshot, decide, forecast
+from scheduler.policy import Action, Forecast, Snapshot, decide, forecast
 from scheduler.scenario import read
 from scheduler.store import Change
 from tests.policy.pools import snapshots
@@ -137,6 +137,17 @@ def test_the_line_and_the_time_are_told_with_what_they_rest_on() -> None:
     assert found.holders[0].jobs[0].expected_end == NOW + 300
     assert (found.expected_runtime, found.runtime_source) == (None, None)
     assert explanation(first, book, caller("ann")).runtime_source == "declared"
+
+
+def test_where_the_look_ahead_ends_before_it_starts_it_says_how_far_it_saw() -> None:
+    waiting = a_job("vision", gpus=4)
+    book = planned(*four("vision", "ann"), waiting)
+    book.forecast = Forecast(until=NOW + 7200)
+    found = explanation(waiting, book, caller("ann"))
+    assert (found.estimated_start, found.not_before) == (None, NOW + 7200)
+    out = io.StringIO()
+    show(Screen(out), found, NOW)
+    assert "Not before " in out.getvalue()
 
 
 def test_where_nobody_knows_when_it_starts_it_says_why() -> None:
