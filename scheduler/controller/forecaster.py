@@ -18,7 +18,7 @@ from scheduler.policy import Forecast, Snapshot
 log = logging.getLogger(__name__)
 
 PAUSE = 1.0
-"""The least number of seconds between two looks ahead …"""
+"""The least number of seconds before a look ahead …"""
 
 REST = 9.0
 """… and how many times as long as a look took it rests after it."""
@@ -66,15 +66,19 @@ class Forecaster:
         self._changed.set()
 
     async def _forever(self) -> None:
+        rest = PAUSE
         while True:
             await self._changed.wait()
+            await asyncio.sleep(
+                rest
+            )  # a plan is carried out first, and those that follow it at once are seen with it
             self._changed.clear()
             began = time.monotonic()
             try:
                 await self._once()
             except Exception:
                 log.exception("Looking ahead failed.")
-            await asyncio.sleep(max(PAUSE, REST * (time.monotonic() - began)))
+            rest = max(PAUSE, REST * (time.monotonic() - began))
 
     async def _once(self) -> None:
         assert self._latest is not None
