@@ -61,7 +61,7 @@ def _where(job: JobView) -> list[str]:
     if job.state is JobState.QUEUED:
         if job.position is not None and job.position > 1:
             found.append(f"number {job.position} in line")
-        if job.estimated_start is not None:
+        if job.estimated_start is not None and job.estimated_start > time.time():
             found.append(f"likely to start at {time.strftime('%H:%M', time.localtime(job.estimated_start))}")
     if job.state.final and job.started is not None and job.ended is not None:
         found.append(f"after {duration(job.ended - job.started)}")

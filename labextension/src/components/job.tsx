@@ -156,6 +156,7 @@ function JobDetails({ job, me, now, client, actions }: DetailsProps): ReactEleme
     [trans.__('Project'), job.project],
     [trans.__('Owner'), job.user],
     [trans.__('Submitted'), clock(job.submitted, now)],
+    [trans.__('Waits for'), job.state === 'queued' ? job.reason : ''],
     [trans.__('Place'), place],
     [trans.__('Attempts'), job.attempts.length > 1 ? String(job.attempts.length) : ''],
     [trans.__('Quota'), job.over_quota ? trans.__('over quota: may be called back') : '']

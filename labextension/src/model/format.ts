@@ -141,9 +141,7 @@ export function sentence(job: JobView, now: number, trans: Trans): string {
     case 'queued':
       return join(
         job.position === null ? '' : inLine(job.position, trans),
-        job.estimated_start === null
-          ? ''
-          : trans.__('starts about %1', clock(job.estimated_start, now)),
+        likely(job.estimated_start, now, trans),
         job.reason || trans.__('waiting %1', duration(now - job.submitted, trans))
       );
     case 'stopping':
@@ -170,6 +168,16 @@ function news(job: JobView, trans: Trans): string {
   const word = stateWord(job.state, trans);
   const same = job.reason.toLowerCase().startsWith(word);
   return same ? job.reason.slice(word.length).replace(/^[\s.;:,]+/, '') : job.reason;
+}
+
+/** When a job is likely to start; what was foretold and has not happened yet may happen any moment. */
+function likely(start: number | null, now: number, trans: Trans): string {
+  if (start === null) {
+    return '';
+  }
+  return start > now
+    ? trans.__('starts about %1', clock(start, now))
+    : trans.__('starts any moment');
 }
 
 function inLine(position: number, trans: Trans): string {

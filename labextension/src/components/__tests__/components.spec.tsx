@@ -171,6 +171,15 @@ describe('the list of jobs', () => {
     expect(screen.getByText('The log begins when the job starts.')).toBeTruthy();
   });
 
+  it('says in full what an opened job waits for', () => {
+    render(list([aJob('old', { state: 'queued', reason: 'Needs 8 GPUs on one node.' })]));
+    expect(screen.queryByText('Waits for')).toBeNull();
+    fireEvent.click(document.querySelector('.runai-Job-head')!);
+    expect(screen.getByText('Waits for').nextElementSibling!.textContent).toBe(
+      'Needs 8 GPUs on one node.'
+    );
+  });
+
   it('acts on the job whose action was pressed', () => {
     const actions = new Recorder();
     render(list([aJob('old', { state: 'running' })], actions));

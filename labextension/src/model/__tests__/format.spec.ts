@@ -93,6 +93,11 @@ describe('the sentence of a job', () => {
       /^number 2 in line · starts about .*:01.* · Needs 8 GPUs on one node\.$/
     ],
     [
+      'overdue',
+      { state: 'queued', position: 1, reason: 'Waits.', estimated_start: NOW - 60 },
+      /^next in line · starts any moment · Waits\.$/
+    ],
+    [
       'first in line',
       { state: 'queued', position: 1, submitted: NOW - 5 },
       /^next in line · waiting 5 s$/
