@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
     from jupyter_ext.handle import Job
     from jupyter_ext.jobs import Jobs
+    from jupyter_ext.search import Search
     from jupyter_ext.sweep import Sweep
 
-__all__ = ["Job", "Jobs", "Sweep"]
+__all__ = ["Job", "Jobs", "Search", "Sweep"]
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
@@ -46,6 +47,10 @@ def __getattr__(name: str) -> Any:
         from jupyter_ext.jobs import Jobs
 
         return Jobs
+    if name == "Search":
+        from jupyter_ext.search import Search
+
+        return Search
     if name == "Sweep":
         from jupyter_ext.sweep import Sweep
 

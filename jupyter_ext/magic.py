@@ -19,8 +19,11 @@ from jupyter_ext.sending import in_one_sentence, interrupted
 
 if TYPE_CHECKING:
     from jupyter_ext.handle import Job
-    from jupyter_ext.sweep import Sweep
+    from jupyter_ext.sweep import Trials
     from scheduler.api.schema import JobSubmit
+
+TRIALS = 20
+"""Jobs of a search where nothing else is said."""
 
 NOTHING = "Say what to run: a script (%runai_train train.py), a command after `--`, or a cell (%%runai_train above it)."
 
@@ -55,7 +58,10 @@ class RunaiMagics(Magics):
                     return None
                 given, wanted = found
                 sent = self._submission(given, wanted)
-                array_of(given, sent)  # refuses before anything is sent
+                if asked.search or asked.trials:
+                    _check_search(asked, given)
+                else:
+                    array_of(given, sent)  # refuses before anything is sent
                 if asked.dry_run:
                     self._show(asked, given, sent, wanted)
                     return None
@@ -69,7 +75,7 @@ class RunaiMagics(Magics):
     ) -> tuple[dict[str, Any], what.What] | None:
         """What is said, with what its template says, and what is to be run; `None` where it was only to be kept."""
         from scheduler import jobfile
-        from scheduler.sweeps import read_sweep
+        from scheduler.sweeps import read_space
 
         template = jobfile.load_template(asked.template) if asked.template else {}
         given = jobfile.merge(template, sending.fields(asked))
@@ -79,7 +85,7 @@ class RunaiMagics(Magics):
             wanted = what.of_command(asked) or what.of_template(given)
             given.pop("outputs", None)
         else:
-            swept = read_sweep(given["sweep"])[0] if "sweep" in given else ()
+            swept = read_space(given["sweep"]) if "sweep" in given else ()
             wanted = what.of_cell(asked, line, cell, self.shell, limit=self.max_capture, swept=swept)
         if asked.save_template:
             kept = {**given}
@@ -121,25 +127,33 @@ class RunaiMagics(Magics):
         shown |= sent.model_dump(mode="json", exclude_unset=True)
         print(jobfile.dump(shown, asked.form), end="")
 
-    def _send(self, asked: argparse.Namespace, given: Mapping[str, Any], sent: JobSubmit) -> Job | Sweep:
+    def _send(self, asked: argparse.Namespace, given: Mapping[str, Any], sent: JobSubmit) -> Job | Trials:
         from jupyter_ext.connection import connect
         from jupyter_ext.handle import Job
         from jupyter_ext.sweep import Sweep
         from scheduler.jobfile import array_of
 
+        if asked.search:
+            from jupyter_ext.search import Search
+            from jupyter_ext.sweep import goal
+
+            best = goal(asked.minimize, asked.maximize)
+            assert best is not None
+            trials, at_once = asked.trials or TRIALS, given.get("at_once")
+            return Search.begin(sent, given["sweep"], best, trials=trials, at_once=at_once)
         array = array_of(given, sent)
         if array is None:
             return Job(connect().submit(sent))
         return Sweep(connect().submit_array(array), minimize=asked.minimize, maximize=asked.maximize)
 
-    def _follow(self, asked: argparse.Namespace, job: Job | Sweep) -> Any:
+    def _follow(self, asked: argparse.Namespace, job: Any) -> Any:
         """Show it until it has ended, unless it was to be let go; what `--out` names is in the notebook then."""
         from jupyter_ext.handle import Job
 
         shell: Any = self.shell
         shell.user_ns["_job"] = job
         if asked.detach:
-            return job
+            return job.go_on() if asked.search else job
         job.shown_in = shell.execution_count
         job.wait()
         if isinstance(job, Job):
@@ -149,3 +163,17 @@ class RunaiMagics(Magics):
 
 
 RunaiMagics.runai_train.__doc__ = options.help_text()
+
+
+def _check_search(asked: argparse.Namespace, given: Mapping[str, Any]) -> None:
+    if not asked.search:
+        raise UsageError("--trials belongs to --search optuna.")
+    if "sweep" not in given:
+        raise UsageError("--search needs what to choose from: --sweep 'lr=1e-5..1e-1:log;bs=16,32'.")
+    if not (asked.minimize or asked.maximize):
+        raise UsageError(
+            "--search needs to know what is good: --minimize METRIC or --maximize METRIC, as job.report() names it."
+        )
+    for option, wrong in (("--array", "array" in given), ("--dry-run", asked.dry_run)):
+        if wrong:
+            raise UsageError(f"{option} does not go with --search; leave one of them out.")

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from IPython.core.error import UsageError
 
 from scheduler.amounts import read_array, read_duration, read_memory
-from scheduler.sweeps import read_sweep
+from scheduler.sweeps import read_space
 
 DESCRIPTION = """\
 Run this cell, a script or a command on the pool.
@@ -150,7 +150,15 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE,…;…",
         help="a job for each combination, as variables of the cell or arguments of the command",
     )
-    sweeps.add_argument("--at-once", type=_count, metavar="N", help="so many of them at the same time (all)")
+    sweeps.add_argument(
+        "--search",
+        choices=["optuna"],
+        help="search instead, in ranges (lr=1e-5..1e-1:log;n=1..8) and choices, and prune what is hopeless",
+    )
+    sweeps.add_argument("--trials", type=_count, metavar="N", help="how many jobs a search has (20)")
+    sweeps.add_argument(
+        "--at-once", type=_count, metavar="N", help="so many of them at the same time (all; in a search, 4)"
+    )
     goal = sweeps.add_mutually_exclusive_group()
     goal.add_argument("--minimize", metavar="METRIC", help="the best is the one that reports the least of it")
     goal.add_argument("--maximize", metavar="METRIC", help="the best is the one that reports the most of it")
@@ -208,4 +216,4 @@ _variable = _reader(_assignment, "is not of the form NAME=VALUE")
 _duration = _reader(read_duration, "")
 _memory = _reader(read_memory, "")
 _array = _reader(lambda text: read_array(text) and text, "")
-_sweep = _reader(lambda text: read_sweep(text) and text, "")
+_sweep = _reader(lambda text: read_space(text) and text, "")

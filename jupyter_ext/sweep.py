@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import html
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 from IPython.display import display
 
@@ -26,35 +28,35 @@ LOOK = 1.0
 """Seconds between two looks at jobs that run."""
 
 
-class Sweep(Jobs):
-    """The jobs of an array, in order. `Sweep("a-…", minimize="loss")` finds one again."""
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is to be as small as possible, or as large (`sign` is -1)."""
 
-    def __init__(
-        self, array: str | ArrayView, *, minimize: str | None = None, maximize: str | None = None
-    ) -> None:
-        views = jobs_of(connect(), array) if isinstance(array, str) else array.jobs
-        super().__init__(views)
-        self.id = array if isinstance(array, str) else array.id
-        self.metric = minimize or maximize
-        self._sign = -1 if maximize else 1
+    metric: str
+    sign: int = 1
+
+
+def goal(minimize: str | None, maximize: str | None) -> Goal | None:
+    return Goal(maximize, -1) if maximize else Goal(minimize) if minimize else None
+
+
+class Trials(Jobs):
+    """Jobs with values of their own, of which that is best which reports the least, or the most, of a metric."""
+
+    def __init__(self, jobs: Iterable[Job | JobView | str], name: str, goal: Goal | None) -> None:
+        super().__init__(jobs)
+        self.id = name
+        self.goal = goal
         self._points: dict[str, list[reports.Point]] = {}
         self._offsets: dict[str, int] = {}
         self.shown_in: int | None = None
 
     # -- how it stands --------------------------------------------------------------------------------------
 
-    @property
-    def views(self) -> list[JobView]:
-        if any(not job.seen.state.final for job in self._jobs):
-            told = {view.id: view for view in jobs_of(connect(), self.id)}
-            for job in self._jobs:
-                job.seen = told.get(job.id, job.seen)
-        return [job.seen for job in self._jobs]
-
     def value(self, job: Job) -> float | None:
         """What a job has reported last of the metric that is to be small or large."""
         for point in reversed(reports.continuous(self._points.get(job.id, ()))):
-            found = point.get(self.metric or "")
+            found = point.get(self.goal.metric) if self.goal else None
             if isinstance(found, (int, float)):
                 return found
         return None
@@ -66,8 +68,8 @@ class Sweep(Jobs):
         best = self._best()
         if best is None:
             raise Calm(
-                f"No job has reported {self.metric} yet."
-                if self.metric
+                f"No job has reported {self.goal.metric} yet."
+                if self.goal
                 else "Say what is best with --minimize METRIC or --maximize METRIC, or Sweep(id, minimize=…)."
             )
         return self._jobs[best]
@@ -84,7 +86,8 @@ class Sweep(Jobs):
 
     def _best(self) -> int | None:
         values = [(at, self.value(job)) for at, job in enumerate(self._jobs)]
-        known = [(self._sign * value, at) for at, value in values if value is not None]
+        sign = self.goal.sign if self.goal else 1
+        known = [(sign * value, at) for at, value in values if value is not None]
         done = [(value, at) for value, at in known if self._jobs[at].seen.state is JobState.SUCCEEDED]
         return min(done or known, default=(0, None))[1]
 
@@ -109,25 +112,31 @@ class Sweep(Jobs):
 
     # -- waiting for it -------------------------------------------------------------------------------------
 
-    def wait(self) -> Sweep:
+    def _step(self) -> bool:
+        """Look once more; whether all is over."""
+        self._look()
+        return all(job.seen.state.final for job in self._jobs)
+
+    def wait(self) -> Self:
         """Show the table as it fills until all have ended, whatever their end. Raises `LetGo` when interrupted."""
         handle: Any = None
         try:
             while True:
-                self._look()
+                over = self._step()
                 if handle is None:
                     handle = display(self._bundle(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
-                elif handle is not None:
+                else:
                     handle.update(self._bundle(), raw=True)
-                if all(job.seen.state.final for job in self._jobs):
+                if over:
                     return self
                 time.sleep(LOOK)
         except KeyboardInterrupt:
-            raise LetGo(
-                f"Let go of {self.id}, which runs on in the pool: _job.wait() shows it again, _job.cancel() stops it."
-            ) from None
+            raise LetGo(self._let_go()) from None
         except Unavailable as error:
             raise Calm(f"{error.sentence} _job.wait() shows {self.id} again.") from None
+
+    def _let_go(self) -> str:
+        return f"Let go of {self.id}, which runs on in the pool: _job.wait() shows it again, _job.cancel() stops it."
 
     # -- how it looks ---------------------------------------------------------------------------------------
 
@@ -162,15 +171,18 @@ class Sweep(Jobs):
         ]
         return ["job", *columns], cells
 
+    def _planned(self) -> int:
+        return len(self._jobs)
+
     def _head(self) -> str:
         ended = sum(job.seen.state.final for job in self._jobs)
         best = self._best()
-        said = f"{self.id}: {ended} of {len(self._jobs)} jobs have ended."
-        if best is None or self.metric is None:
+        said = f"{self.id}: {ended} of {self._planned()} jobs have ended."
+        if best is None or self.goal is None:
             return said
         job = self._jobs[best]
         values = ", ".join(f"{name} {parallel.shown(value)}" for name, value in job.seen.parameters.items())
-        return f"{said} Best: {job.name} ({values}), {self.metric} {parallel.shown(self.value(job))}."
+        return f"{said} Best: {job.name} ({values}), {self.goal.metric} {parallel.shown(self.value(job))}."
 
     def _text(self) -> str:
         head, rows = self._table()
@@ -193,11 +205,33 @@ class Sweep(Jobs):
     def _picture(self, best: int | None) -> str:
         names = list(dict.fromkeys(name for job in self._jobs for name in job.seen.parameters))
         rows: list[dict[str, Any]] = [{**job.seen.parameters} for job in self._jobs]
-        if self.metric is not None:
-            names = [name for name in names if name != self.metric] + [self.metric]
+        if self.goal is not None:
+            metric = self.goal.metric
+            names = [*(name for name in names if name != metric), metric]
             for job, row in zip(self._jobs, rows, strict=True):
-                row[self.metric] = self.value(job)
+                row[metric] = self.value(job)
         return parallel.picture(names, rows, best)
+
+
+class Sweep(Trials):
+    """The jobs of an array, in order. `Sweep("a-…", minimize="loss")` finds one again."""
+
+    def __init__(
+        self, array: str | ArrayView, *, minimize: str | None = None, maximize: str | None = None
+    ) -> None:
+        super().__init__(
+            jobs_of(connect(), array) if isinstance(array, str) else array.jobs,
+            array if isinstance(array, str) else array.id,
+            goal(minimize, maximize),
+        )
+
+    @property
+    def views(self) -> list[JobView]:
+        if any(not job.seen.state.final for job in self._jobs):
+            told = {view.id: view for view in jobs_of(connect(), self.id)}
+            for job in self._jobs:
+                job.seen = told.get(job.id, job.seen)
+        return [job.seen for job in self._jobs]
 
 
 def _tr(cells: list[str], style: str) -> str:

@@ -1,32 +1,37 @@
-"""A sweep over a grid of values: `lr=1e-3,1e-2;bs=32,64` as the parameters of each job, and how a command gets them."""
+"""A sweep over a grid of values, `lr=1e-3,1e-2;bs=32,64`, or a search in a space, `lr=1e-5..1e-1:log;bs=32,64`: the parameters
+of each job, and how a command gets them.
+"""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from scheduler.amounts import LONGEST_ARRAY
 from scheduler.model import Parameter
 
-_NUMBER = re.compile(r"[+-]?(\d+(_\d+)*|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)")
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:_\d+)*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+_RANGE = re.compile(rf"({_NUMBER.pattern})\.\.({_NUMBER.pattern})(:log)?")
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Numbers from `low` to `high`, whole ones where both are; `log`: even by magnitude."""
+
+    low: int | float
+    high: int | float
+    log: bool = False
 
 
 def read_sweep(text: str) -> list[dict[str, Parameter]]:
     """Every combination, the last name changing fastest. Raises `ValueError`."""
-    values: dict[str, list[Parameter]] = {}
-    for part in filter(None, map(str.strip, text.split(";"))):
-        name, equals, listed = part.partition("=")
-        name = name.strip()
-        words = [word.strip() for word in listed.split(",")]
-        if not equals or not name.isidentifier() or not all(words):
-            raise ValueError(f"{part!r} is not of the form NAME=VALUE,VALUE")
-        if name in values:
-            raise ValueError(f"{name} is given twice")
-        values[name] = [read_value(word) for word in words]
-    if not values:
-        raise ValueError("names nothing to vary; write lr=1e-3,1e-2;bs=32,64")
+    values = {name: [read_value(word) for word in words] for name, words in _read(text).items()}
+    for name, words in _read(text).items():
+        if any(_RANGE.fullmatch(word) for word in words):
+            raise ValueError(f"{name} is a range, in which only a search finds values: add --search optuna")
     grid = [
         dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())
     ]
@@ -35,12 +40,49 @@ def read_sweep(text: str) -> list[dict[str, Parameter]]:
     return grid
 
 
+def read_space(text: str) -> dict[str, Range | list[Parameter]]:
+    """What a search chooses from: a range, or one of several values, by name. Raises `ValueError`."""
+    return {
+        name: _range(name, words[0])
+        if len(words) == 1 and _RANGE.fullmatch(words[0])
+        else [read_value(word) for word in words]
+        for name, words in _read(text).items()
+    }
+
+
+def _range(name: str, word: str) -> Range:
+    match = _RANGE.fullmatch(word)
+    assert match is not None
+    low, high = _number(match[1]), _number(match[2])
+    if low >= high or (match[3] and low <= 0):
+        raise ValueError(f"{name}: a range goes up{', from above 0 where it is :log' if match[3] else ''}")
+    return Range(low, high, bool(match[3]))
+
+
+def _read(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for part in filter(None, map(str.strip, text.split(";"))):
+        name, equals, listed = part.partition("=")
+        name = name.strip()
+        words = [word.strip() for word in listed.split(",")]
+        if not equals or not name.isidentifier() or not all(words):
+            raise ValueError(f"{part!r} is not of the form NAME=VALUE,VALUE")
+        if name in found:
+            raise ValueError(f"{name} is given twice")
+        found[name] = words
+    if not found:
+        raise ValueError("names nothing to vary; write lr=1e-3,1e-2;bs=32,64")
+    return found
+
+
 def read_value(word: str) -> Parameter:
     """A number where it looks like one, `true` and `false`, else the text itself."""
     if word.lower() in ("true", "false"):
         return word.lower() == "true"
-    if not _NUMBER.fullmatch(word):
-        return word
+    return _number(word) if _NUMBER.fullmatch(word) else word
+
+
+def _number(word: str) -> int | float:
     try:
         return int(word)
     except ValueError:

@@ -10,7 +10,7 @@ import pytest
 from scheduler import jobfile
 from scheduler.api.schema import JobSubmit
 from scheduler.errors import Invalid, NotFound
-from scheduler.sweeps import command_with, read_sweep
+from scheduler.sweeps import Range, command_with, read_space, read_sweep
 
 
 @pytest.fixture(autouse=True)
@@ -126,3 +126,18 @@ def test_values_go_where_the_command_names_them_and_else_behind_it() -> None:
         "--on",
         "true",
     ]
+
+
+def test_a_space_has_ranges_and_choices() -> None:
+    assert read_space("lr=1e-5..1e-1:log; n=1..8; x=-1..1.5; bs=16,32; kind=a/../b") == {
+        "lr": Range(1e-5, 0.1, log=True),
+        "n": Range(1, 8),
+        "x": Range(-1, 1.5),
+        "bs": [16, 32],
+        "kind": ["a/../b"],
+    }
+    for wrong in ("x=2..1", "x=1..1", "x=0..1:log"):
+        with pytest.raises(ValueError, match="a range goes up"):
+            read_space(wrong)
+    with pytest.raises(ValueError, match="add --search optuna"):
+        read_sweep("x=1..2")

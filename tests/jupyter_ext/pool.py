@@ -98,6 +98,10 @@ class Kernel:
         assert found["status"] == "ok", found
         return str(found["data"]["text/plain"])
 
+    @property
+    def pid(self) -> str:
+        return self.value("__import__('os').getpid()")
+
     def completions(self, code: str) -> list[str]:
         """What Tab offers at the end of a line."""
         reply = self._client.complete(code, len(code), reply=True, timeout=30)
