@@ -12,13 +12,14 @@ from typing import Any, NoReturn
 from IPython.core.error import UsageError
 
 from scheduler.amounts import read_array, read_duration, read_memory
-from scheduler.sweeps import read_space
+from scheduler.sweeps import read_parameter, read_space
 
 DESCRIPTION = """\
-Run this cell, a script or a command on the pool.
+Run this cell, a script, a notebook or a command on the pool.
 
     %%runai_train [options]                          the cell below
     %runai_train [options] SCRIPT [-- ARGUMENTS]     a Python script in this folder
+    %runai_train [options] NOTEBOOK [-p NAME=VALUE]  a whole notebook, with parameters
     %runai_train [options] -- COMMAND                any command
 
 A cell takes along the variables, functions and classes that it uses, and the files of this folder
@@ -29,6 +30,7 @@ what --out names is back in the notebook when it has ended. Interrupting the ker
 EXAMPLES = """\
     %%runai_train --gpus 1 --out model,accuracy
     %runai_train train.py --gpus 2 -- --epochs 3
+    %runai_train train.ipynb -p lr=0.1 -p name=first
     %runai_train --workers 4 --detach -- torchrun train.py
 
 `_job` is the job that was sent last: _job.wait(), _job.logs(), _job.result(), _job.cancel(), _job.pause(), _job.resume().
@@ -107,6 +109,16 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME,…",
         help="take these variables along instead of those the cell uses, and files by pattern (data/*.csv) "
         "instead of this folder",
+    )
+    what.add_argument(
+        "-p",
+        "--parameter",
+        type=_parameter,
+        action="append",
+        default=[],
+        dest="parameters",
+        metavar="NAME=VALUE",
+        help="a parameter of the notebook; repeatable",
     )
     what.add_argument("--no-capture", action="store_true", help="take no variables along")
     what.add_argument("--no-files", action="store_true", help="take no files along")
@@ -213,6 +225,7 @@ _count = _reader(_at_least(1), "is not a number from 1 on")
 _whole = _reader(_at_least(0), "is not a number from 0 on")
 _names = _reader(_split, "is not a list of names")
 _variable = _reader(_assignment, "is not of the form NAME=VALUE")
+_parameter = _reader(read_parameter, "")
 _duration = _reader(read_duration, "")
 _memory = _reader(read_memory, "")
 _array = _reader(lambda text: read_array(text) and text, "")

@@ -16,7 +16,9 @@ from typing import Any
 from IPython.core.error import UsageError
 
 from jupyter_ext.capture import Cell, capture
+from scheduler import notebooks
 from scheduler.bundle import Content
+from scheduler.errors import Invalid
 
 PYTHON = (sys.executable, "-P", "-m", "jupyter_ext.cell_runner")
 """`-P`: a `random.py` in the working directory must not come before the standard library's while the runner starts."""
@@ -85,11 +87,15 @@ def of_command(asked: argparse.Namespace) -> What | None:
                 f"{option} is for cells (%%runai_train); a script leaves files in $RUNAI_OUTPUT_DIR."
             )
     patterns: Sequence[str] = asked.takes or ()
+    if asked.parameters and not (asked.script and asked.script[0].endswith(notebooks.SUFFIX)):
+        raise UsageError("-p is for notebooks; the words of a script or a command come after `--`.")
     match asked.script:
         case []:
             if not asked.tail:
                 return None
             return What("command", _name(asked.tail[0]), tuple(asked.tail), patterns=patterns)
+        case [notebook] if notebook.endswith(notebooks.SUFFIX):
+            return _of_notebook(asked, notebook)
         case [script]:
             path = _script(script)
             program = (sys.executable, str(path)) if path.suffix == ".py" else (f"./{path}",)
@@ -98,6 +104,24 @@ def of_command(asked: argparse.Namespace) -> What | None:
         case [script, word, *_]:
             raise UsageError(f"Words for {script} come after `--`: %runai_train {script} -- {word} …")
     raise AssertionError(asked.script)
+
+
+def _of_notebook(asked: argparse.Namespace, notebook: str) -> What:
+    """A whole notebook; it goes along as it is saved."""
+    if asked.tail:
+        raise UsageError(f"A notebook takes parameters: %runai_train {notebook} -p NAME=VALUE.")
+    path, parameters = _inside(notebook), dict(asked.parameters)
+    try:
+        notebooks.check(path, parameters)
+    except Invalid as error:
+        raise UsageError(error.sentence) from None
+    return What(
+        "notebook",
+        _name(path.stem),
+        tuple(notebooks.command(path.as_posix(), parameters)),
+        {path.as_posix(): path.read_bytes()},
+        patterns=asked.takes or (),
+    )
 
 
 def of_template(given: Mapping[str, Any]) -> What | None:
@@ -121,6 +145,14 @@ def _not_python(error: SyntaxError, cell: Cell) -> Exception:
 
 def _script(given: str) -> Path:
     """A script as a path below the working directory."""
+    path = _inside(given)
+    if path.suffix != ".py" and not os.access(path, os.X_OK):
+        raise UsageError(f"{given} is neither a Python script nor a program; say how to run it after `--`.")
+    return path
+
+
+def _inside(given: str) -> Path:
+    """A file as a path below the working directory."""
     path = Path(given).expanduser()
     if not path.is_file():
         folder = path.parent
@@ -134,8 +166,6 @@ def _script(given: str) -> Path:
         raise UsageError(
             f"{given} lies outside of {here}, whose files the job takes along; go there first with %cd."
         )
-    if path.suffix != ".py" and not os.access(path, os.X_OK):
-        raise UsageError(f"{given} is neither a Python script nor a program; say how to run it after `--`.")
     return whole.relative_to(here)
 
 

@@ -76,7 +76,7 @@ def array_of(given: Mapping[str, Any], sent: JobSubmit) -> ArraySubmit | None:
 
 
 def _member(index: int, parameters: dict[str, Parameter], sent: JobSubmit) -> ArrayMember:
-    if sent.kind is JobKind.CELL:
+    if sent.kind in (JobKind.CELL, JobKind.NOTEBOOK):
         return ArrayMember(index=index, parameters=parameters)
     return ArrayMember(index=index, parameters=parameters, command=command_with(sent.command, parameters))
 

@@ -89,6 +89,14 @@ def _number(word: str) -> int | float:
         return float(word)
 
 
+def read_parameter(text: str) -> tuple[str, Parameter]:
+    """`lr=0.1` as a name and its value. Raises `ValueError`."""
+    name, equals, word = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"{text!r} is not of the form NAME=VALUE")
+    return name, read_value(word)
+
+
 def command_with(command: Sequence[str], parameters: Mapping[str, Parameter]) -> list[str]:
     """A command with its values: where `{name}` stands in it, else behind it as `--name VALUE`."""
     placed = {name for word in command for name in _PLACE.findall(word) if name in parameters}

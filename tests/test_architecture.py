@@ -17,6 +17,7 @@ CLIENT_FACE = NOUNS | {
     "bundle",
     "jobfile",
     "sweeps",
+    "notebooks",
     "embedded",
     "statefolder",
     "api.schema",

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from scheduler import __version__
 from scheduler.amounts import read_array, read_duration, read_memory
 from scheduler.model import JobState
-from scheduler.sweeps import read_sweep
+from scheduler.sweeps import read_parameter, read_sweep
 
 Commands = Any  # argparse keeps the type of its subparsers to itself
 
@@ -135,10 +135,13 @@ virtual environments and what .gitignore names), so that what you change meanwhi
         epilog="""\
 examples:
   jupyter runai submit train.py
+  jupyter runai submit train.ipynb -p lr=0.1
   jupyter runai submit --gpus 2 --project vision train.py -- --epochs 3
   jupyter runai submit --workers 4 --max-runtime 2h --wait -- torchrun train.py""",
     )
-    command.add_argument("script", nargs="*", metavar="SCRIPT", help="a Python script in the current folder")
+    command.add_argument(
+        "script", nargs="*", metavar="SCRIPT", help="a Python script or a notebook in the current folder"
+    )
     job = command.add_argument_group("the job")
     job.add_argument("--name", help="what to call it (default: the script or program)")
     job.add_argument("--project", help="the project it belongs to (default: your first one)")
@@ -146,6 +149,8 @@ examples:
                      help="set a variable in it; NAME alone passes on yours; may be repeated")  # fmt: skip
     job.add_argument("--in", action="append", default=[], dest="patterns", metavar="PATTERN",
                      help="take along only what matches, as in .gitignore; may be repeated")  # fmt: skip
+    job.add_argument("-p", "--parameter", action="append", default=[], dest="parameters", metavar="NAME=VALUE",
+                     type=_parameter, help="a parameter of the notebook; may be repeated")  # fmt: skip
     job.add_argument("--no-files", action="store_true", help="take no files along")
     needs = command.add_argument_group("what it needs, per worker")
     needs.add_argument(
@@ -474,6 +479,7 @@ _names = _reader(_listed, "is not a list; write names with commas between them")
 _numbers = _reader(_factors, "is not a list of factors; write numbers above 0 with commas between them")
 _amounts = _reader(_amounts_of, "is not a list of amounts; write numbers with commas between them")
 _variable = _reader(_assignment, "is not of the form NAME=VALUE")
+_parameter = _reader(read_parameter, "")
 _rule = _reader(
     _ruled,
     "is not a rule; write one such as maxima.gpus=4, allowed.gpu_types=A100,H100 or defaults.priority=none",

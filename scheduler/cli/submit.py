@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scheduler import notebooks
 from scheduler.cli import Misused
 from scheduler.cli.connect import connect
 from scheduler.cli.jobs import bring, follow
@@ -30,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
     said = jobfile.merge(_begin_with(options), _asked(options))
     if options.script or options.tail or "command" not in said:
         said["kind"], said["command"] = what_runs(options)
+        if said["kind"] == "notebook":
+            said.setdefault("name", Path(options.script[0]).stem)
         said.pop("bundle", None)
     if options.save_template:
         file = jobfile.save_template(options.save_template, said)
@@ -84,6 +87,14 @@ def what_runs(options: argparse.Namespace) -> tuple[str, list[str]]:
         raise Misused(
             f"Put the command after `--`: jupyter runai submit -- {' '.join([*words, *(tail or [])])}"
         )
+    if words and words[0].endswith(notebooks.SUFFIX):
+        if tail:
+            raise Misused(f"A notebook takes parameters: jupyter runai submit {words[0]} -p NAME=VALUE")
+        inside = _file(words[0], options.no_files)
+        notebooks.check(Path(words[0]), dict(options.parameters))
+        return "notebook", notebooks.command(inside, dict(options.parameters))
+    if options.parameters:
+        raise Misused("-p is for notebooks; the words of a script or a command come after `--`.")
     if words:
         return "script", [sys.executable, _script(words[0], options.no_files), *(tail or [])]
     if not tail:
@@ -93,13 +104,17 @@ def what_runs(options: argparse.Namespace) -> tuple[str, list[str]]:
 
 def _script(name: str, in_place: bool) -> str:
     """The script as the job will find it: below its working directory, or in its place where no files travel."""
-    path = Path(name)
-    if not path.is_file():
-        raise NotFound(f"There is no file {name} in {Path.cwd()}.")
-    if path.suffix != ".py":
+    if Path(name).is_file() and Path(name).suffix != ".py":
         raise Invalid(
             f"{name} is no Python script; say how to run it: jupyter runai submit -- COMMAND {name}"
         )
+    return _file(name, in_place)
+
+
+def _file(name: str, in_place: bool) -> str:
+    path = Path(name)
+    if not path.is_file():
+        raise NotFound(f"There is no file {name} in {Path.cwd()}.")
     if in_place:
         return str(path.absolute())
     inside = Path(os.path.normpath(path.absolute()))
@@ -127,7 +142,7 @@ def _pack(options: argparse.Namespace, given: Mapping[str, Any]) -> Bundle | Non
         names = ", ".join(outside[:3]) + (", …" if len(outside) > 3 else "")
         print(f"Links that lead out of the folder stay behind: {names}.", file=sys.stderr)
     if options.script:
-        script = _script(options.script[0], in_place=False)
+        script = _file(options.script[0], in_place=False)
         if all(entry.path != script for entry in bundle.listing.entries):
             how = "send the file that it leads to" if script in outside else f"add it with --in {script}"
             raise Invalid(f"{script} is not among the files that the job would take along; {how}.")

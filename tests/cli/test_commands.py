@@ -42,6 +42,24 @@ def test_what_runs(folder: Path, words: list[str], kind: str, command: list[str]
     assert what_runs(read(["submit", *words])) == (kind, command)
 
 
+def test_a_notebook_runs_with_its_parameters(folder: Path) -> None:
+    (folder / "nb.ipynb").write_text('{"cells": [], "metadata": {}}')
+    kind, command = what_runs(read(["submit", "nb.ipynb", "-p", "lr=0.1", "-p", "name=first"]))
+    assert kind == "notebook"
+    assert command[1:] == [
+        "-P",
+        "-m",
+        "jupyter_ext.notebook_runner",
+        "nb.ipynb",
+        "-p",
+        "lr=0.1",
+        "-p",
+        'name="first"',
+    ]
+    with pytest.raises(Misused, match="-p is for notebooks"):
+        what_runs(read(["submit", "-p", "lr=0.1", "--", "true"]))
+
+
 def test_without_files_a_script_runs_where_it_is(folder: Path) -> None:
     options = read(["submit", "--no-files", "train.py"])
     assert what_runs(options) == ("script", [sys.executable, str(folder / "train.py")])

@@ -1,0 +1,188 @@
+"""Executes a whole notebook in a job: `python -P -m jupyter_ext.notebook_runner train.ipynb -p lr=0.1`.
+
+Its cells run one after the other in a kernel of their own, in the notebook's folder. After each of them the notebook with its
+outputs so far lies in the output folder, whole (`train.out.ipynb`); what the cells show is shown as it comes, and
+how many are done is reported. SIGTERM reaches the kernel, so that `jupyter_ext.job` works in a cell as everywhere;
+no other cell is begun then.
+
+Exit codes: 0, 1 for an exception or a kernel that died, 3 for what is no notebook, 143 when it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from jupyter_client.kernelspec import KernelSpecManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+from jupyter_ext import job
+from jupyter_ext.displays import Displays, display_data, text_of
+from scheduler import notebooks
+from scheduler.errors import Invalid
+from scheduler.model import Parameter
+
+NOT_RUN, STOPPED = 3, 128 + signal.SIGTERM
+
+
+class _Stopped(Exception):
+    """The job was asked to stop."""
+
+
+class _Client(NotebookClient):
+    """nbclient that shows what comes, keeps the notebook after each cell and passes SIGTERM on."""
+
+    def __init__(self, notebook: Any, to: Path, folder: Path) -> None:
+        named = notebook.metadata.get("kernelspec", {}).get("name")
+        known = KernelSpecManager().find_kernel_specs()
+        super().__init__(
+            notebook,
+            timeout=None,
+            kernel_name=named if named in known else "python3",
+            resources={"metadata": {"path": str(folder)}},
+            on_cell_start=self._begin,
+            on_cell_executed=self._done,
+        )
+        self._to = to
+        self._displays = Displays.of_this_worker()
+        self._cells = [at for at, cell in enumerate(notebook.cells) if _runs(cell)]
+        self.stopping = False
+
+    @property
+    def cells(self) -> int:
+        return len(self._cells)
+
+    def number(self, index: int) -> int:
+        """Which of the cells that run it is, from 1."""
+        return sum(at <= index for at in self._cells)
+
+    def keep(self) -> None:
+        """Write the notebook as it is now; it appears whole."""
+        handle, unfinished = tempfile.mkstemp(prefix=f".{self._to.name}.", dir=self._to.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            nbformat.write(self.nb, out)  # type: ignore[no-untyped-call]
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(unfinished, self._to)
+
+    def _begin(self, cell: Any, cell_index: int) -> None:
+        # nbclient's own would throw the kernel away.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
+        if _runs(cell):
+            if self.stopping:
+                raise _Stopped
+            print(f"--- cell {self.number(cell_index)} of {self.cells} ---", flush=True)
+
+    def _done(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
+        job.report(cell=self.number(cell_index), cells=self.cells)
+        self.keep()
+
+    def _stop(self) -> None:
+        self.stopping = True
+        kernel: Any = self.km
+        os.kill(kernel.provisioner.process.pid, signal.SIGTERM)
+
+    # -- what the cells show --------------------------------------------------------------------------------
+
+    def output(self, outs: Any, msg: Any, display_id: str | None, cell_index: int) -> Any:
+        shown = super().output(outs, msg, display_id, cell_index)
+        content = msg["content"]
+        match msg["msg_type"]:
+            case "stream":
+                sys.stdout.write(content["text"])
+                sys.stdout.flush()
+            case "error":
+                print("\n".join(content["traceback"]), flush=True)
+            case "display_data" | "execute_result":
+                self._show(content)
+        return shown
+
+    def _update_display_id(self, display_id: str, msg: Any) -> None:
+        if msg["msg_type"] == "update_display_data":
+            self._show(msg["content"], update=True)
+        super()._update_display_id(display_id, msg)
+
+    def _show(self, content: Mapping[str, Any], *, update: bool = False) -> None:
+        data = content["data"]
+        output = display_data(data, content["metadata"], content.get("transient"), update=update)
+        if output is None:
+            print(text_of(data), end="", flush=True)
+        else:
+            self._displays.show(output, text_of(data))
+
+
+def _runs(cell: Any) -> bool:
+    return cell.cell_type == "code" and bool(cell.source.strip())
+
+
+async def _execute(client: _Client) -> int:
+    job.report(cell=0, cells=client.cells)
+    client.keep()
+    try:
+        await client.async_execute()
+    except CellExecutionError as error:
+        number = client.number(_failed(client.nb))
+        print(f"Cell {number} of {client.cells} failed: {error.ename}: {error.evalue}", file=sys.stderr)
+        return STOPPED if client.stopping else 1
+    except DeadKernelError:
+        if client.stopping:
+            return STOPPED
+        print("The kernel died; perhaps the machine ran out of memory.", file=sys.stderr)
+        return 1
+    except _Stopped:
+        return STOPPED
+    finally:
+        client.keep()
+    return 0
+
+
+def _failed(notebook: Any) -> int:
+    """The last cell with an error."""
+    return max(
+        at
+        for at, cell in enumerate(notebook.cells)
+        if any(output.output_type == "error" for output in cell.get("outputs", ()))
+    )
+
+
+def _parameter(text: str) -> tuple[str, Parameter]:
+    name, _, value = text.partition("=")
+    return name, json.loads(value)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="jupyter_ext.notebook_runner")
+    parser.add_argument("notebook", type=Path)
+    parser.add_argument("-p", dest="parameters", type=_parameter, action="append", default=[])
+    asked = parser.parse_args()
+    parameters = {**dict(asked.parameters), **job.parameters}
+    try:
+        notebooks.check(asked.notebook, parameters)
+        notebook = nbformat.read(asked.notebook, as_version=4)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError, Invalid) as error:
+        print(f"{asked.notebook} can't be executed: {error}", file=sys.stderr)
+        return NOT_RUN
+    about = {"tags": [notebooks.INJECTED]}
+    assigned = notebooks.source(parameters)
+    cell = nbformat.v4.new_code_cell(assigned, metadata=about)  # type: ignore[no-untyped-call]
+    notebooks.inject(notebook.cells, parameters, cell)
+    for each in notebook.cells:
+        if each.cell_type == "code":
+            each.outputs, each.execution_count = [], None
+    folder = Path(os.environ.get("RUNAI_OUTPUT_DIR", asked.notebook.parent))
+    to = folder / f"{asked.notebook.stem}.out{notebooks.SUFFIX}"
+    return asyncio.run(_execute(_Client(notebook, to, asked.notebook.resolve().parent)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
