@@ -2,7 +2,7 @@
 
 `Controller` is its face, `Book` what everybody may read. Inside: `lifecycle`, `admission` and `notices` are pure; the
 `ledger` makes changes durable and the book true; the `crew` has workers launched and stopped; the `planner` wakes the policy;
-the `feed` tells what happened.
+the `forecaster` looks ahead, with what `runtimes` has learned of how long jobs run; the `feed` tells what happened.
 """
 
 from __future__ import annotations

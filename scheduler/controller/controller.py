@@ -177,7 +177,7 @@ class Controller:
     async def _may_follow(self, wanted: Sequence[After]) -> None:
         """When this returns, those of them that are not in the book have ended as they have to."""
         known: set[After] = set()
-        while True:
+        while wanted:
             unfinished = held.names(self._ahead.jobs.values())
             ended = [after for after in wanted if after.job not in unfinished and after not in known]
             if not ended:
