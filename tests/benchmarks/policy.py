@@ -1,9 +1,9 @@
-"""How long one full cycle of the policy takes, and how that grows with nodes and with jobs.
+"""How long one full cycle of the policy takes.
 
 Seconds are those of the processor: what other processes of the machine take meanwhile is not counted.
 
-Each case states its pool and its jobs exactly. A cycle is complete when every workload's decision has been read. The
-table's cases come first; `--growth` adds the points from which the growth is drawn; names run only those cases.
+Each case states its pool and its jobs exactly. A cycle is complete when every workload's decision has been read. Names
+run only those cases; `growth.py` draws how the time grows.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def settled(snapshot: Snapshot) -> Snapshot:
     return snapshot
 
 
-def figures(names: list[str], growth: bool) -> Iterator[tuple[str, float, str]]:
+def figures(names: list[str]) -> Iterator[tuple[str, float, str]]:
     for case in CASES:
         if not names or case.name in names:
             seconds, plan = measure(case.make())
@@ -234,15 +234,10 @@ def figures(names: list[str], growth: bool) -> Iterator[tuple[str, float, str]]:
         ended, arrived = steady()
         yield "policy: steady, a job ends", ended, "s"
         yield "policy: steady, a job arrives", arrived, "s"
-    if growth:
-        for name, (make, sizes) in GROWTH.items():
-            for size in sizes:
-                yield f"policy growth: {name} {size}", measure(make(size))[0], "s"
 
 
 def main(arguments: list[str]) -> None:
-    growth = "--growth" in arguments
-    for figure, value, unit in figures([a for a in arguments if a != "--growth"], growth):
+    for figure, value, unit in figures(arguments):
         print(json.dumps({"figure": figure, "value": round(value, 6), "unit": unit}), flush=True)
 
 
