@@ -1,5 +1,6 @@
 # make run     the hub with the pool behind it, from nothing but Python 3.11+ and Node.js 20+
 # make test    the whole suite; make lint: formatters, linters, types; make bench: the figures
+# make frameworks: PyTorch, TensorFlow, JAX and MPI for the tests of distributed jobs, kept in ~/.cache
 # Everything that is installed goes into .venv and the two node_modules. What is up to date is not done again.
 
 SHELL := /bin/bash
@@ -21,10 +22,10 @@ export HATCH_JUPYTER_BUILDER_SKIP_NPM := 1
 STATE ?= .runai
 ARGS ?=
 
-.PHONY: help run install test lint bench wheel lock clean
+.PHONY: help run install test lint bench frameworks wheel lock clean
 
 help:
-	@sed -n '1,3s/^# //p' Makefile
+	@sed -n '1,4s/^# //p' Makefile
 
 run: install
 	@exec $(BIN)/jupyter-runai up --state-dir=$(STATE) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
@@ -90,6 +91,9 @@ bench: install $(DONE)/requirements-test
 wheel: $(DONE)/front-end
 	$(BIN)/uv build --python $(BIN)/python --no-build-isolation --wheel --out-dir dist
 
+frameworks: $(BIN)/uv   # without them the tests of distributed jobs are skipped
+	@deploy/frameworks install $(BIN)/uv $(BIN)/python
+
 # -- upkeep ---------------------------------------------------------------------------------------------------
 
 LOCK := $(BIN)/uv --quiet pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
@@ -98,6 +102,7 @@ LOCK := $(BIN)/uv --quiet pip compile pyproject.toml --universal --python-versio
 lock: $(BIN)/uv   # make lock UPGRADE=--upgrade takes the newest versions
 	$(LOCK) --extra hub --extra examples --group build -o deploy/requirements.txt
 	$(LOCK) --all-extras --group build -c deploy/requirements.txt -o deploy/requirements-test.txt
+	$(LOCK) --group frameworks -c deploy/requirements-test.txt -o deploy/requirements-frameworks.txt
 	echo uv | $(BIN)/uv --quiet pip compile - --universal --generate-hashes --no-annotate \
 		--custom-compile-command "make lock" $(UPGRADE) -o deploy/requirements-uv.txt
 

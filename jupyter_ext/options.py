@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from IPython.core.error import UsageError
 
 from scheduler.amounts import read_array, read_duration, read_memory
+from scheduler.model import Framework
 from scheduler.sweeps import read_parameter, read_space
 
 DESCRIPTION = """\
@@ -30,6 +31,7 @@ what --out names is back in the notebook when it has ended. Interrupting the ker
 EXAMPLES = """\
     %%runai_train --gpus 1 --out model,accuracy
     %runai_train train.py --gpus 2 -- --epochs 3
+from scheduler.model import Framework
     %runai_train train.ipynb -p lr=0.1 -p name=first
     %runai_train --workers 4 --detach -- torchrun train.py
 
@@ -97,6 +99,12 @@ def parser() -> argparse.ArgumentParser:
     needs.add_argument("--workers", type=_count, metavar="N", help="how many workers (1)")
     needs.add_argument(
         "--min-workers", type=_count, metavar="N", help="start with so many already, and grow (all of them)"
+    )
+    needs.add_argument(
+        "--framework",
+        choices=[each.value for each in Framework],
+        metavar="NAME",
+        help="how the workers meet: torch, tensorflow, horovod, jax, mpi or none (none)",
     )
     what = whole.add_argument_group("what goes along and comes back")
     what.add_argument(

@@ -48,6 +48,7 @@ def fields(asked: argparse.Namespace) -> dict[str, Any]:
         "memory_gib": asked.memory,
         "workers": asked.workers,
         "min_workers": asked.min_workers,
+        "framework": asked.framework,
         "priority": asked.priority,
         "max_runtime": asked.max_runtime,
         "expected_runtime": asked.expected_runtime,

@@ -82,6 +82,17 @@ class JobKind(StrEnum):
     COMMAND = "command"
 
 
+class Framework(StrEnum):
+    """How the workers of a job find each other: as scripts written for this framework expect it, or not at all."""
+
+    NONE = "none"
+    TORCH = "torch"
+    TENSORFLOW = "tensorflow"
+    HOROVOD = "horovod"
+    JAX = "jax"
+    MPI = "mpi"
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A machine, or the part of a machine that belongs to one node pool, with its GPUs `0 … gpus-1`.
@@ -296,6 +307,7 @@ class Program:
     retries: int = 0
     files: tuple[LargeFile, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    framework: Framework = Framework.NONE
 
     @property
     def blobs(self) -> frozenset[str]:
@@ -308,7 +320,8 @@ class Program:
 class Attempt:
     """One run of a job from start to end. `exit_codes` has one entry a rank (`None`: not known).
 
-    `stopping` is when it was told to stop, if it was; `ending` why.
+    `stopping` is when it was told to stop, if it was; `ending` why. `said` is what the log of the worker that failed first
+    ends with: its owner's alone to read, as the log is.
     """
 
     number: int
@@ -320,6 +333,7 @@ class Attempt:
     reason: str = ""
     stopping: float | None = None
     ending: Ending | None = None
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from scheduler.model import (
     ArrayPlace,
     Defaults,
     Environment,
+    Framework,
     Job,
     JobKind,
     LargeFile,
@@ -118,6 +119,7 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
     if sent.expected_runtime is not None and sent.max_runtime is not None:
         _check_times(sent.expected_runtime, sent.max_runtime)
     _check_command(sent.command)
+    _check_framework(sent)
     _check_env(sent.env)
     _check_outputs(sent.kind, sent.outputs)
     _check_files(sent.files)
@@ -152,6 +154,7 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
             max_runtime=sent.max_runtime,
             retries=sent.retries,
             parameters=dict(sent.parameters),
+            framework=sent.framework,
         ),
         submitted=now,
         queued=now,
@@ -242,6 +245,15 @@ def _check_command(command: list[str], field: str = "command") -> None:
             raise Invalid(f"{field}: a word must not contain a NUL character.", field=f"{field}[{index}]")
     if sum(len(word.encode()) for word in command) > MAX_COMMAND_BYTES:
         raise Invalid(f"{field}: longer than 256 KiB; put the data into a file of the bundle.", field=field)
+
+
+def _check_framework(sent: JobSubmit) -> None:
+    launcher = PurePosixPath(sent.command[0]).name
+    if sent.framework is Framework.MPI and launcher in ("mpirun", "mpiexec"):
+        raise Invalid(
+            f"command: leave {launcher} and its options out; framework mpi starts one rank in each worker by itself.",
+            field="command[0]",
+        )
 
 
 def _check_env(env: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from scheduler.model import Environment, JobKind, JobState, Parameter, PlacementStyle, SessionState
+from scheduler.model import Environment, Framework, JobKind, JobState, Parameter, PlacementStyle, SessionState
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._@ /-]{0,126}[A-Za-z0-9])?$")]
 """A name of a project, node pool or job: 1 to 128 letters, digits and `. _ @ / -`, with a letter or digit at both ends."""
@@ -69,6 +69,7 @@ class JobSubmit(Wire):
     memory_gib: float | None = Field(None, gt=0)
     workers: int = Field(1, ge=1, le=4096)
     min_workers: int | None = Field(None, ge=1, description="the gang; absent: workers")
+    framework: Framework = Field(Framework.NONE, description="how its workers are told of each other")
     node_pools: list[str] | None = Field(None, description="in order of preference")
     priority: int = Field(50, ge=0, le=1000)
     preemptible: bool = True

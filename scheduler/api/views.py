@@ -94,6 +94,13 @@ def worker_views(placement: Iterable[WorkerPlacement]) -> list[WorkerView]:
     ]
 
 
+def _with_last_words(told: str, reason: str, attempt: Attempt | None) -> str:
+    """`Worker 3 of 8 ended with exit code 1: ValueError: …` where `reason`, as `told`, says why this attempt ended."""
+    if attempt is None or not attempt.said or not reason.endswith(attempt.reason):
+        return told
+    return f"{told.rstrip('.')}: {attempt.said}"
+
+
 def _attempt_view(attempt: Attempt, reason: str) -> AttemptView:
     return AttemptView(
         number=attempt.number,
@@ -110,15 +117,18 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
     waits = book.decision(job.id) if job.state is JobState.QUEUED else None
     first, last = (job.attempts[0], job.attempts[-1]) if job.attempts else (None, None)
     shape = job.request.shape
+    mine = access.owns(job)
+    reason = (waits.reason if waits else "") or job.reason
+    told = discretion.told(reason, job.id, book, access)
     return JobView(
         id=job.id,
         name=job.name,
         project=job.request.project,
         user=job.user,
-        mine=access.owns(job),
+        mine=mine,
         kind=job.program.kind,
         state=job.state,
-        reason=discretion.told((waits.reason if waits else "") or job.reason, job.id, book, access),
+        reason=_with_last_words(told, reason, last if mine else None),
         blocked_by=discretion.blocked_by(waits.blocked_by if waits else None, book, access),
         position=waits.position if waits else None,
         estimated_start=waits.estimated_start if waits else None,
@@ -133,7 +143,14 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         preemptible=job.request.preemptible,
         over_quota=over_quota,
         attempts=[
-            _attempt_view(attempt, discretion.told(attempt.reason, job.id, book, access))
+            _attempt_view(
+                attempt,
+                _with_last_words(
+                    discretion.told(attempt.reason, job.id, book, access),
+                    attempt.reason,
+                    attempt if mine else None,
+                ),
+            )
             for attempt in job.attempts
         ],
         outputs=list(job.program.outputs),

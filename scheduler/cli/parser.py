@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from scheduler import __version__
 from scheduler.amounts import read_array, read_duration, read_memory
-from scheduler.model import JobState
+from scheduler.model import Framework, JobState
 from scheduler.sweeps import read_parameter, read_sweep
 
 Commands = Any  # argparse keeps the type of its subparsers to itself
@@ -137,7 +137,7 @@ examples:
   jupyter runai submit train.py
   jupyter runai submit train.ipynb -p lr=0.1
   jupyter runai submit --gpus 2 --project vision train.py -- --epochs 3
-  jupyter runai submit --workers 4 --max-runtime 2h --wait -- torchrun train.py""",
+  jupyter runai submit --workers 4 --framework torch --max-runtime 2h --wait train.py""",
     )
     command.add_argument(
         "script", nargs="*", metavar="SCRIPT", help="a Python script or a notebook in the current folder"
@@ -167,6 +167,8 @@ examples:
     needs.add_argument("--workers", type=_count, metavar="N", help="how many workers (default: 1)")
     needs.add_argument("--min-workers", type=_count, metavar="N",
                        help="start with so many already, and grow (default: all of them)")  # fmt: skip
+    needs.add_argument("--framework", choices=[each.value for each in Framework], metavar="NAME",
+                       help="how its workers meet: torch, tensorflow, horovod, jax, mpi or none (default)")  # fmt: skip
     needs.add_argument("--node-pool", action="append", metavar="NAME",
                        help="a node pool it may use, the best first; may be repeated")  # fmt: skip
     needs.add_argument("--require", metavar="LEVEL", help="all workers within one node, rack, …")

@@ -164,6 +164,7 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
         "memory_gib": options.memory,
         "workers": options.workers,
         "min_workers": options.min_workers,
+        "framework": options.framework,
         "node_pools": options.node_pool,
         "priority": options.priority,
         "preemptible": False if options.not_preemptible else None,

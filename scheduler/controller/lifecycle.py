@@ -143,7 +143,7 @@ def observe(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Step:
     fault = _first_fault(workers)
     if fault is not None and attempt.ending is None:
         ending = Ending.LOST if fault.state is WorkerState.LOST else Ending.FAILED
-        attempt = replace(attempt, ending=ending, reason=_blame(fault, world))
+        attempt = replace(attempt, ending=ending, reason=_blame(fault, world), said=fault.said)
     job = job.with_attempt(attempt)
     if len(workers) == world and all(_over_with(worker) for worker in workers.values()):
         return Step(_ended(job, workers, now))

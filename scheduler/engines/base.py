@@ -32,7 +32,7 @@ class WorkerStatus:
 
     `exit_code` is negative for a signal, as in `subprocess`; 127 where the command could not be started. An exited
     worker without one never started, because its attempt was stopped first. `reason` tells people what the exit code does
-    not say by itself.
+    not say by itself. `said` is what its log ends with where it failed: its owner's alone to read, as the log is.
     """
 
     job: str
@@ -42,6 +42,7 @@ class WorkerStatus:
     at: float
     exit_code: int | None = None
     reason: str = ""
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from scheduler.engines.accounts import Account
 from scheduler.engines.base import Launch
 from scheduler.engines.folders import JobFolder
+from scheduler.engines.rendezvous import Meeting, variables
 from scheduler.model import Node, WorkerPlacement
 
 _KEPT = frozenset(
@@ -34,11 +35,16 @@ _PERSONAL = frozenset(
 
 
 def environment(
-    launch: Launch, rank: int, folder: JobFolder, inherited: Mapping[str, str], owner: Account | None = None
+    launch: Launch,
+    rank: int,
+    folder: JobFolder,
+    meeting: Meeting,
+    inherited: Mapping[str, str],
+    owner: Account | None = None,
 ) -> dict[str, str]:
     """The whole environment of one worker, which runs as `owner` or else as the scheduler's own user.
 
-    What the contract names, the user's own variables cannot change.
+    What the contract names, the user's own variables cannot change; what their framework is told, they can.
     """
     kept = _KEPT if owner else _KEPT | _PERSONAL
     placement = launch.workers[rank]
@@ -48,6 +54,7 @@ def environment(
         **(owner.environment if owner else {}),
         "PATH": _path(inherited.get("PATH", os.defpath)),
         "PYTHONUNBUFFERED": "1",
+        **variables(meeting, rank),
         **launch.program.env,
         **launch.env,
         "CUDA_VISIBLE_DEVICES": gpus,

@@ -81,6 +81,10 @@ class WorkerFolder:
     def spec(self) -> dict[str, Any]:
         return _read(self.path / "spec.json")
 
+    def ports(self) -> tuple[int, ...]:
+        """Those at which the workers of its attempt meet."""
+        return tuple(self.spec.get("ports", ()))
+
     @property
     def status(self) -> dict[str, Any]:
         return _read(self.path / "status.json")

@@ -12,7 +12,9 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import shutil
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable
@@ -27,14 +29,20 @@ from scheduler.engines.base import Engine, Launch, Output, Report, WorkerState, 
 from scheduler.engines.environment import environment, identifying
 from scheduler.engines.folders import CLOSED, PASSABLE, AttemptFolder, Folders, Stand, Standing, WorkerFolder
 from scheduler.engines.follow import Growth
+from scheduler.engines.lastwords import TAIL, last_words, taken
 from scheduler.engines.launcher import Launcher
+from scheduler.engines.ports import Ports
 from scheduler.engines.processes import clear, ended, terminate
+from scheduler.engines.rendezvous import Meeting, command, needs
 from scheduler.errors import Conflict, Invalid, RunaiError, Unavailable
 
 _log = logging.getLogger(__name__)
 
 LOG_LIMIT = 2**30
 """Bytes of output that are kept of a worker."""
+
+ADDRESS = "127.0.0.1"
+"""Where the workers of this machine reach each other."""
 
 Key = tuple[str, int, int]
 """Job, attempt, rank."""
@@ -52,6 +60,7 @@ class LocalEngine(Engine):
         self._log_limit = log_limit
         self._as_owner = as_owner
         self._launcher = Launcher(self._folders.state_dir)
+        self._ports = Ports(ADDRESS)
         self._growth = Growth()
         self._report: Report | None = None
         self._watched: dict[Key, asyncio.Task[None]] = {}
@@ -103,6 +112,7 @@ class LocalEngine(Engine):
                 await self._blobs.unpack(launch.program.bundle, job.work, launch.program.files)
             await asyncio.to_thread(self._write_down, launch, owner)
         except OSError as error:
+            self._ports.give_back((launch.job, launch.attempt))
             raise Unavailable(f"The job could not be started: {error}.") from error
 
     def _write_down(self, launch: Launch, owner: Account | None) -> None:
@@ -114,18 +124,25 @@ class LocalEngine(Engine):
             if owner is not None:
                 accounts.give(folder, owner)
         job.path.chmod(CLOSED if owner is None else PASSABLE)
+        meeting = self._meeting(launch)
         attempt.mark()
-        for rank in range(len(launch.workers)):
+        for rank in range(meeting.size):
             attempt.worker(rank).write_spec(
                 {
-                    "command": list(launch.program.command),
+                    "command": command(meeting, rank, launch.program.command, sys.executable),
                     "cwd": str(job.work),
-                    "env": environment(launch, rank, job, os.environ, owner),
+                    "env": environment(launch, rank, job, meeting, os.environ, owner),
+                    "ports": meeting.ports,
                     "user": owner and {"user": owner.uid, "group": owner.gid, "extra_groups": owner.groups},
                     "grace": launch.program.grace,
                     "log_limit": self._log_limit,
                 }
             )
+
+    def _meeting(self, launch: Launch) -> Meeting:
+        framework, size = launch.program.framework, len(launch.workers)
+        ports = self._ports.take((launch.job, launch.attempt), needs(framework, size))
+        return Meeting(framework, launch.workers, (ADDRESS,) * size, ports, secrets.token_urlsafe())
 
     # -- what becomes of a worker ---------------------------------------------------------------------------
 
@@ -179,8 +196,17 @@ class LocalEngine(Engine):
         elif standing.stand is Stand.LOST:
             self._tell(key, WorkerState.LOST, time.time(), None, "its supervisor was killed, and it with it.")
         else:
-            at = time.time() if standing.ended is None else standing.ended
-            self._tell(key, WorkerState.EXITED, at, standing.exit_code, standing.reason)
+            await self._tell_exit(key, standing)
+
+    async def _tell_exit(self, key: Key, standing: Standing) -> None:
+        """With what its log says of a failure. That a port is another's now is no failure: the next attempt has others."""
+        at = time.time() if standing.ended is None else standing.ended
+        code, worker = standing.exit_code, self._worker(key)
+        log = await asyncio.to_thread(_tail, worker.log) if code else ""
+        if log and (port := taken(log, await asyncio.to_thread(worker.ports))) is not None:
+            self._tell(key, WorkerState.LOST, at, code, f"port {port}, where it was to listen, was taken.")
+        else:
+            self._tell(key, WorkerState.EXITED, at, code, standing.reason, last_words(log))
 
     def _clean_up(self, key: Key, standing: Standing) -> None:
         job, attempt, rank = key
@@ -189,6 +215,7 @@ class LocalEngine(Engine):
         folder = self._folders.attempt(job, attempt)
         if not any(worker.stand().stand in _TO_COME for _, worker in folder.workers()):
             folder.unmark()
+            self._ports.give_back((job, attempt))
 
     async def _gone(self, job: str, attempt: int) -> None:
         """Wait until none of an attempt's workers lives."""
@@ -196,10 +223,16 @@ class LocalEngine(Engine):
         await asyncio.gather(*tasks)
 
     def _tell(
-        self, key: Key, state: WorkerState, at: float, exit_code: int | None = None, reason: str = ""
+        self,
+        key: Key,
+        state: WorkerState,
+        at: float,
+        exit_code: int | None = None,
+        reason: str = "",
+        said: str = "",
     ) -> None:
         if self._report is not None:
-            self._report(WorkerStatus(*key, state, at, exit_code, reason))
+            self._report(WorkerStatus(*key, state, at, exit_code, reason, said))
 
     def _worker(self, key: Key) -> WorkerFolder:
         return self._folders.attempt(key[0], key[1]).worker(key[2])
@@ -219,6 +252,7 @@ class LocalEngine(Engine):
         never = set[tuple[str, int]]()
         for (job, attempt), size in named.items():
             folder = self._folders.attempt(job, attempt)
+            self._ports.keep((job, attempt), await asyncio.to_thread(folder.worker(0).ports))
             await asyncio.to_thread(_stop_again, folder, size)
             unclaimed = await asyncio.to_thread(_unclaimed, folder, size)
             if len(unclaimed) == size:
@@ -326,6 +360,10 @@ def _size(log: Path) -> int:
         return log.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _tail(log: Path) -> str:
+    return _read(log, max(0, _size(log) - TAIL), TAIL).decode(errors="replace")
 
 
 def _read(log: Path, offset: int, limit: int) -> bytes:

@@ -67,6 +67,7 @@ def of_attempt(job: str, attempt: Attempt) -> dict[str, Any]:
         "ended": attempt.ended,
         "ending": attempt.ending and attempt.ending.value,
         "reason": attempt.reason,
+        "said": attempt.said,
         "exit_codes": attempt.exit_codes,
         "placement": attempt.placement,
     }
@@ -83,6 +84,7 @@ def to_attempt(row: Row) -> Attempt:
         reason=row["reason"],
         stopping=row["stopping"],
         ending=Ending(row["ending"]) if row["ending"] else None,
+        said=row["said"],
     )
 
 

@@ -92,6 +92,7 @@ attempts = Table(
     Column("ended", Double),
     Column("ending", Text),
     Column("reason", Text, nullable=False),
+    Column("said", Text, nullable=False, server_default=""),
     Column("exit_codes", Document[tuple[int | None, ...]](tuple[int | None, ...]), nullable=False),
     Column("placement", Document[tuple[WorkerPlacement, ...]](tuple[WorkerPlacement, ...]), nullable=False),
 )

@@ -29,8 +29,8 @@ def asked(*extras: str) -> list[Requirement]:
     project = PROJECT["project"]
     lists = [
         project["dependencies"],
-        *(project["optional-dependencies"][extra] for extra in extras),
-        PROJECT["dependency-groups"]["build"],
+        *(project["optional-dependencies"].get(extra, []) for extra in extras),
+        PROJECT["dependency-groups"]["frameworks" if "frameworks" in extras else "build"],
     ]
     return [Requirement(line) for lines in lists for line in lines]
 
@@ -39,6 +39,7 @@ def asked(*extras: str) -> list[Requirement]:
     ("lock", "extras"),
     [
         ("requirements.txt", ("hub", "examples")),
+        ("requirements-frameworks.txt", ("frameworks",)),
         ("requirements-test.txt", tuple(PROJECT["project"]["optional-dependencies"])),
     ],
 )
@@ -54,6 +55,8 @@ def test_the_locks_agree() -> None:
     tests = locked(DEPLOY / "requirements-test.txt")
     for name, version in locked(DEPLOY / "requirements.txt").items():
         assert tests[name] == version
+    frameworks = locked(DEPLOY / "requirements-frameworks.txt")
+    assert all(tests[name] == frameworks[name] for name in tests.keys() & frameworks.keys())
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)

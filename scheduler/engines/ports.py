@@ -1,0 +1,76 @@
+"""Free ports of this machine for the workers of attempts, each given to one attempt at a time.
+
+They lie below those that the system gives to outgoing connections, so that only what listens can take one; what listens
+already is tried and passed over. What is given stays given until the attempt has ended.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Hashable
+from pathlib import Path
+
+from scheduler.errors import Unavailable
+
+LOWEST = 15_000
+_EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_TRIES = 2_000
+
+
+class Ports:
+    """The ports of one address."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._given: dict[Hashable, tuple[int, ...]] = {}
+        self._end = _first_ephemeral()
+
+    def take(self, attempt: Hashable, count: int) -> tuple[int, ...]:
+        """As many free ports, the same ones when asked again. Raises `Unavailable`."""
+        if attempt not in self._given:
+            self._given[attempt] = self._find(count)
+        return self._given[attempt]
+
+    def keep(self, attempt: Hashable, ports: tuple[int, ...]) -> None:
+        """It was given these before the scheduler was started."""
+        self._given[attempt] = ports
+
+    def give_back(self, attempt: Hashable) -> None:
+        self._given.pop(attempt, None)
+
+    def _find(self, count: int) -> tuple[int, ...]:
+        others = {port for ports in self._given.values() for port in ports}
+        found: list[int] = []
+        for _ in range(_TRIES if count else 0):
+            port = random.randrange(LOWEST, self._end)
+            if port not in others and _free(self._address, port):
+                others.add(port)
+                found.append(port)
+            if len(found) == count:
+                break
+        if len(found) < count:
+            raise Unavailable(
+                f"There are no {count} free ports on {self._address} for the workers to meet at."
+            )
+        return tuple(found)
+
+
+def _free(address: str, port: int) -> bool:
+    """Whether nothing listens there, on this address or on all of them."""
+    for each in (address, ""):
+        with socket.socket(socket.AF_INET6 if ":" in each else socket.AF_INET) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what was closed just now is free
+            try:
+                trial.bind((each, port))
+            except OSError:
+                return False
+    return True
+
+
+def _first_ephemeral() -> int:
+    try:
+        first = int(_EPHEMERAL.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        first = 32_768
+    return first if first - LOWEST >= 1000 else 60_999
