@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import BinaryIO, Self, cast
 
 from scheduler.bundle import in_words
+from scheduler.direct import DirectFile
 from scheduler.errors import Invalid, NotFound, TooLarge, Unavailable
 from scheduler.model import LargeFile
 
@@ -105,7 +106,7 @@ class Incoming:
         self.size = 0
         descriptor, name = tempfile.mkstemp(prefix=f"{digest[:16]}-", dir=folder)
         self._name = Path(name)
-        self._file = os.fdopen(descriptor, "wb")
+        self._file = DirectFile(descriptor)
 
     def write(self, piece: bytes | bytearray) -> None:
         """Take the next piece in. Raises `TooLarge`."""
@@ -131,9 +132,7 @@ class Incoming:
         self._name.unlink(missing_ok=True)
 
     def _keep(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        self._file.close_durably()
         new = not self._target.parent.exists()
         self._target.parent.mkdir(mode=0o700, exist_ok=True)
         os.replace(self._name, self._target)
