@@ -75,17 +75,17 @@ class RunaiMagics(Magics):
     ) -> tuple[dict[str, Any], what.What] | None:
         """What is said, with what its template says, and what is to be run; `None` where it was only to be kept."""
         from scheduler import jobfile
-        from scheduler.sweeps import read_space
 
         template = jobfile.load_template(asked.template) if asked.template else {}
         given = jobfile.merge(template, sending.fields(asked))
-        asked.out, asked.takes = given.get("outputs", []), given.get("in")
+        asked.takes = given.get("in")
         wanted: what.What | None
         if cell is None:
             wanted = what.of_command(asked) or what.of_template(given)
             given.pop("outputs", None)
         else:
-            swept = read_space(given["sweep"]) if "sweep" in given else ()
+            asked.out = given.get("outputs", [])
+            swept = jobfile.varied(given)
             wanted = what.of_cell(asked, line, cell, self.shell, limit=self.max_capture, swept=swept)
         if asked.save_template:
             kept = {**given}

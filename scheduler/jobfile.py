@@ -13,7 +13,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ from scheduler.api.schema import ArrayMember, ArraySubmit, JobSubmit
 from scheduler.errors import Invalid, NotFound
 from scheduler.model import JobKind, Parameter
 from scheduler.poolfile import parse_mapping, validate
-from scheduler.sweeps import command_with, read_sweep
+from scheduler.sweeps import command_with, read_space, read_sweep
 
 T = TypeVar("T")
 
@@ -73,6 +73,11 @@ def array_of(given: Mapping[str, Any], sent: JobSubmit) -> ArraySubmit | None:
     else:
         return None
     return ArraySubmit(job=sent, members=members, at_once=at_once)
+
+
+def varied(given: Mapping[str, Any]) -> Collection[str]:
+    """The names whose values a sweep or a search gives. Raises `Invalid`."""
+    return _read("sweep", read_space, given["sweep"]) if "sweep" in given else ()
 
 
 def _member(index: int, parameters: dict[str, Parameter], sent: JobSubmit) -> ArrayMember:

@@ -500,6 +500,17 @@ def test_a_template_is_begun_with_and_the_line_wins(kernel: Kernel, pool: Runnin
     assert "did you mean half?" in kernel.run("%runai_train --template haf -- true").stderr
 
 
+def test_of_a_cells_template_a_script_takes_what_it_can(kernel: Kernel, pool: RunningPool) -> None:
+    kernel.run("%%runai_train --gpus 0 --out y --save-template both\ny = 1")
+    assert kernel.value("y") == "1"
+    shown = kernel.run("%runai_train --template both -- echo fine")
+    assert (shown.error, shown.stdout) == (None, "fine\n")
+    kept = pool.state_dir.with_name("config") / "runai/templates/both.yaml"
+    kept.write_text("sweep: lr\n")
+    said = kernel.run("%%runai_train --template both\n1").stderr
+    assert said.startswith("UsageError: --sweep: 'lr' is not of the form NAME=VALUE")
+
+
 def test_what_a_dry_run_prints_can_be_sent(kernel: Kernel, pool: RunningPool) -> None:
     before = len(pool.client.jobs().jobs)
     kernel.run("secret = 42")
