@@ -17,9 +17,11 @@ export interface JobCardProps {
   actions: JobActions;
   /** What the output says without this renderer, for a job that nobody knows any more. */
   otherwise: string;
+  /** Whether the job's output stands below the card, so that the card itself has no need to show its end. */
+  follows?: boolean;
 }
 
-export function JobCard({ id, model, actions, otherwise }: JobCardProps): ReactElement {
+export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps): ReactElement {
   const trans = useTrans();
   const now = useNow();
   const state = usePool(model);
@@ -97,6 +99,9 @@ export function JobCard({ id, model, actions, otherwise }: JobCardProps): ReactE
         <div className="runai-Hint">
           {trans.__('This was %1 when the scheduler last answered.', stateWord(job.state, trans))}
         </div>
+      )}
+      {below === null && !follows && mine && job.state === 'running' && (
+        <LogView client={model.client} job={job} most={3} />
       )}
       {below === 'log' && (
         <>

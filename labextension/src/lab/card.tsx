@@ -29,7 +29,8 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
     const id = data && typeof data === 'object' && 'id' in data ? data.id : null;
     const text = output.data['text/plain'];
     this._id = typeof id === 'string' ? id : null;
-    this._follow(!!data && typeof data === 'object' && 'follows' in data && !!data.follows);
+    this._follows = !!data && typeof data === 'object' && 'follows' in data && !!data.follows;
+    this._follow(this._follows);
     this._otherwise = Array.isArray(text) ? text.join('') : typeof text === 'string' ? text : '';
     this.update();
     await this.renderPromise;
@@ -44,6 +45,7 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
             model={this._model}
             actions={this._actions}
             otherwise={this._otherwise}
+            follows={this._follows}
           />
         ) : (
           <pre>{this._otherwise}</pre>
@@ -73,6 +75,7 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
   }
 
   private _takeover: Takeover | null = null;
+  private _follows = false;
   private _id: string | null = null;
   private _otherwise = '';
 }
