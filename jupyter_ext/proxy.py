@@ -120,9 +120,14 @@ class ProxyHandler(RunaiHandler):
         await self._pass(path)
 
     async def _pass(self, path: str) -> None:
-        self._passing = asyncio.current_task()
         try:
-            await self._answer(self._allowed(path), path)
+            # A task of its own: when the handler's is cancelled, Tornado sends an error behind an answer that has begun.
+            self._passing = asyncio.create_task(self._answer(self._allowed(path), path))
+            await self._passing
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
         except RunaiError as error:
             self.problem(error)
         except httpx.TransportError:

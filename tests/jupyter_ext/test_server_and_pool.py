@@ -124,7 +124,12 @@ async def test_events_stream_and_resume(jp_fetch: Any, pool: RunningPool) -> Non
 
 
 async def test_a_browser_that_goes_away_ends_its_stream(
-    jp_fetch: Any, jp_serverapp: Any, pool: RunningPool, jp_auth_header: dict[str, str], jp_base_url: str
+    jp_fetch: Any,
+    jp_serverapp: Any,
+    pool: RunningPool,
+    jp_auth_header: dict[str, str],
+    jp_base_url: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", jp_serverapp.port)
     writer.write(
@@ -139,3 +144,4 @@ async def test_a_browser_that_goes_away_ends_its_stream(
     writer.close()
     await asyncio.wait(streaming, timeout=10)
     assert all(task.done() for task in streaming)
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
