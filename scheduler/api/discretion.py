@@ -14,13 +14,20 @@ from scheduler.api.access import Access
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
+    from scheduler.model import Job
 
-_ID = re.compile(r"\b[js]-[0-9a-z]{12}\b")
+_ID = re.compile(r"\b(?:[js]-[0-9a-z]{12}|a-[0-9a-z]{12}-\d{1,6})\b")
 
 
-def told(text: str, of: str, book: Book, access: Access) -> str:
-    """A reason of the job `of`, with names in the place of ids."""
-    return _ID.sub(lambda found: found[0] if found[0] == of else _name(found[0], book, access), text)
+def told(text: str, of: Job, book: Book, access: Access) -> str:
+    """A reason of the job `of`, with names in the place of ids; those that it was sent to come after stay as they are."""
+    own = {of.id, *(after.job for after in of.request.after if after.job not in book.jobs)}
+
+    def name(found: re.Match[str]) -> str:
+        spoken = found[0] in own or found[0].rpartition("-")[0] in own  # of an array that was named
+        return found[0] if spoken else _name(found[0], book, access)
+
+    return _ID.sub(name, text)
 
 
 def blocked_by(details: Mapping[str, Any] | None, book: Book, access: Access) -> dict[str, Any] | None:

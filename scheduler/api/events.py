@@ -138,7 +138,7 @@ class EventsHandler(ApiHandler):
             if not access.sees_job(job):
                 return None
             if "reason" in told.data:
-                told.data["reason"] = discretion.told(told.data["reason"], job.id, book, access)
+                told.data["reason"] = discretion.told(told.data["reason"], job, book, access)
             return told.model_copy(update={"job": views.job_views([job], book, access)[0]})
         if record.kind.startswith("session."):
             if record.user != access.caller.name and not access.caller.admin:

@@ -50,7 +50,7 @@ def explanation(job: Job, book: Book, access: Access) -> Explanation:
         state=job.state,
         action=decision.action.value if decision else None,
         reason=discretion.told(
-            (decision.reason if decision and waits else "") or job.reason, job.id, book, access
+            (decision.reason if decision and waits else "") or job.reason, job, book, access
         ),
         blocked_by=discretion.blocked_by(blocked, book, access),
         position=decision.position if decision else None,

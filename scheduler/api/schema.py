@@ -154,7 +154,9 @@ class JobView(Wire):
     attempts: list[AttemptView]
     outputs: list[str]
     exit_code: int | None
-    after: list[str] = Field(default_factory=list)
+    after: list[str] = Field(
+        default_factory=list, description="what its owner sent it to come after; others see none"
+    )
     array: str | None = Field(None, description="the array that it is one of")
     index: int | None = None
     parameters: dict[str, Parameter] = Field(default_factory=dict)

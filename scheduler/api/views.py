@@ -119,7 +119,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
     shape = job.request.shape
     mine = access.owns(job)
     reason = (waits.reason if waits else "") or job.reason
-    told = discretion.told(reason, job.id, book, access)
+    told = discretion.told(reason, job, book, access)
     return JobView(
         id=job.id,
         name=job.name,
@@ -146,7 +146,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
             _attempt_view(
                 attempt,
                 _with_last_words(
-                    discretion.told(attempt.reason, job.id, book, access),
+                    discretion.told(attempt.reason, job, book, access),
                     attempt.reason,
                     attempt if mine else None,
                 ),
@@ -155,7 +155,9 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         ],
         outputs=list(job.program.outputs),
         exit_code=_exit_code(last) if job.state.final else None,
-        after=[f"{each.job}:any" if each.whatever else each.job for each in job.request.after],
+        after=[f"{each.job}:any" if each.whatever else each.job for each in job.request.after]
+        if mine
+        else [],
         array=job.request.array.id if job.request.array else None,
         index=job.request.array.index if job.request.array else None,
         parameters=dict(job.program.parameters),
