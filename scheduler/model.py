@@ -210,6 +210,11 @@ class Shape:
     memory: MiB | None = None
 
 
+def size_of(shape: Shape) -> tuple[int, int, int, int]:
+    """What a shape is compared by: its GPUs first."""
+    return shape.gpus, shape.gpu_memory or 0, shape.cpus or 0, shape.memory or 0
+
+
 @dataclass(frozen=True, slots=True)
 class After:
     """Another job that must have succeeded, or only ended (`whatever`), before this one may start."""
@@ -229,8 +234,21 @@ class ArrayPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerGroup:
+    """Some workers of a gang, of one shape of their own: a launcher, say, or parameter servers."""
+
+    name: str
+    workers: int
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """What a workload asks of the scheduler. `workers` is the most it wants, `min_workers` the gang."""
+    """What a workload asks of the scheduler. `workers` is the most it wants, `min_workers` the gang.
+
+    With `groups` the gang is made of workers of several shapes, whose ranks run through the groups in order; `workers` and
+    `min_workers` are then all of them, and `shape` is the largest.
+    """
 
     project: str
     user: str | None = None
@@ -248,6 +266,19 @@ class Request:
     expected_runtime: float | None = None
     after: tuple[After, ...] = ()
     array: ArrayPlace | None = None
+    groups: tuple[WorkerGroup, ...] = ()
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shape of each worker, by rank."""
+        if not self.groups:
+            return (self.shape,) * self.workers
+        return tuple(group.shape for group in self.groups for _ in range(group.workers))
+
+    @property
+    def gpus(self) -> Milli:
+        """What all workers together ask for (memory on a GPU is not counted)."""
+        return sum(shape.gpus for shape in self.shapes)
 
 
 @dataclass(frozen=True, slots=True)

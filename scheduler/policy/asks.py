@@ -6,6 +6,8 @@ GPU, and that the node is big enough for a worker.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scheduler.model import ONE, Environment, Milli, PlacementStyle, Pool, Request
 from scheduler.policy.needs import Need, need_of
 from scheduler.policy.rooms import Room, Rooms
@@ -36,11 +38,41 @@ class Asks:
         name = (
             shape.gpus, shape.gpu_memory, shape.cpus, shape.memory, request.workers, request.min_workers,
             request.priority, request.preemptible, request.gpu_types, request.node_pools, request.require,
-            request.prefer, request.environment,
+            request.prefer, request.environment, request.groups,
         )  # fmt: skip
         ask = self._asks.get(name)
         if ask is None:
-            ask = self._asks[name] = self._make(request)
+            make = self._make_of_groups if request.groups else self._make
+            ask = self._asks[name] = make(request)
+        return ask
+
+    def _make_of_groups(self, request: Request) -> Ask:
+        """An ask of several parts. Where all must stand together is a rule for the whole, not for each."""
+        plain = replace(request, groups=(), require=None)
+        parts = tuple(
+            self.of(replace(plain, shape=group.shape, workers=group.workers, min_workers=group.workers))
+            for group in request.groups
+        )
+        largest = max(parts, key=lambda part: (part.each, part.need.cpus))
+        qualifies = 0
+        if all(part.qualifies for part in parts):
+            for part in parts:
+                qualifies |= part.qualifies
+        alike = (tuple(part.kind for part in parts), request.require)
+        ask = replace(
+            largest,
+            kind=self._kinds.setdefault(alike, len(self._kinds)),
+            workers=sum(part.workers for part in parts),
+            gang=sum(part.gang for part in parts),
+            least=sum(part.least for part in parts),
+            require=request.require,
+            masks=(qualifies,) if qualifies else (),
+            qualifies=qualifies,
+            request=request,
+            parts=parts,
+            needs=tuple(part.need for part in parts for _ in range(part.gang)),
+        )
+        self.kinds.setdefault(ask.kind, ask)
         return ask
 
     def _make(self, request: Request) -> Ask:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scheduler.model import WorkerPlacement
+from scheduler.policy.needs import Need
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
 from scheduler.policy.reservation import roomiest
@@ -17,7 +18,7 @@ from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Losses, Terms
 from scheduler.policy.topology import NODE
 from scheduler.policy.victims import Claim
-from scheduler.policy.work import Work
+from scheduler.policy.work import Work, by_rank
 
 ROOMS = 64
 """How many rooms are looked at for each worker."""
@@ -55,26 +56,35 @@ def consolidate(state: State, placer: Placer, newcomer: Work, kept_from: int, no
     mask = ask.qualifies & ~kept_from
     if not ask.need.whole or state.rooms.free_gpus(mask, True) < ask.least:
         return None
+    if ask.parts and ask.require == NODE:
+        return None
     together = ask.gang if ask.require == NODE else 1
     domains = [mask]
     if ask.require is not None and ask.require != NODE:
         domains = [domain & mask for domain in placer.topology.domains(ask.require)]
     terms = Moving(state, newcomer, now)
     for domain in domains:
-        mark = state.mark()
-        claim = Claim([], [])
-        while len(claim.workers) < ask.gang:
-            if not _one_more(state, placer, terms, claim, domain, together):
-                state.undo(mark)
-                break
+        mark, cuts, found = state.mark(), list[Cut](), dict[int, list[WorkerPlacement]]()
+        for number, part in ask.largest_first:
+            claim = Claim([], [])
+            while len(claim.workers) < part.gang:
+                if not _one_more(state, placer, terms, claim, part.need, domain & part.qualifies, together):
+                    break
+            else:
+                cuts += claim.cuts
+                found[number] = claim.workers
+                continue
+            state.undo(mark)
+            break
         else:
-            return claim
+            return Claim(by_rank(found), cuts)
     return None
 
 
-def _one_more(state: State, placer: Placer, terms: Moving, claim: Claim, mask: int, together: int) -> bool:
+def _one_more(
+    state: State, placer: Placer, terms: Moving, claim: Claim, need: Need, mask: int, together: int
+) -> bool:
     """A place for one more worker (or for all that must stand together)."""
-    need = terms.newcomer.ask.need
     free = state.rooms.together(need, together, mask, True)
     if free is not None:
         claim.workers.extend([state.seat(free, need, True) for _ in range(together)])

@@ -125,5 +125,8 @@ def _demand(work: Work, sign: int) -> None:
     if work.account is None:
         return
     missing = max(0, work.ask.workers - len(work.placement))
+    wanted = work.amount + missing * work.ask.each
+    if work.ask.parts:
+        wanted = max(work.amount, work.ask.least)
     for step in work.account.path:
-        step.demand += sign * (work.amount + missing * work.ask.each)
+        step.demand += sign * wanted

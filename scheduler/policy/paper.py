@@ -61,9 +61,8 @@ class Paper:
 
     def _free(self, cut: Cut, sign: int) -> None:
         """Free (1) or fill again (-1) what a cut gives back in this room, and note what its accounts lose."""
-        need = cut.work.ask.need
         here = self.room.name
-        for worker in cut.workers:
+        for worker, need in cut.standing:
             if worker.node != here:
                 continue
             self.cpus += sign * need.cpus

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scheduler.model import WorkerPlacement
+from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.needs import Need
 from scheduler.policy.rooms import Room
 from scheduler.policy.state import State
 from scheduler.policy.topology import NODE, Topology
-from scheduler.policy.work import Ask
+from scheduler.policy.work import Ask, by_rank
 
 Workers = list[WorkerPlacement]
+
+NODES = 16
+"""How many kinds of nodes, those with the most free GPUs first, the groups of a gang are tried together on."""
 
 
 class Placer:
@@ -29,6 +32,8 @@ class Placer:
 
     def place(self, ask: Ask, count: int, later: bool, mask: int | None = None) -> Workers | None:
         """Stand `count` workers of `ask` in rooms of `mask`, or none of them."""
+        if ask.parts:
+            return self._place_parts(ask, later, -1 if mask is None else mask) if count == ask.gang else None
         for preferred in self._preferences(ask):
             within = preferred if mask is None else preferred & mask
             if within:
@@ -37,8 +42,46 @@ class Placer:
                     return workers
         return None
 
+    def _place_parts(self, ask: Ask, later: bool, mask: int) -> Workers | None:
+        """Stand the groups of a gang, the largest workers first, as close together as they can be."""
+        for domain in self.domains(ask, mask & ask.qualifies, later):
+            if self.rooms.free_gpus(domain, later) < ask.whole * ONE:
+                continue
+            mark, found = self.state.mark(), dict[int, Workers]()
+            for number, part in ask.largest_first:
+                workers = self.place(part, part.gang, later, domain)
+                if workers is None:
+                    self.state.undo(mark)
+                    break
+                found[number] = workers
+            else:
+                return by_rank(found)
+        return None
+
+    def domains(self, ask: Ask, mask: int, later: bool) -> Iterator[int]:
+        """Where the groups of a gang are tried together: one node, then wider and wider, as far as it may be."""
+        within = (ask.require, ask.prefer)
+        if ask.require not in (None, NODE):
+            mask &= _union(self.topology.domains(ask.require))
+        if not ask.spread or NODE in within:
+            for key in sorted(self.rooms.buckets[later], reverse=True)[:NODES]:
+                for room in self.rooms.each(self.rooms.buckets[later][key] & mask):
+                    yield room.bit
+                    break
+        if ask.require == NODE:
+            return
+        for level in self.topology.levels:
+            if not ask.spread or level in within:
+                yield from (domain & mask for domain in self.topology.domains(level) if domain & mask)
+            if level == ask.require:
+                return
+        if ask.require is None:
+            yield mask
+
     def may_fit(self, ask: Ask) -> bool:
         """A quick look: False where the gang certainly fits nowhere, now or later."""
+        if ask.parts:
+            return all(self.may_fit(part) for part in ask.parts)
         if ask.gang == 1 or not ask.need.whole:
             return self.rooms.best(ask.need, ask.qualifies, True, False) is not None
         return self.bound(ask.need, ask.qualifies, True, None) >= ask.gang

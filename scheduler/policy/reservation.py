@@ -114,6 +114,9 @@ def _in_domain(state: State, ask: Ask, mask: int, now: float) -> tuple[float, in
     """When and in which rooms of `mask` the gang fits; before equal times the number of GPUs that are missing decides."""
     together = ask.gang if ask.require == NODE else 1
     count = 1 if ask.require == NODE else ask.gang
+    if ask.parts:  # about as many of its largest workers: a time is an estimate, and so are the rooms
+        together = -(-ask.least // ask.each) if ask.require == NODE else 1
+        count = 1 if ask.require == NODE else -(-ask.least // ask.each)
     places: list[tuple[float, int, int]] = []
     for room in roomiest(state, mask, ROOMS):
         places.extend(_times(state, room, ask, together, count, now))

@@ -85,15 +85,16 @@ class State:
 
     def take_places(self, workers: Iterable[WorkerPlacement], ask: Ask) -> bool:
         """Take the very places that were promised; whether they could be had."""
-        rooms, need = self.rooms, ask.need
+        rooms = self.rooms
         workers = tuple(workers)
+        standing = list(zip(workers, ask.needs_of(len(workers)), strict=False))
         for worker in workers:
             room = rooms.by_name.get(worker.node)
             if room is None or not room.bit & ask.qualifies or any(g >= room.node.gpus for g in worker.gpus):
                 return False
-        if len(workers) < ask.gang or not self.has_place([(worker, need) for worker in workers]):
+        if len(workers) < ask.gang or not self.has_place(standing):
             return False
-        for worker in workers:
+        for worker, need in standing:
             rooms.occupy(worker, need)
             self._did(rooms.vacate, worker, need)
         return True

@@ -9,12 +9,12 @@ before whole jobs, and a job that straddles the line to which its project may be
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.accounts import Account, parting
-from scheduler.policy.needs import held_by
+from scheduler.policy.needs import Need, held_by
 from scheduler.policy.state import State
 from scheduler.policy.work import Work
 
@@ -37,6 +37,11 @@ class Cut:
     @property
     def workers(self) -> tuple[WorkerPlacement, ...]:
         return self.work.placement if self.worker is None else (self.worker,)
+
+    @property
+    def standing(self) -> Iterable[tuple[WorkerPlacement, Need]]:
+        """Each of its workers with what it needs."""
+        return self.work.standing if self.worker is None else ((self.worker, self.work.ask.need),)
 
     @property
     def gone(self) -> bool:

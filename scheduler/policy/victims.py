@@ -16,10 +16,15 @@ from scheduler.policy.accounts import Account
 from scheduler.policy.needs import Need
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
+from scheduler.policy.reservation import roomiest
 from scheduler.policy.rooms import Room
 from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Terms
 from scheduler.policy.topology import NODE
+from scheduler.policy.work import Ask, by_rank
+
+NODES = 64
+"""How many nodes are looked at, those with the most free GPUs first, for a gang of groups that must stand on one."""
 
 
 @dataclass(slots=True)
@@ -75,6 +80,8 @@ class Hunt:
     def _search_domains(self) -> Claim | None:
         ask = self.terms.newcomer.ask
         need, count, mask = ask.need, ask.gang, self.mask
+        if ask.parts:
+            return self._search_parts(ask)
         if ask.require is None or (count == 1 and ask.require == NODE):
             return self._search(need, count, mask)
         if ask.require == NODE:
@@ -84,6 +91,27 @@ class Hunt:
                 claim = self._search(need, count, domain & mask)
                 if claim is not None:
                     return claim
+        return None
+
+    def _search_parts(self, ask: Ask) -> Claim | None:
+        """Clear rooms for one group after the other, all within one domain where that is a rule."""
+        topology = self.placer.topology
+        domains: list[int] = [self.mask]
+        if ask.require == NODE:
+            domains = [room.bit for room in roomiest(self.state, self.mask, NODES)]
+        elif ask.require is not None:
+            domains = [domain & self.mask for domain in topology.domains(ask.require) if domain & self.mask]
+        for domain in domains:
+            mark, cuts, found = self.state.mark(), list[Cut](), dict[int, list[WorkerPlacement]]()
+            for number, part in ask.largest_first:
+                claim = self._search(part.need, part.gang, part.qualifies & domain)
+                if claim is None:
+                    self.state.undo(mark)
+                    break
+                cuts += claim.cuts
+                found[number] = claim.workers
+            else:
+                return Claim(by_rank(found), cuts)
         return None
 
     def _free_limit(self, over: int) -> list[Cut] | None:
@@ -137,7 +165,7 @@ class Hunt:
         for cut in reversed(cuts):
             if cut.worker is not None and cut.work.leaves:
                 continue  # it shrank first and was stopped after all: it counts as stopped
-            held = [(worker, cut.work.ask.need) for worker in cut.workers]
+            held = list(cut.standing)
             fits_limit = limited is None or limited.over_limit(ask.least + cut.amount) is None
             if fits_limit and self.state.has_place(held):
                 if cut.worker is None:

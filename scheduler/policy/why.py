@@ -70,6 +70,8 @@ class Why:
 
     def _could_ever(self, ask: Ask) -> bool:
         """Whether the gang would fit if all that qualifies for it were free."""
+        if ask.parts:
+            return all(self._could_ever(part) for part in ask.parts)
         found = self._ever.get(ask.kind)
         if found is None:
             places = [
@@ -88,6 +90,8 @@ class Why:
 
     def _fits_without_rule(self, ask: Ask) -> bool:
         """Whether the gang would fit if it could stand anywhere."""
+        if ask.parts:
+            return all(self._fits_without_rule(part) for part in ask.parts)
         if not ask.need.whole:
             return False
         fits = sum(

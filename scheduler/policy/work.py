@@ -6,7 +6,7 @@ object, and jobs of one project with one ask are judged once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.model import Milli, Request, WorkerPlacement, Workload
@@ -20,6 +20,9 @@ class Ask:
 
     Asks of one `kind` fit or don't fit alike. `masks` are the rooms that qualify at all, in the order in which they are
     tried; `qualifies` is all of them.
+
+    A gang of several groups has an ask for each as its `parts`, and in `needs` what each rank needs; `need` and `each` are
+    then those of its largest worker.
     """
 
     kind: int
@@ -36,6 +39,28 @@ class Ask:
     qualifies: int
     spread: bool
     request: Request
+    parts: tuple[Ask, ...] = ()
+    needs: tuple[Need, ...] = ()
+
+    @property
+    def largest_first(self) -> list[tuple[int, Ask]]:
+        """Its parts (itself, where it has none), numbered, in the order in which they are placed."""
+        parts = enumerate(self.parts or (self,))
+        return sorted(parts, key=lambda entry: (-entry[1].each, -entry[1].need.cpus, entry[0]))
+
+    @property
+    def whole(self) -> int:
+        """The whole GPUs that its gang needs."""
+        return sum([need.whole for need in self.needs]) if self.needs else self.need.whole * self.gang
+
+    def needs_of(self, count: int) -> tuple[Need, ...]:
+        """What each of the first `count` ranks needs."""
+        return self.needs[:count] if self.needs else (self.need,) * count
+
+
+def by_rank(found: Mapping[int, Sequence[WorkerPlacement]]) -> list[WorkerPlacement]:
+    """The workers of numbered parts, in the order of their ranks."""
+    return [worker for number in sorted(found) for worker in found[number]]
 
 
 class Work:
@@ -46,7 +71,8 @@ class Work:
     """
 
     __slots__ = (
-        "account", "amount", "ask", "id", "leaves", "moved", "placement", "preemptible", "priority", "urgency", "workload",
+        "account", "amount", "ask", "id", "leaves", "moved", "needs", "placement", "preemptible", "priority", "urgency",
+        "workload",
     )  # fmt: skip
 
     def __init__(self, workload: Workload, account: Account | None, ask: Ask) -> None:
@@ -55,6 +81,7 @@ class Work:
         self.account = account
         self.ask = ask
         self.placement: tuple[WorkerPlacement, ...] = workload.placement if workload.running else ()
+        self.needs = ask.needs
         self.amount = held_by(self.placement)
         self.leaves = workload.stopping
         self.moved = False
@@ -64,12 +91,17 @@ class Work:
 
     def stands_at(self, placement: tuple[WorkerPlacement, ...]) -> None:
         """Some of its nodes are no more."""
+        if self.needs:
+            left = dict(zip(map(id, self.placement), self.needs, strict=False))
+            self.needs = tuple(left[id(worker)] for worker in placement)
         self.placement = placement
         self.amount = held_by(placement)
 
     @property
     def standing(self) -> Iterator[tuple[WorkerPlacement, Need]]:
         """Each worker with what it needs."""
+        if self.needs:
+            return zip(self.placement, self.needs, strict=False)
         need = self.ask.need
         return ((worker, need) for worker in self.placement)
 

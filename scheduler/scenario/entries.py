@@ -45,6 +45,17 @@ class WorkerEntry(Wire):
     gpus: list[GpuIndex] | None = None
 
 
+class GroupEntry(Wire):
+    """Some workers of a gang, of one shape of their own."""
+
+    name: Text
+    workers: Count = 1
+    gpus: Amount | None = None
+    gpu_memory_gib: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    cpus: Amount | None = None
+    memory_gib: Amount | None = None
+
+
 class JobEntry(Wire):
     name: Text
     project: Text | None = None
@@ -65,6 +76,7 @@ class JobEntry(Wire):
     prefer: Text | None = None
     min_runtime: Amount = 0
     expected_runtime: Amount | None = None
+    groups: list[GroupEntry] = Field(default_factory=list)
     state: Literal["queued", "running", "stopping"] = "queued"
     started: Time | None = None
     checkpointed: Time | None = None

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Environment, Milli, Node, Pool, Request, Shape, WorkerPlacement, Workload
+from scheduler.model import (
+    ONE,
+    Environment,
+    Milli,
+    Node,
+    Pool,
+    Request,
+    Shape,
+    WorkerGroup,
+    WorkerPlacement,
+    Workload,
+    size_of,
+)
 from scheduler.poolfile import milli
 from scheduler.scenario.checks import amount, at, mib, names, no_such
-from scheduler.scenario.entries import JobEntry, WorkerEntry
+from scheduler.scenario.entries import GroupEntry, JobEntry, WorkerEntry
 
 
 class Jobs:
@@ -23,10 +35,11 @@ class Jobs:
     def read(self, entries: list[JobEntry]) -> tuple[Workload, ...]:
         named: dict[int, list[WorkerPlacement | None]] = {}
         requests = [self._request(entry, f"jobs[{n}]") for n, entry in enumerate(entries)]
+        shapes = [request.shapes for request in requests]
         for n, entry in enumerate(entries):
             self._check_state(entry, f"jobs[{n}]")
             named[n] = [
-                self._named(worker, requests[n].shape, f"jobs[{n}].placement[{m}]", entry.state != "queued")
+                self._named(worker, shapes[n][m], f"jobs[{n}].placement[{m}]", entry.state != "queued")
                 for m, worker in enumerate(entry.placement)
             ]
         return tuple(
@@ -40,8 +53,7 @@ class Jobs:
                 checkpointed=entry.checkpointed,
                 preempted=entry.preempted,
                 placement=tuple(
-                    worker
-                    or self._any_free(entry.placement[m], requests[n].shape, f"jobs[{n}].placement[{m}]")
+                    worker or self._any_free(entry.placement[m], shapes[n][m], f"jobs[{n}].placement[{m}]")
                     for m, worker in enumerate(named[n])
                 ),
             )
@@ -56,9 +68,11 @@ class Jobs:
             raise no_such(f"{place}.project", "project", entry.project)
         if entry.project in self.parents and not build:
             raise at(f"{place}.project", f"{entry.project!r} has projects below it; jobs go to one of those.")
-        least = entry.min_workers or entry.workers
-        if least > entry.workers:
-            raise at(f"{place}.min_workers", f"{least} is more than the {entry.workers} workers it wants.")
+        groups = _groups(entry, place)
+        workers = sum(group.workers for group in groups) or entry.workers
+        least = entry.min_workers or workers
+        if least > workers:
+            raise at(f"{place}.min_workers", f"{least} is more than the {workers} workers it wants.")
         for key in ("require", "prefer"):
             level = getattr(entry, key)
             if level is not None and level not in self.levels:
@@ -70,8 +84,8 @@ class Jobs:
             project=entry.project or "",
             user=entry.user,
             environment=entry.environment,
-            shape=_shape(entry, place),
-            workers=entry.workers,
+            shape=max((group.shape for group in groups), key=size_of, default=None) or _shape(entry, place),
+            workers=workers,
             min_workers=least,
             priority=entry.priority,
             preemptible=entry.preemptible,
@@ -81,6 +95,7 @@ class Jobs:
             prefer=entry.prefer,
             min_runtime=entry.min_runtime,
             expected_runtime=entry.expected_runtime,
+            groups=groups,
         )
 
     def _check_state(self, entry: JobEntry, place: str) -> None:
@@ -90,8 +105,9 @@ class Jobs:
                     raise at(f"{place}.{key}", "only a running job has that.")
         elif not entry.placement:
             raise at(f"{place}.placement", "a running job needs one entry a worker.")
-        if len(entry.placement) > entry.workers:
-            raise at(f"{place}.placement", f"{len(entry.placement)} entries, but {entry.workers} workers.")
+        workers = sum(group.workers for group in entry.groups) or entry.workers
+        if len(entry.placement) > workers:
+            raise at(f"{place}.placement", f"{len(entry.placement)} entries, but {workers} workers.")
 
     def _named(self, worker: WorkerEntry, shape: Shape, place: str, holds: bool) -> WorkerPlacement | None:
         """A worker that names its GPUs, which it `holds` or was promised; None where it takes any free ones."""
@@ -128,7 +144,23 @@ class Jobs:
             raise at(place, f"GPU {gpu} of {node.name} is given twice.")
 
 
-def _shape(entry: JobEntry, place: str) -> Shape:
+def _groups(entry: JobEntry, place: str) -> tuple[WorkerGroup, ...]:
+    if not entry.groups:
+        return ()
+    for key in ("workers", "min_workers", "gpus", "gpu_memory_gib", "cpus", "memory_gib"):
+        if key in entry.model_fields_set:
+            raise at(f"{place}.{key}", "stands in each of the groups of a job that has some.")
+    found = [group.name for group in entry.groups]
+    for n, name in enumerate(found):
+        if name in found[:n]:
+            raise at(f"{place}.groups[{n}].name", f"{name!r} is there twice.")
+    return tuple(
+        WorkerGroup(group.name, group.workers, _shape(group, f"{place}.groups[{n}]"))
+        for n, group in enumerate(entry.groups)
+    )
+
+
+def _shape(entry: JobEntry | GroupEntry, place: str) -> Shape:
     if entry.gpus is not None and entry.gpu_memory_gib is not None:
         raise at(f"{place}.gpu_memory_gib", "stands instead of gpus; give one of the two.")
     gpus = milli(1 if entry.gpus is None else entry.gpus, f"{place}.gpus")

@@ -8,10 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.model import ONE, MiB, Milli, Node, Pool, Project, WorkerPlacement, Workload
+from scheduler.model import (
+    ONE,
+    MiB,
+    Milli,
+    Node,
+    Pool,
+    Project,
+    Shape,
+    WorkerGroup,
+    WorkerPlacement,
+    Workload,
+)
 from scheduler.policy import Snapshot
 from scheduler.poolfile import file_of
-from scheduler.scenario.entries import JobEntry, NodeEntry, ProjectEntry, Scenario, WorkerEntry
+from scheduler.scenario.entries import GroupEntry, JobEntry, NodeEntry, ProjectEntry, Scenario, WorkerEntry
 
 
 def scenario_of(snapshot: Snapshot) -> Scenario:
@@ -67,7 +78,13 @@ def _project(project: Project, now: float) -> ProjectEntry:
 
 def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) -> JobEntry:
     request, shape = workload.request, workload.request.shape
+    groups = [_group(group) for group in request.groups]
+    gang: dict[str, Any] = {"groups": groups} if groups else _amounts(shape)
+    if not groups:
+        gang["workers"] = request.workers
+        gang["min_workers"] = None if request.min_workers == request.workers else request.min_workers
     return JobEntry(
+        **gang,
         name=workload.id,
         project=request.project or None,
         environment=request.environment,
@@ -75,14 +92,8 @@ def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) 
         priority=request.priority,
         preemptible=request.preemptible,
         submitted=workload.submitted - now,
-        workers=request.workers,
-        min_workers=None if request.min_workers == request.workers else request.min_workers,
-        gpus=None if shape.gpu_memory else _whole(shape.gpus),
-        gpu_memory_gib=_gib(shape.gpu_memory),
         gpu_types=_list(request.gpu_types),
         node_pools=_list(request.node_pools),
-        cpus=_whole(shape.cpus),
-        memory_gib=_gib(shape.memory),
         require=request.require,
         prefer=request.prefer if request.prefer in ("node", *pool.topology) else None,
         min_runtime=request.min_runtime,
@@ -97,6 +108,19 @@ def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) 
             if _is_there(worker, nodes)
         ],
     )
+
+
+def _group(group: WorkerGroup) -> GroupEntry:
+    return GroupEntry(name=group.name, workers=group.workers, **_amounts(group.shape))
+
+
+def _amounts(shape: Shape) -> dict[str, Any]:
+    return {
+        "gpus": None if shape.gpu_memory else _whole(shape.gpus),
+        "gpu_memory_gib": _gib(shape.gpu_memory),
+        "cpus": _whole(shape.cpus),
+        "memory_gib": _gib(shape.memory),
+    }
 
 
 def _is_there(worker: WorkerPlacement, nodes: Mapping[str, Node]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -18,8 +19,10 @@ from scheduler.model import (
     Settings,
     Shape,
     User,
+    WorkerGroup,
     WorkerPlacement,
     Workload,
+    size_of,
 )
 from scheduler.policy import Snapshot
 
@@ -108,6 +111,25 @@ def requests(draw: Draw, leaves: list[str]) -> Request:
 
 
 @st.composite
+def gangs(draw: Draw, request: Request) -> Request:
+    """The same request, of several groups of workers."""
+    groups = tuple(
+        WorkerGroup(
+            f"g{n}",
+            draw(st.integers(1, 2)),
+            Shape(
+                gpus=draw(st.sampled_from([0, 250, 1000, 1000, 2000, 4000])),
+                cpus=draw(st.sampled_from([None, None, 1000, 2000])),
+            ),
+        )
+        for n in range(draw(st.integers(1, 3)))
+    )
+    workers = sum(group.workers for group in groups)
+    largest = max((group.shape for group in groups), key=size_of)
+    return replace(request, groups=groups, shape=largest, workers=workers, min_workers=workers)
+
+
+@st.composite
 def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
     """A pool with running, stopping and waiting jobs and sessions. `plain`: whole GPUs, one worker, one level, no extras."""
     tree = draw(projects())
@@ -139,6 +161,8 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
             request = Request(request.project, shape=Shape(1000))
         elif draw(st.integers(0, 6)) == 0:
             request = Request("", user=request.user, environment=Environment.BUILD, shape=request.shape)
+        elif draw(st.integers(0, 4)) == 0:
+            request = draw(gangs(request))
         workload = Workload(f"w{n:02}", request, submitted=NOW - draw(st.integers(0, 2000)))
         if draw(st.booleans()):
             workload = _run(draw, floor, workload)
@@ -194,18 +218,18 @@ class Floor:
         """Put workers wherever they fit, one after the other; None (and nothing taken) where they don't."""
         before = {name: list(gpus) for name, gpus in self.gpus.items()}, dict(self.cpus), dict(self.memory)
         placement = []
-        for _ in range(workers):
-            worker = next((w for node in self.nodes.values() if (w := self._seat(request, node))), None)
+        for shape in request.shapes[:workers]:
+            seats = (self._seat(request, shape, node) for node in self.nodes.values())
+            worker = next(filter(None, seats), None)
             if worker is None:
                 self.gpus, self.cpus, self.memory = before
                 return None
-            self.take(worker, request.shape)
+            self.take(worker, shape)
             placement.append(worker)
         return tuple(placement)
 
-    def _seat(self, request: Request, node: Node) -> WorkerPlacement | None:
+    def _seat(self, request: Request, shape: Shape, node: Node) -> WorkerPlacement | None:
         environment = Environment.BUILD if node.node_pool == "build" else Environment.TRAIN
-        shape = request.shape
         if environment is not request.environment or not node.schedulable:
             return None
         if request.gpu_types is not None and node.gpu_type not in request.gpu_types:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import Environment, Milli, Settings, Workload
+from scheduler.model import Environment, Milli, Settings, Shape, WorkerPlacement, Workload
 from scheduler.policy import Action, Plan, Planner, Snapshot, decide
 from scheduler.policy.play import carry_out
 from tests.policy.pools import NOW, Floor, snapshots
@@ -48,6 +48,13 @@ def test_every_workload_has_a_decision_with_a_reason(snapshot: Snapshot) -> None
         assert workload.running == (decision.action not in (Action.START, Action.WAIT))
 
 
+def standing(
+    workload: Workload, placement: tuple[WorkerPlacement, ...]
+) -> list[tuple[WorkerPlacement, Shape]]:
+    """Each worker with its shape."""
+    return list(zip(placement, workload.request.shapes, strict=False))
+
+
 @many
 @given(snapshots())
 def test_no_gpu_is_given_twice(snapshot: Snapshot) -> None:
@@ -57,11 +64,11 @@ def test_no_gpu_is_given_twice(snapshot: Snapshot) -> None:
     for workload in snapshot.workloads:
         decision = plan.decisions[workload.id]
         grown = decision.action in MORE and not decision.after
-        for worker in decision.placement if grown else workload.placement:
-            at_once.take(worker, workload.request.shape)
+        for worker, shape in standing(workload, decision.placement if grown else workload.placement):
+            at_once.take(worker, shape)
         if not workload.stopping:
-            for worker in decision.placement:
-                in_the_end.take(worker, workload.request.shape)
+            for worker, shape in standing(workload, decision.placement):
+                in_the_end.take(worker, shape)
     assert in_the_end.overfull() == []
     assert at_once.overfull() == []
 
@@ -92,12 +99,11 @@ def test_workers_stand_where_they_may(snapshot: Snapshot) -> None:
         lent = snapshot.pool.settings.lending and request.preemptible
         assert all(node.schedulable and (node.node_pool == own or lent) for node in stands)
         assert all(request.gpu_types is None or node.gpu_type in request.gpu_types for node in stands)
-        for worker, node in zip(decision.placement, stands, strict=True):
-            share = request.shape.gpus
-            if request.shape.gpu_memory:
-                assert worker.share * (node.gpu_memory or 0) >= request.shape.gpu_memory * 1000
+        for (worker, shape), node in zip(standing(workload, decision.placement), stands, strict=True):
+            if shape.gpu_memory:
+                assert worker.share * (node.gpu_memory or 0) >= shape.gpu_memory * 1000
             else:
-                assert len(worker.gpus) * worker.share == share
+                assert len(worker.gpus) * worker.share == shape.gpus
         if request.require == "node":
             assert len({worker.node for worker in decision.placement}) == 1
         if request.require == "rack":
@@ -195,8 +201,8 @@ def test_no_gpu_is_idle_while_a_job_that_fits_waits(snapshot: Snapshot) -> None:
         decision = plan.decisions[workload.id]
         stands = decision.placement if decision.action in MORE else workload.placement
         left = workload.placement if decision.action is Action.MOVE else ()
-        for worker in (*stands, *left):
-            floor.take(worker, workload.request.shape)
+        for worker, shape in (*standing(workload, stands), *standing(workload, left)):
+            floor.take(worker, shape)
     after = carry_out(snapshot, plan)
     for workload in snapshot.workloads:
         decision, request = plan.decisions[workload.id], workload.request
