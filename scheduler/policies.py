@@ -90,10 +90,9 @@ def check_job(request: Request, program: Program, pool: Pool) -> None:
     """Raises `Invalid` where a job asks for more than the rules of its project allow."""
     rules = rules_of(request.project, pool)
     shape = request.shape
-    a_worker = ONE if shape.gpu_memory is not None else shape.gpus
     asked = {
         "gpus": None if shape.gpu_memory is not None else shape.gpus,
-        "total_gpus": a_worker * request.workers,
+        "total_gpus": sum(ONE if each.gpu_memory is not None else each.gpus for each in request.shapes),
         "workers": request.workers,
         "priority": request.priority,
         "min_runtime": request.min_runtime,

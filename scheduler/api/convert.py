@@ -16,7 +16,7 @@ from keyword import iskeyword
 from pathlib import PurePosixPath
 from typing import Any
 
-from scheduler.api.schema import ArraySubmit, FileSubmit, JobSubmit, SessionOpen
+from scheduler.api.schema import ArraySubmit, FileSubmit, GroupSubmit, JobSubmit, SessionOpen
 from scheduler.errors import Invalid
 from scheduler.model import (
     ONE,
@@ -34,6 +34,8 @@ from scheduler.model import (
     Request,
     Session,
     Shape,
+    WorkerGroup,
+    size_of,
 )
 from scheduler.policies import Rules
 from scheduler.poolfile import milli
@@ -82,7 +84,7 @@ def gpus_per_worker(amount: float) -> Milli:
     return gpus
 
 
-def shape_of(gpus: Milli, sent: JobSubmit | SessionOpen) -> Shape:
+def shape_of(gpus: Milli, sent: JobSubmit | GroupSubmit | SessionOpen) -> Shape:
     if sent.gpu_memory_gib is not None and "gpus" in sent.model_fields_set:
         raise Invalid("gpu_memory_gib: give either gpus or gpu_memory_gib, not both.", field="gpu_memory_gib")
     return Shape(gpus=gpus, gpu_memory=to_mib(sent.gpu_memory_gib))
@@ -96,7 +98,7 @@ def with_defaults(sent: JobSubmit, rules: Rules) -> JobSubmit:
     given: dict[str, Any] = {}
     for name in (each.name for each in fields(Defaults)):
         is_open = name not in sent.model_fields_set or getattr(sent, name) is None
-        if is_open and not (name == "gpus" and sent.gpu_memory_gib is not None):
+        if is_open and not (name == "gpus" and (sent.groups or sent.gpu_memory_gib is not None)):
             value = rules.open(name)
             given[name] = (
                 value / ONE if name == "gpus" else list(value) if isinstance(value, tuple) else value
@@ -106,16 +108,12 @@ def with_defaults(sent: JobSubmit, rules: Rules) -> JobSubmit:
 
 def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_key: str | None) -> Job:
     """The job that `user` sends, queued at `now`."""
-    shape = replace(
-        shape_of(gpus_per_worker(sent.gpus), sent),
-        cpus=optional_milli(sent.cpus, "cpus"),
-        memory=to_mib(sent.memory_gib),
-    )
-    gang = sent.workers if sent.min_workers is None else sent.min_workers
-    if gang > sent.workers:
-        raise Invalid(
-            f"min_workers: {gang} is more than workers, which is {sent.workers}.", field="min_workers"
-        )
+    groups = _groups(sent)
+    shape = max((group.shape for group in groups), key=size_of, default=None) or _shape_of_worker(sent)
+    workers = sum(group.workers for group in groups) or sent.workers
+    gang = workers if sent.min_workers is None else sent.min_workers
+    if gang > workers:
+        raise Invalid(f"min_workers: {gang} is more than workers, which is {workers}.", field="min_workers")
     if sent.expected_runtime is not None and sent.max_runtime is not None:
         _check_times(sent.expected_runtime, sent.max_runtime)
     _check_command(sent.command)
@@ -131,7 +129,7 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
             user=user,
             environment=Environment.TRAIN,
             shape=shape,
-            workers=sent.workers,
+            workers=workers,
             min_workers=gang,
             priority=sent.priority,
             preemptible=sent.preemptible,
@@ -142,6 +140,7 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
             min_runtime=sent.min_runtime,
             expected_runtime=sent.expected_runtime,
             after=tuple(dict.fromkeys(_after(each) for each in sent.after)),
+            groups=groups,
         ),
         program=Program(
             kind=sent.kind,
@@ -159,6 +158,27 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
         submitted=now,
         queued=now,
         idempotency_key=idempotency_key,
+    )
+
+
+def _groups(sent: JobSubmit) -> tuple[WorkerGroup, ...]:
+    if not sent.groups:
+        return ()
+    for name in ("workers", "min_workers", "gpus", "gpu_memory_gib", "cpus", "memory_gib"):
+        if name in sent.model_fields_set:
+            raise Invalid(f"{name}: say it in each of the groups of a job that has some.", field=name)
+    names = [group.name for group in sent.groups]
+    for n, name in enumerate(names):
+        if name in names[:n]:
+            raise Invalid(f"groups[{n}].name: {name!r} is there twice.", field=f"groups[{n}].name")
+    return tuple(WorkerGroup(group.name, group.workers, _shape_of_worker(group)) for group in sent.groups)
+
+
+def _shape_of_worker(sent: JobSubmit | GroupSubmit) -> Shape:
+    return replace(
+        shape_of(gpus_per_worker(sent.gpus), sent),
+        cpus=optional_milli(sent.cpus, "cpus"),
+        memory=to_mib(sent.memory_gib),
     )
 
 

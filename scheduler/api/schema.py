@@ -43,6 +43,17 @@ class FileSubmit(Wire):
     executable: bool = False
 
 
+class GroupSubmit(Wire):
+    """Some workers of a gang, of one shape of their own: a launcher, say, or parameter servers."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
+    workers: int = Field(1, ge=1, le=4096)
+    gpus: float = Field(1, ge=0, le=1024, description="per worker; a fraction is at most one GPU")
+    gpu_memory_gib: float | None = Field(None, gt=0, description="instead of gpus: memory on one GPU")
+    cpus: float | None = Field(None, gt=0)
+    memory_gib: float | None = Field(None, gt=0)
+
+
 class JobSubmit(Wire):
     """What is sent to `POST /jobs`. The owner is who sends it, never a field."""
 
@@ -70,6 +81,11 @@ class JobSubmit(Wire):
     workers: int = Field(1, ge=1, le=4096)
     min_workers: int | None = Field(None, ge=1, description="the gang; absent: workers")
     framework: Framework = Field(Framework.NONE, description="how its workers are told of each other")
+    groups: list[GroupSubmit] = Field(
+        default_factory=list,
+        max_length=16,
+        description="instead of workers and what each gets: workers of several shapes, which start together",
+    )
     node_pools: list[str] | None = Field(None, description="in order of preference")
     priority: int = Field(50, ge=0, le=1000)
     preemptible: bool = True
@@ -147,6 +163,7 @@ class JobView(Wire):
     gpus: float
     workers: int
     min_workers: int
+    groups: list[GroupSubmit]
     total_gpus: float
     priority: int
     preemptible: bool

@@ -17,6 +17,7 @@ from scheduler.api.schema import (
     AttemptView,
     EnvironmentTotals,
     GpuView,
+    GroupSubmit,
     JobView,
     Me,
     NodeView,
@@ -38,6 +39,7 @@ from scheduler.model import (
     Project,
     Session,
     SessionState,
+    WorkerGroup,
     WorkerPlacement,
 )
 from scheduler.policy.types import ProjectFigures
@@ -113,6 +115,18 @@ def _attempt_view(attempt: Attempt, reason: str) -> AttemptView:
     )
 
 
+def _group_view(group: WorkerGroup) -> GroupSubmit:
+    shape = group.shape
+    return GroupSubmit(
+        name=group.name,
+        workers=group.workers,
+        gpus=from_milli(shape.gpus),
+        gpu_memory_gib=from_mib(shape.gpu_memory),
+        cpus=None if shape.cpus is None else from_milli(shape.cpus),
+        memory_gib=from_mib(shape.memory),
+    )
+
+
 def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) -> JobView:
     waits = book.decision(job.id) if job.state is JobState.QUEUED else None
     first, last = (job.attempts[0], job.attempts[-1]) if job.attempts else (None, None)
@@ -138,7 +152,8 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         gpus=from_milli(shape.gpus),
         workers=job.request.workers,
         min_workers=job.request.min_workers,
-        total_gpus=from_milli(held(job.placement) or shape.gpus * job.request.workers),
+        groups=[_group_view(group) for group in job.request.groups],
+        total_gpus=from_milli(held(job.placement) or job.request.gpus),
         priority=job.request.priority,
         preemptible=job.request.preemptible,
         over_quota=over_quota,

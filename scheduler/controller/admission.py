@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from scheduler.errors import Invalid
@@ -37,8 +38,10 @@ def admit_job(request: Request, program: Program, pool: Pool, nodes: Sequence[No
     there = _of_environment(pool, nodes, request.environment)
     there = _in_node_pools(request, pool, there)
     there = _of_gpu_types(request, there)
-    _fits_one_worker(request.shape, there)
-    _fits_gang(request, pool, there)
+    for group in _groups(request):
+        _fits_one_worker(group.shape, there)
+        _fits_gang(group, pool, there)
+    _fits_together(request, pool, there)
     _within_limits(request, project, pool)
 
 
@@ -134,8 +137,20 @@ def _of_environment(pool: Pool, nodes: Iterable[Node], environment: Environment)
 # -- amounts ----------------------------------------------------------------------------------------------------
 
 
+def _groups(request: Request) -> list[Request]:
+    """Each group of a gang as if it were alone; the request itself where it has no groups."""
+    alone = [
+        replace(request, groups=(), shape=group.shape, workers=group.workers, min_workers=group.workers)
+        for group in request.groups
+    ]
+    return alone or [request]
+
+
 def _form(request: Request) -> None:
-    _shape(request.shape)
+    for shape in {request.shape, *request.shapes}:
+        _shape(shape)
+    if request.groups and request.min_workers != request.workers:
+        raise Invalid("A gang of groups starts whole; leave min_workers out.", field="min_workers")
     if not 1 <= request.min_workers <= request.workers:
         raise Invalid(
             f"min_workers is {request.min_workers} and must be between 1 and workers, which is {request.workers}.",
@@ -189,8 +204,21 @@ def _fits_gang(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
     )
 
 
+def _fits_together(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
+    """The groups of a gang together, by their GPUs."""
+    there: dict[str, Milli] = defaultdict(int)
+    for node in nodes:
+        there[_domain(request.require, node, pool)] += node.gpus * ONE
+    most = max(there.values(), default=0)
+    if request.groups and request.gpus > most:
+        raise Invalid(
+            f"Its groups need {gpus(request.gpus)} at the same time, and at most {gpus(most)} could ever be had.",
+            field="groups",
+        )
+
+
 def _within_limits(request: Request, project: Project, pool: Pool) -> None:
-    asked = request.shape.gpus * request.min_workers
+    asked = request.gpus if request.groups else request.shape.gpus * request.min_workers
     projects = {project.name: project for project in pool.projects}
     above: Project | None = project
     while above is not None:

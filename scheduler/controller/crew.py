@@ -147,6 +147,7 @@ def _order(job: Job, nodes: Mapping[str, Node]) -> base.Launch:
         nodes={worker.node: nodes[worker.node] for worker in attempt.placement},
         env={"RUNAI_JOB_NAME": job.name, "RUNAI_PROJECT": job.request.project, **_own(job)},
         user=job.user,
+        groups=job.request.groups,
     )
 
 

@@ -118,7 +118,7 @@ def likeness(job: Job) -> Hashable:
     request, program = job.request, job.program
     return (
         request.project, job.user, program.kind, _NUMBER.sub("#", job.name), _what_runs(program.command),
-        request.shape, request.workers,
+        request.shape, request.workers, request.groups,
     )  # fmt: skip
 
 

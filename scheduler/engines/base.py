@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO
 
-from scheduler.model import Node, Program, WorkerPlacement
+from scheduler.model import Node, Program, WorkerGroup, WorkerPlacement
 
 
 class WorkerState(StrEnum):
@@ -50,7 +50,7 @@ class Launch:
     """One attempt of a job, ready to run: `workers[rank]` is where that rank stands, `nodes` has each node by name.
 
     `env` is what the engine cannot know of the contract of a worker (`RUNAI_JOB_NAME`, `RUNAI_PROJECT`); it adds the rest.
-    `user` is the job's owner.
+    `user` is the job's owner. `groups` are those of the gang, where it has some: ranks run through them in order.
     """
 
     job: str
@@ -60,6 +60,7 @@ class Launch:
     nodes: Mapping[str, Node]
     env: Mapping[str, str]
     user: str
+    groups: tuple[WorkerGroup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

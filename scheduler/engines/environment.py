@@ -62,7 +62,21 @@ def environment(
         **identifying(launch.job, launch.attempt, rank, folder),
         "RUNAI_WORLD_SIZE": str(len(launch.workers)),
         "RUNAI_CHECKPOINT_DIR": str(folder.checkpoint),
+        **_group(launch, rank),
     }
+
+
+def _group(launch: Launch, rank: int) -> dict[str, str]:
+    """Which of its gang's groups a worker is of, and its rank in that."""
+    for group in launch.groups:
+        if rank < group.workers:
+            return {
+                "RUNAI_GROUP": group.name,
+                "RUNAI_GROUP_RANK": str(rank),
+                "RUNAI_GROUP_SIZE": str(group.workers),
+            }
+        rank -= group.workers
+    return {}
 
 
 def identifying(job: str, attempt: int, rank: int, folder: JobFolder) -> dict[str, str]:

@@ -74,6 +74,13 @@ def test_a_job_is_what_was_sent_and_belongs_to_who_sent_it() -> None:
     assert made.submitted == made.queued == 100.0
 
 
+def test_a_gang_of_groups_has_their_workers_in_order() -> None:
+    made = job(groups=[{"name": "server", "workers": 2, "gpus": 0, "cpus": 4}, {"name": "worker", "gpus": 2}])
+    request = made.request
+    assert request.shapes == (Shape(0, cpus=4000), Shape(0, cpus=4000), Shape(2000))
+    assert (request.workers, request.min_workers, request.shape, request.gpus) == (3, 3, Shape(2000), 2000)
+
+
 def test_a_gang_is_all_workers_unless_said_otherwise() -> None:
     assert job(workers=4).request.min_workers == 4
 

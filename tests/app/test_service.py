@@ -199,6 +199,29 @@ def test_the_pool_at_a_glance_shows_who_holds_what_and_why_others_wait(service: 
     assert "1 job waiting" in shown
 
 
+def test_a_gang_of_groups_from_a_job_file(service: Service) -> None:
+    service.start()
+    (service.work / "job.yaml").write_text(
+        "command: [sh, -c, 'echo $RUNAI_RANK $RUNAI_GROUP $RUNAI_GROUP_RANK/$RUNAI_GROUP_SIZE $CUDA_VISIBLE_DEVICES']\n"
+        "no_files: true\n"
+        "groups: [{name: launcher, gpus: 0}, {name: worker, workers: 2, gpus: 1}]\n"
+    )
+    job = service.cli("submit", "-f", "job.yaml", "--wait", "-o", "json")
+    found = json.loads(service.cli("list", "-o", "json").stdout)[0]
+    assert (found["state"], found["workers"], found["total_gpus"]) == ("succeeded", 3, 2), job
+    said = [service.cli("logs", found["id"], "--rank", str(rank)).stdout.split() for rank in range(3)]
+    assert [each[:3] for each in said] == [
+        ["0", "launcher", "0/1"],
+        ["1", "worker", "0/2"],
+        ["2", "worker", "1/2"],
+    ]
+    assert [len(each[3:]) and len(each[3].split(",")) for each in said] == [0, 1, 1]
+    wrong = (service.work / "job.yaml").read_text() + "workers: 4\n"
+    (service.work / "wrong.yaml").write_text(wrong)
+    refused = service.cli("submit", "-f", "wrong.yaml", check=False)
+    assert "workers: say it in each of the groups of a job that has some." in refused.stderr
+
+
 def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> None:
     service.start()
     assert service.cli("project", "set", "vision", "--guaranteed", "2", "--member", "*").stdout.endswith(

@@ -8,7 +8,19 @@ import pytest
 
 from scheduler.controller.admission import admit_job, capacity
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Environment, JobKind, Node, NodePool, Pool, Program, Project, Request, Shape
+from scheduler.model import (
+    ONE,
+    Environment,
+    JobKind,
+    Node,
+    NodePool,
+    Pool,
+    Program,
+    Project,
+    Request,
+    Shape,
+    WorkerGroup,
+)
 
 PROGRAM = Program(JobKind.COMMAND, ("true",))
 
@@ -86,6 +98,35 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
             "gpus",
             "A worker asks for 8 GPUs, and the largest node that it may use has 4 GPUs; "
             "ask for fewer per worker, or for more workers.",
+        ),
+        (
+            asks(
+                gpus=8,
+                workers=4,
+                groups=(WorkerGroup("a", 2, Shape(8 * ONE)), WorkerGroup("b", 2, Shape(4 * ONE))),
+            ),
+            "groups",
+            "Its groups need 24 GPUs at the same time, and at most 20 GPUs could ever be had.",
+        ),
+        (
+            asks(
+                gpus=8,
+                workers=2,
+                groups=(WorkerGroup("a", 1, Shape(8 * ONE)), WorkerGroup("b", 1, Shape(16 * ONE))),
+            ),
+            "gpus",
+            "A worker asks for 16 GPUs, and the largest node that it may use has 8 GPUs; "
+            "ask for fewer per worker, or for more workers.",
+        ),
+        (
+            asks(
+                "speech",
+                gpus=2,
+                workers=3,
+                groups=(WorkerGroup("a", 1, Shape(ONE)), WorkerGroup("b", 2, Shape(2 * ONE))),
+            ),
+            "workers",
+            "It needs 5 GPUs at the same time, and project 'speech' may hold 4 GPUs at the most.",
         ),
         (asks(gpus=1.5), "gpus", "A worker takes whole GPUs, or a part of one; 1.5 is neither."),
         (

@@ -80,6 +80,18 @@ export interface GpuView {
   occupants: Occupant[];
 }
 
+/** Some workers of a gang, of one shape of their own: a launcher, say, or parameter servers. */
+export interface GroupSubmit {
+  name: string;
+  workers: number;
+  /** per worker; a fraction is at most one GPU */
+  gpus: number;
+  /** instead of gpus: memory on one GPU */
+  gpu_memory_gib: number | null;
+  cpus: number | null;
+  memory_gib: number | null;
+}
+
 /** What a job runs: a notebook cell, a script, a whole notebook or any command. */
 export type JobKind = 'cell' | 'script' | 'notebook' | 'command';
 
@@ -115,6 +127,7 @@ export interface JobView {
   gpus: number;
   workers: number;
   min_workers: number;
+  groups: GroupSubmit[];
   total_gpus: number;
   priority: number;
   preemptible: boolean;
