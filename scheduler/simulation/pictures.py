@@ -77,8 +77,8 @@ def use(results: Sequence[Result], start: float, end: float) -> str:
         axes.plot(days, held, color=tone, linewidth=1.4, label=f"held, {result.name}")
         axes.axhline(result.gpus, color=tone, linewidth=1, linestyle=(0, (5, 3)))
         axes.annotate(
-            f"{result.gpus:,} GPUs", (days[-1], result.gpus), xytext=(-3, 4), textcoords="offset points",
-            color=tone, ha="right", fontsize=9,
+            f"{result.gpus:,} GPUs", (days[0], result.gpus), xytext=(4, 4), textcoords="offset points",
+            color=tone, ha="left", fontsize=9,
         )  # fmt: skip
     most = max([result.gpus for result in shown]) * 1.12
     axes.set(xlabel="days", ylabel="GPUs", ylim=(0, most), xlim=(0, (end - start) / DAY))
@@ -163,7 +163,9 @@ def _ticks(values: Sequence[float]) -> list[float]:
     marks = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
     within = [m for m in marks if min(*values, 1.0) * 0.97 <= m <= max(*values, 1.0) * 1.03]
     return (
-        within if len(within) <= 8 else [m for m in within if m in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0)]
+        within
+        if len(within) <= 8
+        else [m for m in within if m in (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 5.0, 10.0, 50.0)]
     )
 
 
