@@ -155,6 +155,11 @@ class RunaiMagics(Magics):
         if asked.detach:
             return job.go_on() if asked.search else job
         job.shown_in = shell.execution_count
+        if isinstance(job, Job) and (workers := job.view.workers) > 1:
+            print(
+                f"Here is what rank 0 of {workers} prints; _job.logs(rank=1) is what another does.",
+                flush=True,
+            )
         job.wait()
         if isinstance(job, Job):
             with in_one_sentence():

@@ -1,0 +1,41 @@
+"""`train(trainer)` in the place of `trainer.train()` goes on from the last checkpoint of an earlier attempt."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from transformers import Trainer, TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
+
+from jupyter_ext import job
+
+
+def train(trainer: Trainer) -> Any:
+    """What `trainer.train()` gives. In a job its checkpoints are kept in the job's folder, where the next attempt finds them.
+
+    When the scheduler asks to stop, it saves after the step at hand, and `SystemExit` ends the worker.
+    """
+    folder = os.environ.get("RUNAI_CHECKPOINT_DIR")
+    if folder is None or job.id is None:
+        return trainer.train()
+    trainer.args.output_dir = folder
+    trainer.add_callback(_Reports)
+    job.should_stop()  # begins to listen
+    result = trainer.train(resume_from_checkpoint=get_last_checkpoint(folder))
+    if job.should_stop() and trainer.state.global_step < trainer.state.max_steps:
+        raise SystemExit(0)
+    return result
+
+
+class _Reports(TrainerCallback):
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if job.should_stop():
+            control.should_save = control.should_training_stop = True
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        numbers: dict[str, Any] = {
+            name: value for name, value in (logs or {}).items() if isinstance(value, int | float)
+        }
+        if state.is_world_process_zero:
+            job.report(step=state.global_step, **numbers)
