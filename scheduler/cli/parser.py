@@ -374,6 +374,12 @@ def _simulate(commands: Commands) -> None:
         help="seconds that a stop costs (60); more of them are played beside the first",
     )
     command.add_argument(
+        "--checkpoint-every",
+        type=_amount,
+        metavar="SECONDS",
+        help="jobs save so often by themselves, not when they are stopped",
+    )
+    command.add_argument(
         "--sessions",
         type=_whole,
         default=0,

@@ -37,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
         costs=options.restart_cost or [60.0],
         scales=options.scale or [],
         every=options.every,
+        checkpoint_every=options.checkpoint_every or None,
     )
     if options.sessions:
         sessions = sessions_of(options.sessions, study.start, study.end, options.seed)
@@ -89,12 +90,18 @@ def _facts(trace: Trace, study: Study, options: argparse.Namespace) -> dict[str,
         "partitions": f"{options.quantile:.0%} quantile of each project's demand in {learned}, "
         f"whole nodes: {sum(study.partition.values()) * study.gpus_per_node:,} GPUs",
         "guarantees": f"as {options.pool} says" if options.pool else _promised(study),
-        "a stop costs": f"{study.costs[0]:g} s, in which its GPUs are held without progress; nothing is done twice",
+        "a stop costs": f"{study.costs[0]:g} s, in which its GPUs are held without progress; {_again(study)}",
         "durations": "seen by the policy only where the trace declares them; shortest_first and backfill see all",
     }
     if study.sessions:
         facts["sessions"] = f"{len(study.sessions):,} of {study.users} people, made up: {PROFILE}"
     return facts
+
+
+def _again(study: Study) -> str:
+    if study.checkpoint_every is None:
+        return "nothing is done twice"
+    return f"and what was done since the last checkpoint, made every {study.checkpoint_every:g} s"
 
 
 def _promised(study: Study) -> str:

@@ -3,7 +3,7 @@
 The policy sees what it sees in production: what runs, what waits, and no duration that nobody declared. Decisions are
 carried out as the controller does: a start with nothing in its way happens at once, a stop gives the job `saving`
 seconds (it holds its GPUs and makes no progress), then it is queued again with the age it had; its next start spends
-`restarting` seconds before it makes progress. Work since the last checkpoint is lost only where `graceful` is false.
+`restarting` seconds before it makes progress. Work since the last checkpoint is lost only where jobs save by themselves.
 
 Work is conserved: every job does exactly its GPUs × duration of work, however often it is stopped.
 """
@@ -25,11 +25,14 @@ from scheduler.simulation.trace import Trace, TraceJob
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a stop costs, in seconds; `checkpoint_every` is how often a job saves by itself (None: only when asked)."""
+    """What a stop costs, in seconds.
+
+    A job saves its state when it is asked to, or, with `checkpoint_every`, only by itself and so often: then a stop loses
+    what it did since.
+    """
 
     saving: float = 15.0
     restarting: float = 45.0
-    graceful: bool = True
     checkpoint_every: float | None = None
 
 
@@ -44,7 +47,6 @@ class _Progress:
     placement: tuple[WorkerPlacement, ...] = ()
     since: float = 0.0
     overhead: float = 0.0
-    saved: float = 0.0
     version: int = 0
     stopping: bool = False
     spans: list[Span] = field(default_factory=list)
@@ -216,9 +218,11 @@ class Player:
 
     def _begin_stop(self, progress: _Progress, now: float) -> None:
         self._bring_up_to_date(progress, now)
-        if not self.costs.graceful:
-            lost = progress.saved - progress.remaining
-            progress.remaining = progress.saved
+        every = self.costs.checkpoint_every
+        if every is not None:
+            saved = (progress.job.duration - progress.remaining) // every * every
+            lost = progress.job.duration - saved - progress.remaining
+            progress.remaining += lost
             progress.lost += lost * progress.job.gpus / ONE
         progress.stops += 1
         progress.stopping = True
@@ -242,12 +246,6 @@ class Player:
         before = progress.remaining
         progress.remaining = max(0.0, before - max(0.0, productive) * _speed(progress))
         progress.since = now
-        every = self.costs.checkpoint_every
-        if every is None:
-            progress.saved = progress.job.duration if not progress.saved else progress.saved
-        else:
-            done = progress.job.duration - progress.remaining
-            progress.saved = progress.job.duration - done // every * every
 
     def _close_span(self, progress: _Progress, now: float) -> None:
         progress.spans.append(Span(progress.held_from, now, _held(progress)))

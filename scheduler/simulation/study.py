@@ -71,8 +71,9 @@ class Study:
     costs: tuple[float, ...]
     scales: tuple[float, ...]
     every: float
-    users: int
-    sessions: tuple[Session, ...]
+    checkpoint_every: float | None = None
+    users: int = 0
+    sessions: tuple[Session, ...] = ()
 
     def play(self, names: Sequence[str]) -> Iterator[Result]:
         """Static partitions first, if at all: the others are compared with them."""
@@ -131,7 +132,7 @@ class Study:
         if sessions:
             pool = replace(pool, settings=replace(pool.settings, lending=lending))
             fleet += build_nodes(self.users, self.gpus_per_node)
-        costs = Costs(saving=SAVING * cost, restarting=(1 - SAVING) * cost)
+        costs = Costs(SAVING * cost, (1 - SAVING) * cost, self.checkpoint_every)
         opening = self.sessions if sessions else ()
         return Player(self.played, pool, fleet, costs, every=self.every, sessions=opening)
 
@@ -195,6 +196,7 @@ def prepare(
     costs: Sequence[float] = (60.0,),
     scales: Sequence[float] = (),
     every: float = 0.0,
+    checkpoint_every: float | None = None,
 ) -> Study:
     """Size the partitions on the first `learn` seconds of the trace (the whole of it for 0) and set up the rest."""
     first, last = trace.jobs[0].submitted, trace.jobs[-1].submitted
@@ -214,7 +216,7 @@ def prepare(
     start = played.jobs[0].submitted
     end = max(last, start + 1.0)
     return Study(
-        played, partition, pool, nodes, gpus_per_node, start, end, tuple(costs), tuple(scales), every, 0, ()
+        played, partition, pool, nodes, gpus_per_node, start, end, tuple(costs), tuple(scales), every, checkpoint_every
     )  # fmt: skip
 
 

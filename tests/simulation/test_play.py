@@ -45,10 +45,13 @@ traces = st.lists(
 ).map(lambda some: Trace(tuple(sorted(some, key=lambda job: job.submitted)), ""))
 
 
-@given(traces, st.integers(0, 16), st.sampled_from([0.0, 20.0]))
+@given(traces, st.integers(0, 16), st.sampled_from([0.0, 20.0]), st.sampled_from([None, 30.0]))
 @settings(max_examples=100, deadline=None)
-def test_every_job_does_its_work_once_and_no_gpu_is_given_twice(trace: Trace, a: int, every: float) -> None:
-    runs = Player(trace, pool(a=a, b=16 - a), NODES, Costs(), every=every).play()
+def test_every_job_does_its_work_once_and_no_gpu_is_given_twice(
+    trace: Trace, a: int, every: float, saves: float | None
+) -> None:
+    costs = Costs(checkpoint_every=saves)
+    runs = Player(trace, pool(a=a, b=16 - a), NODES, costs, every=every).play()
     assert sorted(run.job.id for run in runs) == sorted(job.id for job in trace.jobs)
     for run in runs:
         worked = run.held - run.lost
@@ -108,6 +111,17 @@ def test_a_job_that_is_stopped_while_it_restarts_has_lost_no_more_than_it_held()
     victim = runs["victim"]
     assert victim.stops == 2
     assert victim.held - victim.lost == pytest.approx(800.0)
+
+
+def test_who_saves_only_by_itself_loses_what_it_did_since() -> None:
+    """Stopped at 230 with checkpoints at 100 and 200: thirty seconds of eight GPUs are done again."""
+    jobs = (TraceJob("victim", 0.0, 500.0, 8000, "a"), TraceJob("due", 230.0, 20.0, 16000, "b"))
+    costs = Costs(saving=15, restarting=45, checkpoint_every=100.0)
+    runs = {r.job.id: r for r in Player(Trace(jobs, ""), pool(a=0, b=16), NODES, costs).play()}
+    victim = runs["victim"]
+    assert victim.stops == 1
+    assert victim.lost == pytest.approx(8 * (30 + 15 + 45))
+    assert victim.held - victim.lost == pytest.approx(8 * 500.0)
 
 
 @given(st.integers(1, 64), st.integers(1, 16))
