@@ -146,6 +146,12 @@ def parser() -> argparse.ArgumentParser:
         "--max-runtime", type=_duration, metavar="TIME", help="stop an attempt after, such as 2h"
     )
     how.add_argument(
+        "--idle-timeout",
+        type=_duration,
+        metavar="TIME",
+        help="stop it when its GPUs have been idle for so long",
+    )
+    how.add_argument(
         "--expected-runtime",
         type=_duration,
         metavar="TIME",

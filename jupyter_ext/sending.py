@@ -51,6 +51,7 @@ def fields(asked: argparse.Namespace) -> dict[str, Any]:
         "framework": asked.framework,
         "priority": asked.priority,
         "max_runtime": asked.max_runtime,
+        "idle_timeout": asked.idle_timeout,
         "expected_runtime": asked.expected_runtime,
         "retries": asked.retries,
         "after": asked.after or None,

@@ -61,13 +61,14 @@ _FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 class Ending(StrEnum):
     """Why an attempt ended, or is ending: it is known at the latest when its last worker is gone.
 
-    `stopped` is its owner's wish (pause or cancel), `preempted` the plan's, `overran` its longest run time. `lost` is
-    nobody's fault that we know: a worker, its supervisor or its node is gone.
+    `stopped` is its owner's wish (pause or cancel), `preempted` the plan's, `overran` its longest run time, `idle` that it
+    left its GPUs idle for too long. `lost` is nobody's fault that we know: a worker, its supervisor or its node is gone.
     """
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     OVERRAN = "overran"
+    IDLE = "idle"
     STOPPED = "stopped"
     PREEMPTED = "preempted"
     LOST = "lost"
@@ -137,6 +138,7 @@ class Defaults:
     preemptible: bool | None = None
     min_runtime: float | None = None
     max_runtime: float | None = None
+    idle_timeout: float | None = None
     gpu_types: tuple[str, ...] | None = None
     node_pools: tuple[str, ...] | None = None
 
@@ -151,6 +153,7 @@ class Maxima:
     priority: int | None = None
     min_runtime: float | None = None
     max_runtime: float | None = None
+    idle_timeout: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +327,8 @@ class Program:
     """What a job runs: `command` (argv) in a working directory filled from the content-addressed `bundle` and `files`.
 
     `outputs` are the names a cell brings back. `grace` is the time between SIGTERM and SIGKILL,
-    `max_runtime` the longest that one attempt may take, `retries` how often a failed attempt is tried again.
+    `max_runtime` the longest that one attempt may take, `idle_timeout` how long it may leave its GPUs idle,
+    `retries` how often a failed attempt is tried again.
     `parameters` are values by name that tell it from the other jobs of a sweep.
     """
 
@@ -335,6 +339,7 @@ class Program:
     outputs: tuple[str, ...] = ()
     grace: float = 30.0
     max_runtime: float | None = None
+    idle_timeout: float | None = None
     retries: int = 0
     files: tuple[LargeFile, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)

@@ -97,6 +97,7 @@ def check_job(request: Request, program: Program, pool: Pool) -> None:
         "priority": request.priority,
         "min_runtime": request.min_runtime,
         "max_runtime": float("inf") if program.max_runtime is None else program.max_runtime,
+        "idle_timeout": float("inf") if program.idle_timeout is None else program.idle_timeout,
     }
     for name, rule in rules.maxima.items():
         value = asked[name]
@@ -184,6 +185,7 @@ _WORDS = {
     "priority": "priority",
     "min_runtime": "min_runtime",
     "max_runtime": "max_runtime",
+    "idle_timeout": "idle_timeout",
     "gpu_types": "gpu_types",
     "node_pools": "node_pools",
     "preemptible": "preemptible",
@@ -195,7 +197,7 @@ def _amount(name: str, value: float | Milli) -> str:
         return "without bound"
     if name in ("gpus", "total_gpus"):
         return f"{value / ONE:g}"
-    return f"{value:g} s" if name.endswith("runtime") else f"{value:g}"
+    return f"{value:g} s" if name.endswith(("runtime", "timeout")) else f"{value:g}"
 
 
 def _either(values: tuple[Any, ...]) -> str:

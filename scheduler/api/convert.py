@@ -151,6 +151,7 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
             outputs=tuple(sent.outputs),
             grace=sent.grace,
             max_runtime=sent.max_runtime,
+            idle_timeout=sent.idle_timeout,
             retries=sent.retries,
             parameters=dict(sent.parameters),
             framework=sent.framework,

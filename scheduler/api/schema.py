@@ -93,6 +93,11 @@ class JobSubmit(Wire):
     prefer: str | None = None
     min_runtime: float = Field(0, ge=0)
     max_runtime: float | None = Field(None, gt=0, description="an attempt is stopped after so long")
+    idle_timeout: float | None = Field(
+        None,
+        ge=60,
+        description="it is stopped when its GPUs have been idle for so long, where that can be measured",
+    )
     expected_runtime: float | None = Field(
         None, gt=0, description="how long it will run; an estimate: nobody is stopped for it"
     )
@@ -443,6 +448,7 @@ class DefaultsEntry(Wire):
     preemptible: bool | None = None
     min_runtime: float | None = Field(None, ge=0, description="seconds")
     max_runtime: float | None = Field(None, gt=0, description="seconds")
+    idle_timeout: float | None = Field(None, ge=60, description="seconds")
     gpu_types: list[str] | None = Field(None, min_length=1)
     node_pools: list[str] | None = Field(None, min_length=1, description="in order of preference")
 
@@ -456,6 +462,7 @@ class MaximaEntry(Wire):
     priority: int | None = Field(None, ge=0, le=1000)
     min_runtime: float | None = Field(None, ge=0, description="seconds")
     max_runtime: float | None = Field(None, gt=0, description="seconds")
+    idle_timeout: float | None = Field(None, ge=60, description="seconds")
 
 
 class AllowedEntry(Wire):

@@ -191,6 +191,12 @@ examples:
         "--max-runtime", type=_duration, metavar="TIME", help="stop an attempt after, such as 2h"
     )
     times.add_argument(
+        "--idle-timeout",
+        type=_duration,
+        metavar="TIME",
+        help="stop it when its GPUs have been idle for so long",
+    )
+    times.add_argument(
         "--expected-runtime", type=_duration, metavar="TIME",
         help="how long it will run, such as 40m: an estimate, for when others start (learned from earlier jobs)"
     )  # fmt: skip
@@ -465,7 +471,7 @@ def _ruled(text: str) -> tuple[str, Any]:
         raise ValueError
     if value == "none":
         return name, None
-    if rule.endswith("_runtime"):
+    if rule.endswith(("_runtime", "_timeout")):
         return name, read_duration(value)
     if rule == "preemptible":
         truths = [{"true": True, "false": False}.get(word, word) for word in _listed(value)]

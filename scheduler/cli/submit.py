@@ -172,6 +172,7 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
         "prefer": options.prefer,
         "min_runtime": options.min_runtime,
         "max_runtime": options.max_runtime,
+        "idle_timeout": options.idle_timeout,
         "expected_runtime": options.expected_runtime,
         "grace": options.grace,
         "retries": options.retries,

@@ -23,6 +23,7 @@ from scheduler.controller import admission, held, lifecycle, notices
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.crew import Crew
 from scheduler.controller.forecaster import Forecaster
+from scheduler.controller.idleness import LOOK, Idleness
 from scheduler.controller.leases import Leases
 from scheduler.controller.ledger import Ledger, Written
 from scheduler.controller.lifecycle import Instruction, Step, Stop
@@ -67,6 +68,8 @@ class Controller:
         self._forecaster = Forecaster(forecast, self._foretell, clock)
         self._leases = Leases()
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
+        self._idleness = Idleness()
+        self._looking: asyncio.TimerHandle | None = None
         self._submitting: dict[tuple[str, str], asyncio.Task[Sequence[Job]]] = {}
         self._given_back = False
 
@@ -96,6 +99,7 @@ class Controller:
         self._begin_anew()
         self._planner.open()
         self._forecaster.open()
+        self._look_for_idle_jobs()
         self.ready = True
 
     async def stop(self) -> None:
@@ -103,6 +107,8 @@ class Controller:
         self.ready = False
         await self._planner.close()
         await self._forecaster.close()
+        if self._looking is not None:
+            self._looking.cancel()
         for deadline in self._deadlines.values():
             deadline.cancel()
         self._leases.close()
@@ -359,6 +365,12 @@ class Controller:
         job = self._ahead.jobs.get(job_id)
         if job is not None:
             self._take(job, lifecycle.overran(job, self._clock()))
+
+    def _look_for_idle_jobs(self) -> None:
+        usage = self._inventory.usage(self._ahead.nodes)
+        for job in self._idleness.look(list(self._ahead.jobs.values()), usage, self._clock()):
+            self._take(job, lifecycle.idled(job, self._clock()))
+        self._looking = asyncio.get_running_loop().call_later(LOOK, self._look_for_idle_jobs)
 
     def _take(self, before: Job, step: Step) -> Written | None:
         """Take a step: what it asks for is done once it is durable."""

@@ -182,6 +182,14 @@ def overran(job: Job, now: float) -> Step:
     return _stop(job, Ending.OVERRAN, f"Ran longer than its longest run time of {duration(limit)}.", now)
 
 
+def idled(job: Job, now: float) -> Step:
+    """Its GPUs have been idle for longer than its owner allows."""
+    timeout = job.program.idle_timeout
+    if job.state is not JobState.RUNNING or timeout is None:
+        return Step(job)
+    return _stop(job, Ending.IDLE, f"Its GPUs stood idle for {duration(timeout)}.", now)
+
+
 # -- ends -------------------------------------------------------------------------------------------------------
 
 

@@ -43,12 +43,13 @@ class Machines(Inventory):
     def __init__(self, *nodes: Node) -> None:
         super().__init__(Machine("box", (), declared=True))
         self.there = nodes
+        self.use: Mapping[tuple[str, int], GpuUsage] = {}
 
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
         return tuple(self.there)
 
     def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
-        return {}
+        return self.use
 
     def close(self) -> None:
         pass
@@ -194,7 +195,9 @@ def _fit(
 def make_job(
     project: str = "default", *, gpus: float = 1, workers: int = 1, user: str = "ana", **more: object
 ) -> Job:
-    program = {key: more.pop(key) for key in ("grace", "max_runtime", "retries") if key in more}
+    program = {
+        key: more.pop(key) for key in ("grace", "max_runtime", "idle_timeout", "retries") if key in more
+    }
     request = {key: more.pop(key) for key in list(more) if key in Request.__dataclass_fields__}
     request.setdefault("min_workers", workers)
     return Job(

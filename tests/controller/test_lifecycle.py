@@ -236,6 +236,15 @@ def test_running_too_long_is_a_failure_that_is_not_tried_again() -> None:
     )
 
 
+def test_leaving_gpus_idle_is_a_failure_that_is_not_tried_again() -> None:
+    job = running(idle_timeout=1800.0, retries=5)
+    step = lifecycle.idled(job, NOW + 90)
+    assert step.do == (Stop(job.id, 1, 30.0),)
+    failed = ended(step.job, 0, at=NOW + 91)
+    assert (failed.state, failed.reason) == (JobState.FAILED, "Its GPUs stood idle for 30 min.")
+    assert lifecycle.idled(running(), NOW).do == ()
+
+
 def test_nothing_is_stopped_twice() -> None:
     job = stopping()
     for again in (

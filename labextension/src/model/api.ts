@@ -27,6 +27,8 @@ export interface DefaultsEntry {
   min_runtime: number | null;
   /** seconds */
   max_runtime: number | null;
+  /** seconds */
+  idle_timeout: number | null;
   gpu_types: string[] | null;
   /** in order of preference */
   node_pools: string[] | null;
@@ -135,6 +137,7 @@ export interface JobView {
   attempts: AttemptView[];
   outputs: string[];
   exit_code: number | null;
+  /** what its owner sent it to come after; others see none */
   after: string[];
   /** the array that it is one of */
   array: string | null;
@@ -154,6 +157,8 @@ export interface MaximaEntry {
   min_runtime: number | null;
   /** seconds */
   max_runtime: number | null;
+  /** seconds */
+  idle_timeout: number | null;
 }
 
 export interface Me {

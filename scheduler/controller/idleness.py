@@ -1,0 +1,50 @@
+"""Finds running jobs whose GPUs stand idle: all of them, each time one looked, for as long as their owners allow.
+
+What must hold:
+- A GPU that cannot be measured is never called idle; nor is one that somebody else on it keeps busy.
+- What is known of a job's idleness ends with its attempt, and with the scheduler: after a restart it is counted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from scheduler.model import Job, JobState
+
+if TYPE_CHECKING:
+    from scheduler.telemetry import GpuUsage
+
+BUSY = 0.05
+"""From this utilisation on a GPU is not idle."""
+
+LOOK = 15.0
+"""Seconds between two looks."""
+
+
+class Idleness:
+    """Since when the GPUs of each attempt have been idle."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, int], float] = {}
+
+    def look(self, jobs: Iterable[Job], usage: Mapping[tuple[str, int], GpuUsage], now: float) -> list[Job]:
+        """The jobs that have been idle for longer than they may, by what the GPUs do `now`."""
+        idle: dict[tuple[str, int], float] = {}
+        over = []
+        for job in jobs:
+            timeout = job.program.idle_timeout
+            if timeout is None or job.state is not JobState.RUNNING or not _stands_idle(job, usage):
+                continue
+            attempt = job.id, len(job.attempts)
+            since = idle[attempt] = self._since.get(attempt, now)
+            if now - since >= timeout:
+                over.append(job)
+        self._since = idle
+        return over
+
+
+def _stands_idle(job: Job, usage: Mapping[tuple[str, int], GpuUsage]) -> bool:
+    gpus = [usage.get((worker.node, gpu)) for worker in job.placement for gpu in worker.gpus]
+    busy = [gpu is None or gpu.utilisation is None or gpu.utilisation >= BUSY for gpu in gpus]
+    return bool(gpus) and not any(busy)

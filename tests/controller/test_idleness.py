@@ -1,0 +1,81 @@
+"""A job that leaves its GPUs idle for longer than it may is stopped; one of which nobody can tell never is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.controller import controller
+from scheduler.controller.idleness import BUSY, Idleness
+from scheduler.model import Attempt, Job, JobState, WorkerPlacement
+from scheduler.telemetry import GpuUsage
+from tests.controller.stage import Bench, make_job
+
+IDLE, WORKING, UNKNOWN = GpuUsage(0.0, 1, 2), GpuUsage(0.9, 1, 2), GpuUsage(None, 1, 2)
+
+
+def running(timeout: float | None = 60.0) -> Job:
+    placement = (WorkerPlacement("n", (0, 1)),)
+    job = make_job(gpus=2, idle_timeout=timeout)
+    return replace(job, state=JobState.RUNNING, attempts=(Attempt(1, placement, created=0.0, started=0.0),))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "stopped"),
+    [
+        ((IDLE, IDLE), True),
+        ((IDLE, WORKING), False),
+        ((IDLE, UNKNOWN), False),
+        ((IDLE, None), False),
+        ((GpuUsage(BUSY, 1, 2), IDLE), False),
+    ],
+)
+def test_all_gpus_must_be_known_to_be_idle(gpus: tuple[GpuUsage | None, ...], stopped: bool) -> None:
+    idleness, job = Idleness(), running()
+    usage = {("n", index): gpu for index, gpu in enumerate(gpus) if gpu is not None}
+    assert idleness.look([job], usage, 0.0) == []
+    assert (idleness.look([job], usage, 60.0) == [job]) == stopped
+
+
+def test_who_has_no_timeout_or_does_not_run_is_left_alone() -> None:
+    usage = {("n", 0): IDLE, ("n", 1): IDLE}
+    for job in (running(None), replace(running(), state=JobState.STOPPING)):
+        idleness = Idleness()
+        idleness.look([job], usage, 0.0)
+        assert idleness.look([job], usage, 1e6) == []
+
+
+@given(st.lists(st.tuples(st.floats(1, 40), st.booleans()), min_size=1, max_size=30))
+def test_it_is_stopped_at_the_first_look_after_its_timeout_without_a_busy_one(
+    looks: list[tuple[float, bool]],
+) -> None:
+    idleness, job, now = Idleness(), running(), 0.0
+    seen: list[tuple[float, bool]] = []
+    for pause, busy in looks:
+        now += pause
+        seen.append((now, busy))
+        gpu = WORKING if busy else IDLE
+        over = idleness.look([job], {("n", 0): gpu, ("n", 1): IDLE}, now)
+        since = now
+        for (at, idle_then), (_, _) in pairwise([*reversed(seen), (0.0, True)]):
+            if idle_then:
+                break
+            since = at
+        assert bool(over) == (not busy and now - since >= 60.0)
+
+
+async def test_the_controller_stops_it_and_says_why(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.machines.use = {
+        (node.name, gpu): IDLE for node in bench.controller.book.nodes for gpu in range(node.gpus)
+    }
+    monkeypatch.setattr(controller, "LOOK", 0.01)
+    bench.controller._look_for_idle_jobs()
+    patient = await bench.controller.submit(make_job())
+    idle = await bench.controller.submit(make_job(idle_timeout=0.05))
+    failed = await bench.reaches(idle, JobState.FAILED)
+    assert failed.reason == "Its GPUs stood idle for 0.05 s."
+    await bench.reaches(patient, JobState.RUNNING)
