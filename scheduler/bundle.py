@@ -36,8 +36,8 @@ MAX_FILES = 20_000
 
 LARGE = 2**20
 """A file of so many bytes is no part of the archive."""
-PART = 32 * 2**20
-"""Bytes of a part of a large file."""
+PART = 16 * 2**20
+"""Bytes of a part of a large file: so many that memory is used again for the next, which for 32 MiB glibc would not do."""
 
 _STAY_BEHIND = frozenset({"__pycache__", "node_modules"})
 
