@@ -106,7 +106,9 @@ def test_the_sample_notebook_trains_on_the_pool(
     panel = page.locator(".runai-Panel")
     expect(panel).to_contain_text("declared")
     expect(panel).to_contain_text(jobs[0]["name"])
-    page.locator(".jp-Notebook-cell", has_text="The cell below runs as a job").scroll_into_view_if_needed()
+    output = cell_output(page, "%%runai_train --gpus 1")
+    expect(output.locator(".runai-Card")).to_contain_text("20 / 20")
+    output.evaluate("area => area.scrollIntoView({ block: 'end' })")
     shot(page, "notebook")
 
     admin = log_in("admin")
