@@ -51,7 +51,10 @@ def of_cell(
             "A cell takes no words after `--`; for a command use %runai_train, one percent sign."
         )
     only, patterns = _takes(asked, shell.user_ns)
-    cell = Cell(text, shell.execution_count, f"%%runai_train {line}".rstrip())
+    number = (
+        len(shell.user_ns["In"]) - 1
+    )  # while a cell runs, the shell's own count may be the next one's already
+    cell = Cell(text, number, f"%%runai_train {line}".rstrip())
     try:
         captured = capture(cell, shell, outputs=asked.out, only=only, given=swept, limit=limit)
     except SyntaxError as error:

@@ -127,6 +127,13 @@ def test_output_comes_while_the_cell_runs(kernel: Kernel, tmp_path: Path) -> Non
     assert "after\n" in kernel.collect(message, into=shown).stdout
 
 
+def test_a_cells_job_has_the_cells_number(kernel: Kernel) -> None:
+    shown = kernel.run("%%runai_train\n1 / 0")
+    number = kernel.value("_job.name.removeprefix('cell-')").strip("'")
+    assert "1 / 0" in kernel.value(f"In[{number}]")
+    assert f"Cell In[{number}], line 2" in shown.stdout
+
+
 def test_what_the_last_expression_gives_is_shown(kernel: Kernel) -> None:
     kernel.run("n = 20")
     assert "42\n" in kernel.run("%%runai_train\nimport asyncio\nawait asyncio.sleep(0)\nn * 2 + 2").stdout
