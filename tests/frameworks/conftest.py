@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,3 +87,11 @@ class Sender:
 @pytest.fixture
 def sender(pool: RunningPool, python: str, scripts: dict[str, bytes]) -> Sender:
     return Sender(pool, python, scripts)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Wait for what happens in another process."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

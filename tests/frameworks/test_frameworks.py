@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.errors import Invalid
 from scheduler.model import Framework
-from tests.frameworks.conftest import Sender
+from tests.frameworks.conftest import Sender, eventually
 
 SAID = re.compile(r"rank (\d+) of (\d+): weights (-?\d+\.\d+)")
 
@@ -118,3 +118,23 @@ dist.destroy_process_group()
     said = [sender.log(job, attempt=attempt).split() for attempt in (1, 2)]
     assert [words[3] for words in said] == ["2", "2"]
     assert said[0][1] != said[1][1], "The second attempt has the first one's port."
+
+
+def test_an_mpi_rank_gets_its_grace_period(sender: Sender) -> None:
+    saving = b"""
+import signal, time
+from mpi4py import MPI
+stopped = []
+signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+print("up", flush=True)
+while not stopped:
+    time.sleep(0.05)
+time.sleep(3)  # longer than mpirun would wait
+print("saved", MPI.COMM_WORLD.allreduce(1), flush=True)
+"""
+    job = sender.send(Framework.MPI, "python", "saving.py", saving=saving)
+    eventually(lambda: all("up" in sender.log(job, rank) for rank in (0, 1)))
+    sender.pool.client.cancel(job)
+    ended = sender.ended(job)
+    assert ended.attempts[0].exit_codes == [0, 0]
+    assert [sender.log(job, rank).split() for rank in (0, 1)] == [["up", "saved", "2"]] * 2

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.frameworks.conftest import ROOT
+from scheduler.model import Framework, JobState
+from tests.frameworks.conftest import ROOT, Sender, eventually
 
 STOP = """
 import os, signal
@@ -128,3 +129,37 @@ def test_a_loop_goes_on_where_it_was(python: str, script: str, tmp_path: Path) -
 
 def test_partial_fit_goes_on_where_it_was(tmp_path: Path) -> None:
     goes_on(sys.executable, SKLEARN, tmp_path)
+
+
+TOGETHER = b"""
+import time, torch, torch.distributed as dist
+from jupyter_ext import job
+from jupyter_ext.hooks.torch import resumable
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in resumable(10_000 if job.attempt == 1 else 1, model=model, optimizer=optimizer):
+    model(torch.ones(1, 1)).sum().backward()
+    optimizer.step()
+    print("step", step, flush=True)
+print("ended after", optimizer.state_dict()["param_groups"][0]["lr"], flush=True)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def test_workers_that_are_stopped_together_stop_after_the_same_step(sender: Sender) -> None:
+    job = sender.send(
+        Framework.TORCH, "python", "together.py", env={"PYTHONPATH": str(ROOT)}, together=TOGETHER
+    )
+    client = sender.pool.client
+    eventually(lambda: all("step 3" in sender.log(job, rank) for rank in (0, 1)))
+    client.pause(job)
+    eventually(lambda: client.job(job).state is JobState.PAUSED)
+    paused = client.job(job)
+    assert paused.attempts[0].exit_codes == [0, 0]
+    last = [sender.log(job, rank).splitlines()[-1] for rank in (0, 1)]
+    assert last[0] == last[1]
+    client.resume(job)
+    assert sender.ended(job).state == "succeeded"
+    assert [sender.log(job, rank).splitlines() for rank in (0, 1)] == [["ended after 0.1"]] * 2
