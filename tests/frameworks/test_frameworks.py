@@ -41,7 +41,10 @@ def test_a_script_finds_the_other_workers(sender: Sender, framework: Framework, 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_torchrun_starts_a_process_for_each_gpu_of_a_worker(sender: Sender, workers: int) -> None:
     logs = sender.logs(
-        sender.send(Framework.TORCH, "torchrun", "train_torch.py", workers=workers, gpus=2 // workers)
+        # On a busy machine PyTorch 2.15 now and then aborts ("terminate called without an active exception").
+        sender.send(
+            Framework.TORCH, "torchrun", "train_torch.py", workers=workers, gpus=2 // workers, retries=2
+        )
     )
     assert [(rank, size) for rank, size, _ in trained(logs)] == [(0, 2), (1, 2)]
 
