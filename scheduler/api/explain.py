@@ -37,7 +37,7 @@ def explanation(job: Job, book: Book, access: Access) -> Explanation:
     decision = None if over else book.decision(job.id)
     waits = job.state is JobState.QUEUED
     blocked = (decision.blocked_by if decision and waits else None) or {}
-    for_gpus = waits and blocked.get("kind") not in _JOBS
+    for_gpus = waits and blocked.get("kind") not in (*_JOBS, "retry")
     nodes = _nodes(job.request, book.pool, book.nodes) if for_gpus else frozenset()
     standing = [job for job in book.jobs.values() if job.state.holds_gpus] if for_gpus else []
     holding = list(_holding(blocked, nodes, standing, book))
@@ -179,6 +179,8 @@ def _estimate(job: Job, holding: list[tuple[Job, Milli]], book: Book) -> str:
         return "It can never start as the pool is now."
     if blocked.get("kind") in _JOBS:
         return "It waits for other jobs, and only then for GPUs."
+    if blocked.get("kind") == "retry":
+        return "It waits for its next try, and only then for GPUs."
     estimates = [book.run_times.estimate(other) for other, _ in holding]
     sources = Counter(estimate.source.value for estimate in estimates if estimate is not None)
     unknown = len(estimates) - sources.total()

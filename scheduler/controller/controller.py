@@ -65,6 +65,7 @@ class Controller:
         self._crew = Crew(engine, self._observe)
         self._planner = Planner(partial(self._decide, decide), self._look, self._carry_out, clock)
         self._held: Mapping[str, Decision] = {}
+        self._next_try: float | None = None
         self._forecaster = Forecaster(forecast, self._foretell, clock)
         self._leases = Leases()
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
@@ -415,7 +416,8 @@ class Controller:
     def snapshot(self) -> Snapshot:
         """The pool as the policy would see it now."""
         ahead = self._ahead
-        held_back = held.held_back(ahead.bound, ahead.jobs)
+        now = self._clock()
+        held_back = held.held_back(ahead.bound, ahead.jobs, now)
         waiting = (
             w.session.workload() for w in self._leases.waiting.values() if w.session.id not in ahead.sessions
         )
@@ -425,16 +427,20 @@ class Controller:
             for w in ahead.workloads.values()
             if w.id not in held_back
         )
-        return Snapshot(self._clock(), ahead.pool, ahead.nodes, (*workloads, *waiting))
+        return Snapshot(now, ahead.pool, ahead.nodes, (*workloads, *waiting))
 
     def _look(self) -> Snapshot:
         self._given_back = False
-        self._held = held.held_back(self._ahead.bound, self._ahead.jobs)
-        return self.snapshot()
+        snapshot = self.snapshot()
+        self._held = held.held_back(self._ahead.bound, self._ahead.jobs, snapshot.now)
+        self._next_try = held.next_try(self._ahead.bound, snapshot.now)
+        return snapshot
 
     def _decide(self, decide: Decide, snapshot: Snapshot) -> Plan:
         """The policy's plan, and why those wait whom it has not seen."""
         plan = decide(snapshot)
+        times = [at for at in (plan.again_at, self._next_try) if at is not None]
+        plan = replace(plan, again_at=min(times, default=None))
         return replace(plan, decisions={**plan.decisions, **self._held}) if self._held else plan
 
     def _carry_out(self, digest: Digest) -> None:

@@ -1,10 +1,11 @@
-"""Jobs that are held back: they wait for other jobs and not for GPUs, so the policy does not see them.
+"""Jobs that are held back: they wait for other jobs or for their next try and not for GPUs, so the policy does not see them.
 
 Pure. What must hold:
 - A job that comes after another starts when that one has ended as it has to. One that can't start any more, because another
   has ended otherwise, is ended in the very change that ends the other: whatever is not in the book has ended well for
   those that are, also after a `kill -9` in between.
 - Of an array, never more than `at_once` hold GPUs, and those with the lowest indices go first.
+- A job that failed again and again is tried after ever longer pauses. They follow from its attempts, so a restart keeps them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
-from scheduler.controller.lifecycle import AS_ENDED, never_starts
+from scheduler.controller.lifecycle import AS_ENDED, again_at, duration, never_starts
 from scheduler.errors import Conflict
 from scheduler.model import After, Job, JobState
 from scheduler.policy.types import Action, Decision
@@ -20,7 +21,7 @@ from scheduler.policy.types import Action, Decision
 
 def is_bound(job: Job) -> bool:
     """Whether a job may ever have to be held back, or hold back others as one of an array."""
-    return bool(job.request.after) or job.request.array is not None
+    return bool(job.request.after) or job.request.array is not None or again_at(job) is not None
 
 
 def names(jobs: Iterable[Job]) -> frozenset[str]:
@@ -33,7 +34,13 @@ def names(jobs: Iterable[Job]) -> frozenset[str]:
     return frozenset(found)
 
 
-def held_back(bound: Collection[Job], jobs: Collection[str]) -> dict[str, Decision]:
+def next_try(bound: Iterable[Job], now: float) -> float | None:
+    """When the first of the queued jobs that pause after a failure may be tried again."""
+    pauses = (again_at(job) for job in bound if job.state is JobState.QUEUED)
+    return min((at for at in pauses if at is not None and at > now), default=None)
+
+
+def held_back(bound: Collection[Job], jobs: Collection[str], now: float) -> dict[str, Decision]:
     """Those of the queued jobs that must not start now, with what they wait for; `jobs` are the unfinished ones."""
     if not bound:
         return {}
@@ -45,6 +52,8 @@ def held_back(bound: Collection[Job], jobs: Collection[str]) -> dict[str, Decisi
         array = job.request.array
         if job.state.holds_gpus and array is not None:
             running[array.id] += 1
+        elif job.state is JobState.QUEUED and (at := again_at(job)) is not None and at > now:
+            held[job.id] = _pauses(job, at)
         elif job.state is JobState.QUEUED:
             missing = [after for after in job.request.after if after.job in jobs or after.job in arrays]
             if missing:
@@ -74,6 +83,15 @@ def _waits_for(missing: Iterable[After]) -> str:
     sentences = [f"job {each.job} to {'end' if each.whatever else 'succeed'}" for each in missing]
     more = f" and {len(sentences) - 3} more" if len(sentences) > 3 else ""
     return f"Waits for {', '.join(sentences[:3])}{more}."
+
+
+def _pauses(job: Job, at: float) -> Decision:
+    pause = duration(at - (job.attempts[-1].ended or at))
+    return Decision(
+        Action.WAIT,
+        f"Has failed again; is tried again {pause} after that.",
+        blocked_by={"kind": "retry", "at": at},
+    )
 
 
 def _after(missing: Iterable[After]) -> dict[str, object]:

@@ -21,6 +21,11 @@ from scheduler.model import Attempt, Ending, Job, JobState, WorkerPlacement
 LOSSES = 5
 """So many attempts in a row may be lost through no fault of the job before it is given up."""
 
+FIRST_PAUSE = 10.0
+"""Seconds between a job's second failure and its next try; each further one doubles them. The first retry comes at once."""
+
+LONGEST_PAUSE = 600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -241,6 +246,17 @@ def _again(job: Job) -> bool:
             return len(recent) < LOSSES or any(attempt.ending is not Ending.LOST for attempt in recent)
         case ending:
             return ending in (Ending.PREEMPTED, Ending.STOPPED)
+
+
+def again_at(job: Job) -> float | None:
+    """When a queued job that has failed more than once may be tried again; `None` where it need not wait."""
+    attempt = job.attempt
+    if attempt is None or attempt.ended is None or attempt.ending is not Ending.FAILED:
+        return None
+    failures = _count(job, Ending.FAILED)
+    if failures < 2:
+        return None
+    return attempt.ended + min(LONGEST_PAUSE, FIRST_PAUSE * (1 << (failures - 2)))
 
 
 def _why_again(job: Job) -> str:

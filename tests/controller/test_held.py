@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.controller import lifecycle
 from scheduler.errors import Conflict, Invalid
-from scheduler.model import After, ArrayPlace, Job, JobState
+from scheduler.model import After, ArrayPlace, Attempt, Ending, Job, JobState
 from tests.controller.stage import Bench, World, begin, make_job, opened
 
 
@@ -177,3 +178,46 @@ async def test_a_job_may_come_after_a_whole_array(tmp_path: Path, world: World) 
             bench.engine.end(job.id, 1, 0, 0)
         await bench.reaches(then, JobState.RUNNING)
         await run(bench, make_job(after=(After(name),)))
+
+
+async def test_a_job_that_fails_again_pauses_before_its_next_try_also_over_a_restart(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "FIRST_PAUSE", 300.0)
+    async with opened(tmp_path, world) as bench:
+        job = await bench.controller.submit(make_job(retries=2))
+        for attempt in (1, 2):
+            await bench.until(lambda n=attempt: (job.id, n) in world.running())  # type: ignore[misc]
+            bench.engine.end(job.id, attempt, 0, 1)
+        await bench.until(lambda: len(bench.controller.book.jobs[job.id].attempts) == 2)
+        await bench.reaches(job, JobState.QUEUED)
+        await bench.settled()
+        decision = bench.controller.book.plan.decisions[job.id]
+        assert decision.reason == "Has failed again; is tried again 5 min after that."
+    async with opened(tmp_path, world) as bench:
+        await bench.settled()
+        assert bench.controller.book.jobs[job.id].state is JobState.QUEUED
+        assert world.launches == [(job.id, 1), (job.id, 2)]
+
+
+async def test_the_next_try_begins_by_itself_when_the_pause_is_over(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "FIRST_PAUSE", 0.2)
+    async with opened(tmp_path, world) as bench:
+        job = await bench.controller.submit(make_job(retries=2))
+        for attempt in (1, 2, 3):
+            await bench.until(lambda n=attempt: (job.id, n) in world.running())  # type: ignore[misc]
+            bench.engine.end(job.id, attempt, 0, 1)
+        attempts = (await bench.reaches(job, JobState.FAILED)).attempts
+        assert attempts[2].created >= (attempts[1].ended or 0.0) + 0.2
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    job = make_job(retries=20)
+    pauses = []
+    for number in range(1, 11):
+        failed = Attempt(number, (), created=0.0, ended=0.0, ending=Ending.FAILED)
+        job = replace(job, attempts=(*job.attempts, failed))
+        pauses.append(lifecycle.again_at(job))
+    assert pauses == [None, 10, 20, 40, 80, 160, 320, 600, 600, 600]
