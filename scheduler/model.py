@@ -175,6 +175,19 @@ class ProjectPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class PartLimit:
+    """The most that a project may hold of the GPUs of a node pool, of a type, or of a type in a node pool."""
+
+    limit: Milli
+    node_pool: str | None = None
+    gpu_type: str | None = None
+
+    def covers(self, node: Node) -> bool:
+        """Whether the GPUs of a node are among them."""
+        return self.node_pool in (None, node.node_pool) and self.gpu_type in (None, node.gpu_type)
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """A queue. Projects form a tree; a leaf takes jobs.
 
@@ -193,6 +206,7 @@ class Project:
     members: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     policy: ProjectPolicy = ProjectPolicy()
+    limits: tuple[PartLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from scheduler.api.schema import (
     NodePoolEntry,
+    PartLimitEntry,
     PolicyEntry,
     PoolFile,
     ProjectEntry,
@@ -31,6 +32,7 @@ from scheduler.model import (
     ONE,
     Milli,
     NodePool,
+    PartLimit,
     Pool,
     Project,
     ProjectPolicy,
@@ -162,7 +164,7 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
     pool = Pool(
         node_pools=tuple(NodePool(e.name, e.environment, e.placement, e.gpus) for e in file.node_pools),
         projects=tuple(
-            _project(entry, f"projects[{n}]", known.get(entry.name), now)
+            _project(entry, f"projects[{n}]", known.get(entry.name), now, [p.name for p in file.node_pools])
             for n, entry in enumerate(file.projects)
         ),
         users=tuple(
@@ -242,7 +244,35 @@ def project_entry(project: Project) -> ProjectEntry:
         members=sorted(project.members),
         groups=sorted(project.groups),
         policy=policy_entry(project.policy),
+        limits=limit_entries(project),
     )
+
+
+def limit_entries(project: Project) -> list[PartLimitEntry]:
+    """The limits of a project in parts of the pool, as a pool file has them."""
+    return [
+        PartLimitEntry(node_pool=part.node_pool, gpu_type=part.gpu_type, limit=part.limit / ONE)
+        for part in project.limits
+    ]
+
+
+def part_limits(entries: Sequence[PartLimitEntry], place: str, pools: Iterable[str]) -> tuple[PartLimit, ...]:
+    """The limits that `entries` declare. Raises `Invalid`, with the place."""
+    known, found = list(pools), list[PartLimit]()
+    for n, entry in enumerate(entries):
+        here = f"{place}[{n}]"
+        if entry.node_pool is None and entry.gpu_type is None:
+            raise Invalid(f"{here} needs a node_pool, a gpu_type or both; else say `limit`.", field=here)
+        if entry.node_pool is not None and entry.node_pool not in known:
+            there = ", ".join(known)
+            raise Invalid(
+                f"{here}.node_pool: there is no node pool {entry.node_pool!r}; there are: {there}.",
+                field=f"{here}.node_pool",
+            )
+        if any((entry.node_pool, entry.gpu_type) == (part.node_pool, part.gpu_type) for part in found):
+            raise Invalid(f"{here} is there twice; say each part once.", field=here)
+        found.append(PartLimit(milli(entry.limit, f"{here}.limit"), entry.node_pool, entry.gpu_type))
+    return tuple(found)
 
 
 def policy_entry(policy: ProjectPolicy) -> PolicyEntry:
@@ -262,7 +292,9 @@ def _policy(entry: PolicyEntry, place: str) -> ProjectPolicy:
     return _POLICY.validate_python(content)
 
 
-def _project(entry: ProjectEntry, place: str, known: Project | None, now: float) -> Project:
+def _project(
+    entry: ProjectEntry, place: str, known: Project | None, now: float, pools: Sequence[str]
+) -> Project:
     def amount(name: str) -> Milli | None:
         given: float | None = getattr(entry, name)
         return None if given is None else milli(given, f"{place}.{name}")
@@ -278,6 +310,7 @@ def _project(entry: ProjectEntry, place: str, known: Project | None, now: float)
         members=frozenset(entry.members),
         groups=frozenset(entry.groups),
         policy=_policy(entry.policy, f"{place}.policy"),
+        limits=part_limits(entry.limits, f"{place}.limits", pools),
     )
     if project.limit is not None and project.guaranteed is not None and project.limit < project.guaranteed:
         raise Invalid(

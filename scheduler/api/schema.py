@@ -347,6 +347,7 @@ class ProjectView(Wire):
     members: list[str]
     groups: list[str]
     policy: PolicyEntry
+    limits: list[PartLimitEntry]
     takes_jobs: bool
     fair_share: float
     allocated: float
@@ -481,6 +482,14 @@ class PolicyEntry(Wire):
     allowed: AllowedEntry = AllowedEntry()
 
 
+class PartLimitEntry(Wire):
+    """The most that a project may hold of the GPUs of a node pool, of a type, or of a type in a node pool."""
+
+    node_pool: str | None = None
+    gpu_type: str | None = None
+    limit: float = Field(ge=0, description="GPUs")
+
+
 class ProjectEntry(Wire):
     name: Name
     parent: str | None = None
@@ -491,6 +500,9 @@ class ProjectEntry(Wire):
     members: list[str] = Field(default_factory=list, description='user names; "*": everybody')
     groups: list[str] = Field(default_factory=list, description="JupyterHub groups")
     policy: PolicyEntry = PolicyEntry()
+    limits: list[PartLimitEntry] = Field(
+        default_factory=list, description="the most it may hold of a node pool or of a type of GPU"
+    )
 
 
 class UserEntry(Wire):

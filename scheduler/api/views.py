@@ -43,7 +43,7 @@ from scheduler.model import (
     WorkerPlacement,
 )
 from scheduler.policy.types import ProjectFigures
-from scheduler.poolfile import policy_entry
+from scheduler.poolfile import limit_entries, policy_entry
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
@@ -394,6 +394,7 @@ def project_view(
         members=sorted(project.members) if named else [],
         groups=sorted(project.groups) if named else [],
         policy=policy_entry(project.policy),
+        limits=limit_entries(project),
         takes_jobs=takes_jobs,
         fair_share=from_milli(figures.fair_share),
         allocated=from_milli(figures.allocated),

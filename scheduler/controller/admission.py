@@ -42,7 +42,7 @@ def admit_job(request: Request, program: Program, pool: Pool, nodes: Sequence[No
         _fits_one_worker(group.shape, there)
         _fits_gang(group, pool, there)
     _fits_together(request, pool, there)
-    _within_limits(request, project, pool)
+    _within_limits(request, project, pool, there)
 
 
 def admit_session(session: Session, pool: Pool, nodes: Sequence[Node]) -> None:
@@ -217,7 +217,7 @@ def _fits_together(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
         )
 
 
-def _within_limits(request: Request, project: Project, pool: Pool) -> None:
+def _within_limits(request: Request, project: Project, pool: Pool, nodes: Sequence[Node]) -> None:
     asked = request.gpus if request.groups else request.shape.gpus * request.min_workers
     projects = {project.name: project for project in pool.projects}
     above: Project | None = project
@@ -228,6 +228,13 @@ def _within_limits(request: Request, project: Project, pool: Pool) -> None:
                 "at the most.",
                 field="gpus" if request.workers == 1 else "workers",
             )
+        for part in above.limits:
+            if asked > part.limit and all(part.covers(node) for node in nodes):
+                raise Invalid(
+                    f"It needs {gpus(asked)} at the same time, and project {above.name!r} may hold {gpus(part.limit)} of "
+                    f"{' in node pool '.join(filter(None, (part.gpu_type or 'those', part.node_pool)))} at the most.",
+                    field="gpus" if request.workers == 1 else "workers",
+                )
         above = projects.get(above.parent) if above.parent is not None else None
 
 

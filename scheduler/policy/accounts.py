@@ -8,16 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.model import ONE, Milli, Project
+from scheduler.model import ONE, Milli, PartLimit, Project
 from scheduler.policy.needs import UNBOUNDED
+
+
+class Part:
+    """What a project may hold of the rooms `mask` at the most, and what it holds there. Who leaves counts until it is gone."""
+
+    __slots__ = ("held", "limit", "mask")
+
+    def __init__(self, limit: PartLimit, mask: int) -> None:
+        self.limit = limit
+        self.mask = mask
+        self.held: Milli = 0
+
+    def as_it_stands(self) -> Part:
+        twin = Part(self.limit, self.mask)
+        twin.held = self.held
+        return twin
 
 
 class Account:
     """One project, its place in the tree and its sums."""
 
     __slots__ = (
-        "children", "created", "demand", "depth", "firm", "guarantee", "held", "leaving", "limit", "name", "parent", "path",
-        "priority", "share", "usage", "wanted", "weight",
+        "children", "created", "demand", "depth", "firm", "guarantee", "held", "leaving", "limit", "name", "parent", "parts",
+        "path", "priority", "share", "usage", "wanted", "weight",
     )  # fmt: skip
 
     def __init__(self, project: Project, parent: Account | None) -> None:
@@ -38,6 +54,7 @@ class Account:
         self.held: Milli = 0
         self.firm: Milli = 0
         self.leaving: Milli = 0
+        self.parts: tuple[Part, ...] = ()
 
     @property
     def due(self) -> Milli:
@@ -49,6 +66,7 @@ class Account:
         twin = Account.__new__(Account)
         twin.name, twin.guarantee, twin.limit = self.name, self.guarantee, self.limit
         twin.share, twin.held, twin.firm = self.share, self.held, self.firm
+        twin.parts = tuple([part.as_it_stands() for part in self.parts])
         return twin
 
     def add(self, amount: Milli, firm: bool) -> None:
@@ -63,6 +81,15 @@ class Account:
         """Hold `amount` more (or less) until those who leave are gone."""
         for account in self.path:
             account.leaving += amount
+
+    def full_parts(self, amount: Milli) -> int:
+        """The rooms in which `amount` more would break a limit of the path."""
+        rooms = 0
+        for account in self.path:
+            for part in account.parts:
+                if part.held + amount > part.limit.limit:
+                    rooms |= part.mask
+        return rooms
 
     def over_limit(self, amount: Milli) -> Account | None:
         """The account of the path whose limit `amount` more would break."""

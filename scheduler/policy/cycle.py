@@ -121,9 +121,15 @@ class Cycle:
         for work in sorted(self.intake.claims.values(), key=lambda work: work.urgency[1:]):
             account, ask, workers = work.account, work.ask, work.workload.placement
             assert account is not None
+            if self._stands_in(account.full_parts(ask.least), workers):
+                continue
             if not self._refused(ask, account) and self.state.take_places(workers, ask):
                 self.state.settle(work, workers)
                 self.started.append(work)
+
+    def _stands_in(self, mask: int, workers: tuple[WorkerPlacement, ...]) -> bool:
+        rooms = self.state.rooms.by_name
+        return bool(mask) and any(w.node in rooms and rooms[w.node].bit & mask for w in workers)
 
     def _open_queues(self) -> dict[str, Queue]:
         """The lines that might get something in this cycle."""
@@ -162,15 +168,17 @@ class Cycle:
     def _start(self, work: Work, account: Account, order: Order) -> bool:
         """Find a place for the job that is next, and take it."""
         ask = work.ask
-        limited = self._refused(ask, account)
-        kept_from = self.reservations.kept_from(work, account)
+        full = account.full_parts(ask.least)
+        limited = self._refused(ask, account) or bool(full and not ask.qualifies & ~full)
+        reserved = self.reservations.kept_from(work, account)
+        kept_from = reserved | full
         workers = None if limited else self._place(ask, kept_from)
         if workers is None:
             claim = self._take_back(work, account, limited, kept_from)
             if claim is None:
                 if not limited:
                     self.reservations.consider(work, account)
-                    self.reservations.note(ask, account, kept_from)
+                    self.reservations.note(ask, account, reserved)
                 return False
             workers = claim.workers
             for cut in claim.cuts:
@@ -315,7 +323,8 @@ class Cycle:
         ask = work.ask
         if account.over_limit(ask.each) or (not ask.preemptible and account.over_guarantee(ask.each)):
             return False
-        workers = self.placer.place(ask, 1, False, self.placer.beside(ask, work.placement))
+        beside = self.placer.beside(ask, work.placement) & ~account.full_parts(ask.each)
+        workers = self.placer.place(ask, 1, False, beside) if beside else None
         if workers is None:
             return False
         self.state.settle(work, workers)

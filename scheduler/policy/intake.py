@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduler.model import ONE, Environment, Milli, Node, Pool, Workload
-from scheduler.policy.accounts import Account, open_accounts
+from scheduler.policy.accounts import Account, Part, open_accounts
 from scheduler.policy.asks import Asks
 from scheduler.policy.rooms import Rooms
 from scheduler.policy.state import State
@@ -26,7 +26,13 @@ class Intake:
         self.state = State(rooms)
         self.topology = Topology(rooms.all, pool.topology)
         self.accounts = open_accounts(pool.projects)
+        for project in pool.projects:
+            self.accounts[project.name].parts = tuple(
+                Part(limit, sum([room.bit for room in rooms.all if limit.covers(room.node)]))
+                for limit in project.limits
+            )
         self.tops = [account for account in self.accounts.values() if account.parent is None]
+        self.state.limited = any(project.limits for project in pool.projects)
         self.asks = Asks(pool, rooms)
         self.works: dict[str, Work] = {}
         self.waiting: dict[Account, dict[Ask, list[Work]]] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.model import ONE, Milli
-from scheduler.policy.accounts import Account
+from scheduler.policy.accounts import Account, Part
 from scheduler.policy.work import Ask
 
 
@@ -63,6 +63,18 @@ def at_limit(account: Account, asked: Milli) -> Blocked:
         f"and this needs {gpus(asked)} more.",
         {"kind": "limit", "project": account.name, "limit": gpus(account.limit), "allocated": gpus(account.held),
          "asked": gpus(asked)},
+    )  # fmt: skip
+
+
+def at_part_limit(account: Account, part: Part, asked: Milli) -> Blocked:
+    limit = part.limit
+    kind = f" of type {limit.gpu_type}" if limit.gpu_type else ""
+    where = f" in node pool {limit.node_pool}" if limit.node_pool else ""
+    return Blocked(
+        f"Project {account.name} holds {gpus(part.held)} of at most {count_of(limit.limit)}{kind}{where}, "
+        f"and this needs {gpus(asked)} more.",
+        {"kind": "limit", "project": account.name, "limit": gpus(limit.limit), "allocated": gpus(part.held),
+         "asked": gpus(asked), "node_pool": limit.node_pool, "gpu_type": limit.gpu_type},
     )  # fmt: skip
 
 

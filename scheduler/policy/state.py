@@ -20,7 +20,8 @@ from scheduler.policy.work import Ask, Work
 class State:
     """`standing` has the works in each room, `leaving` the workers on their way out of it, by whose they are.
 
-    `gains` changes when somebody leaves: what did not fit before may fit then.
+    `limited` says that some project has a limit in a part of the pool. `gains` changes when somebody leaves: what did not
+    fit before may fit then.
     """
 
     def __init__(self, rooms: Rooms) -> None:
@@ -30,6 +31,7 @@ class State:
         self.leaving: dict[int, dict[str, list[WorkerPlacement]]] = {}
         self.departing: dict[str, tuple[Work, int]] = {}
         self.gains = 0
+        self.limited = False
         self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
     # -- trials -------------------------------------------------------------------------------------------
@@ -51,6 +53,8 @@ class State:
 
     def load(self, work: Work) -> None:
         """Put a running workload where it stands. The inverse is `unload`."""
+        if self.limited:
+            self._count(work, work.placement, 1)
         if work.leaves:
             for worker, need in work.standing:
                 self.rooms.hold(worker, need)
@@ -63,6 +67,8 @@ class State:
             self._list(work)
 
     def unload(self, work: Work) -> None:
+        if self.limited:
+            self._count(work, work.placement, -1)
         if work.leaves:
             for worker, need in work.standing:
                 self.rooms.unhold(worker, need)
@@ -104,6 +110,9 @@ class State:
         before, more = work.placement, tuple(workers)
         self._resize(work, (*before, *more), held_by(more))
         self._did(self._resize, work, before, -held_by(more))
+        if self.limited:
+            self._count(work, more, 1)
+            self._did(self._count, work, more, -1)
 
     def leave(self, work: Work) -> None:
         """A running work gives back what it holds; until it is gone it is in the way."""
@@ -146,6 +155,9 @@ class State:
         work.amount = held_by(work.placement)
         self._charge(work, work.amount)
         self._did(self._unmove, work, before, amount)
+        if self.limited:
+            self._count(work, work.placement, 1)
+            self._did(self._count, work, work.placement, -1)
 
     def _unmove(self, work: Work, before: tuple[WorkerPlacement, ...], amount: int) -> None:
         self._charge(work, -work.amount)
@@ -236,6 +248,14 @@ class State:
     def _charge(self, work: Work, amount: int) -> None:
         if work.account is not None and amount:
             work.account.add(amount, not work.preemptible)
+
+    def _count(self, work: Work, workers: tuple[WorkerPlacement, ...], sign: int) -> None:
+        """Note what a work holds (or holds no more) in the parts of the pool in which its projects have a limit."""
+        for step in work.account.path if work.account is not None else ():
+            for part in step.parts:
+                for worker in workers:
+                    if self.rooms.by_name[worker.node].bit & part.mask:
+                        part.held += sign * held_by((worker,))
 
     def _charge_leaving(self, work: Work, amount: int) -> None:
         if work.account is not None and amount:

@@ -55,6 +55,10 @@ class Why:
             if step.held + ask.least > step.limit:
                 return reasons.at_limit(step, ask.least)
         for step in path:
+            for part in step.parts:
+                if not ask.qualifies & ~part.mask and part.held + ask.least > part.limit.limit:
+                    return reasons.at_part_limit(step, part, ask.least)
+        for step in path:
             if not ask.preemptible and step.firm + ask.least > step.guarantee:
                 return reasons.outside_guarantee(step, ask.least)
         free = free_gpus(self._now, ask.qualifies)

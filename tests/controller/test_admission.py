@@ -14,6 +14,7 @@ from scheduler.model import (
     JobKind,
     Node,
     NodePool,
+    PartLimit,
     Pool,
     Program,
     Project,
@@ -41,7 +42,7 @@ POOL = Pool(
     ),
     projects=(
         Project("vision"),
-        Project("speech", limit=4 * ONE),
+        Project("speech", limit=4 * ONE, limits=(PartLimit(ONE, gpu_type="H100"),)),
         Project("research", limit=6 * ONE),
         Project("nlp", parent="research"),
     ),
@@ -80,6 +81,11 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
 @pytest.mark.parametrize(
     ("request_", "field", "sentence"),
     [
+        (
+            asks("speech", gpus=2, gpu_types=("H100",)),
+            "gpus",
+            "It needs 2 GPUs at the same time, and project 'speech' may hold 1 GPU of H100 at the most.",
+        ),
         (asks("visoin"), "project", "There is no project 'visoin'; did you mean 'vision'?"),
         (asks("x"), "project", "There is no project 'x'; there are: vision, speech, research, nlp."),
         (

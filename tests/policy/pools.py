@@ -12,6 +12,7 @@ from scheduler.model import (
     Environment,
     Node,
     NodePool,
+    PartLimit,
     PlacementStyle,
     Pool,
     Project,
@@ -58,6 +59,18 @@ def nodes(draw: Draw, most: int = 5) -> tuple[Node, ...]:
     return tuple(found)
 
 
+LIMITS = st.sampled_from(
+    [
+        (),
+        (),
+        (),
+        (PartLimit(1000, gpu_type="A100"),),
+        (PartLimit(2000, gpu_type="H100"), PartLimit(3000, node_pool="train")),
+        (PartLimit(500, node_pool="train", gpu_type="A100"),),
+    ]
+)
+
+
 @st.composite
 def projects(draw: Draw, most: int = 5) -> tuple[Project, ...]:
     """A tree of two levels at the most; guarantees need not add up."""
@@ -79,6 +92,7 @@ def projects(draw: Draw, most: int = 5) -> tuple[Project, ...]:
                 priority=draw(st.sampled_from([0, 0, 0, 1])),
                 created=float(draw(st.integers(0, 3))),
                 usage=draw(st.sampled_from([0.0, 0.0, 0.5])),
+                limits=draw(LIMITS),
             )
         )
     return tuple(found)

@@ -129,6 +129,17 @@ def test_a_session_is_never_stopped_and_never_above_its_quota(snapshot: Snapshot
     assert all(plan.decisions[w.id].action is Action.KEEP for w in sessions if w.running)
 
 
+def within(snapshot: Snapshot, nodes: set[str]) -> Snapshot:
+    """Only what stands on these nodes."""
+    return replace(
+        snapshot,
+        workloads=tuple(
+            replace(w, placement=tuple(worker for worker in w.placement if worker.node in nodes))
+            for w in snapshot.workloads
+        ),
+    )
+
+
 @many
 @given(snapshots())
 def test_limits_and_guarantees_hold_down_the_tree(snapshot: Snapshot) -> None:
@@ -142,6 +153,13 @@ def test_limits_and_guarantees_hold_down_the_tree(snapshot: Snapshot) -> None:
             assert held(after, project.name) <= max(project.limit, held(snapshot, project.name))
         if project.guaranteed is not None:
             assert held(firm, project.name) <= max(project.guaranteed, held(firm_before, project.name))
+        for part in project.limits:
+            nodes = {node.name for node in snapshot.nodes if part.covers(node)}
+            before, now = (
+                held(within(snapshot, nodes), project.name),
+                held(within(after, nodes), project.name),
+            )
+            assert now <= max(part.limit, before)
 
 
 @many

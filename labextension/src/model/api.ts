@@ -208,6 +208,14 @@ export interface OutputList {
   files: OutputFile[];
 }
 
+/** The most that a project may hold of the GPUs of a node pool, of a type, or of a type in a node pool. */
+export interface PartLimitEntry {
+  node_pool: string | null;
+  gpu_type: string | null;
+  /** GPUs */
+  limit: number;
+}
+
 /** Rules for the jobs of a project and of all below it; what is absent is not ruled. */
 export interface PolicyEntry {
   defaults: DefaultsEntry;
@@ -248,6 +256,7 @@ export interface ProjectView {
   members: string[];
   groups: string[];
   policy: PolicyEntry;
+  limits: PartLimitEntry[];
   takes_jobs: boolean;
   fair_share: number;
   allocated: number;
