@@ -9,6 +9,10 @@ import shutil
 from collections import Counter
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")  # how long an example takes says more of the machine than of the code
 
 COMMANDS = {
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),

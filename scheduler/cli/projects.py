@@ -94,11 +94,21 @@ def _describe(project: ProjectView) -> None:
         ("jobs", f"{project.running} running, {project.waiting} waiting" if project.takes_jobs else ""),
         ("members", "everybody" if "*" in project.members else ", ".join(project.members)),
         ("groups", ", ".join(project.groups)),
+        *(("limits" if not n else "", part) for n, part in enumerate(_limits(project))),
         *(("policy" if not n else "", rule) for n, rule in enumerate(_rules(project))),
     ]
     for label, value in facts:
         if value != "":
             screen.line(f"  {label:<10}  {clean(value)}")
+
+
+def _limits(project: ProjectView) -> list[str]:
+    """What it may hold of parts of the pool, a line each."""
+    return [
+        f"{amount(part.limit)} of {part.gpu_type or 'all'}"
+        + (f" in node pool {part.node_pool}" if part.node_pool else "")
+        for part in project.limits
+    ]
 
 
 def _rules(project: ProjectView) -> list[str]:

@@ -192,8 +192,9 @@ class Cycle:
 
     def _refused(self, ask: Ask, account: Account) -> bool:
         """Whether limits, or for what can't be preempted guarantees, forbid it on the path."""
-        if account.over_limit(ask.least) is not None:
-            return True
+        return account.over_limit(ask.least) is not None or self._breaks_guarantee(ask, account)
+
+    def _breaks_guarantee(self, ask: Ask, account: Account) -> bool:
         return not ask.preemptible and account.over_guarantee(ask.least) is not None
 
     def _place(self, ask: Ask, kept_from: int) -> list[WorkerPlacement] | None:
@@ -245,20 +246,27 @@ class Cycle:
         return claim
 
     def _stop_others(self, work: Work, account: Account, limited: bool, kept_from: int) -> Claim | None:
-        claim = None if limited else self._reclaim(work, account, kept_from)
+        claim = self._reclaim(work, account, limited, kept_from)
         if claim is None and work.ask.priority > self._least_important(account):
             claim = self._preempt(work, account, limited, kept_from)
         return claim
 
-    def _reclaim(self, work: Work, account: Account, kept_from: int) -> Claim | None:
+    def _reclaim(self, work: Work, account: Account, limited: bool, kept_from: int) -> Claim | None:
+        ask = work.ask
+        full = [step for step in account.path if step.held + ask.least > step.limit]
+        if limited and (not full or full[0] is account or self._breaks_guarantee(ask, account)):
+            return None  # nobody else's GPUs would help
         to_fair_share = self.settings.reclaim == "fair_share"
-        terms = Reclaim(self.state, work, account, self.now, to_fair_share=to_fair_share)
+        within = full[0] if full else None
+        terms = Reclaim(self.state, work, account, self.now, to_fair_share=to_fair_share, within=within)
         if not terms.possible():
             return None
-        name = (work.ask.kind, kept_from, account.parent, terms.inside_guarantee)
+        name = (ask.kind, kept_from, account.parent, terms.inside_guarantee, within)
         if self._no_victims.get(name) == self.state.gains:
             return None
-        claim = Hunt(self.state, self.placer, terms, self.budget, kept_from).search()
+        over = max([step.held + ask.least - step.limit for step in full], default=0)
+        hunt = Hunt(self.state, self.placer, terms, self.budget, kept_from)
+        claim = hunt.search(over, account if full else None)
         self._again(terms.protected_until)
         if claim is None:
             self._no_victims[name] = self.state.gains
@@ -266,7 +274,7 @@ class Cycle:
 
     def _preempt(self, work: Work, account: Account, limited: bool, kept_from: int) -> Claim | None:
         ask = work.ask
-        if not ask.preemptible and account.over_guarantee(ask.least) is not None:
+        if self._breaks_guarantee(ask, account):
             return None
         over = max([step.held + ask.least - step.limit for step in account.path]) if limited else 0
         terms = Preemption(self.state, work, account, self.now)

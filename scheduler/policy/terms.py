@@ -117,13 +117,21 @@ class Preemption(Terms):
 
 
 class Reclaim(Terms):
-    """A project takes back what it is due, or was guaranteed."""
+    """A project takes back what it is due, or was guaranteed: only from `within` what has its limit in the way, if any."""
 
     def __init__(
-        self, state: State, newcomer: Work, account: Account, now: float, *, to_fair_share: bool
+        self,
+        state: State,
+        newcomer: Work,
+        account: Account,
+        now: float,
+        *,
+        to_fair_share: bool,
+        within: Account | None = None,
     ) -> None:
         super().__init__(state, newcomer, now)
         self.account = account
+        self.within = within
         self.to_fair_share = to_fair_share and newcomer.preemptible
         self._lines: dict[Account, Lines | None] = {}
 
@@ -160,7 +168,7 @@ class Reclaim(Terms):
         return self._lines[victim]
 
     def _find_lines(self, victim: Account) -> Lines | None:
-        if victim is self.account:
+        if victim is self.account or (self.within is not None and self.within not in victim.path):
             return None
         asked = self.newcomer.ask.least
         mine, theirs = parting(self.account, victim)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from scheduler.model import WorkerPlacement
+from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.accounts import Account
 from scheduler.policy.needs import Need
 from scheduler.policy.paper import Paper
@@ -166,7 +166,7 @@ class Hunt:
             if cut.worker is not None and cut.work.leaves:
                 continue  # it shrank first and was stopped after all: it counts as stopped
             held = list(cut.standing)
-            fits_limit = limited is None or limited.over_limit(ask.least + cut.amount) is None
+            fits_limit = limited is None or _within_limits(limited, ask.least, cut)
             if fits_limit and self.state.has_place(held):
                 if cut.worker is None:
                     self.state.stay(cut.work)
@@ -175,6 +175,15 @@ class Hunt:
             else:
                 kept.append(cut)
         return kept[::-1]
+
+
+def _within_limits(account: Account, asked: Milli, cut: Cut) -> bool:
+    """Whether the limits of a path allow both the newcomer and one that was cut."""
+    assert cut.work.account is not None
+    others = cut.work.account.path
+    return all(
+        step.held + asked + (cut.amount if step in others else 0) <= step.limit for step in account.path
+    )
 
 
 def make(state: State, cut: Cut) -> None:
