@@ -1,0 +1,49 @@
+"""Rule 7 of the design: elastic jobs shrink before anyone is stopped."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler.model import Node, Pool, Project, Request, Settings, WorkerPlacement, Workload
+from scheduler.policy import Action, Snapshot, decide
+from tests.policy.pools import NOW
+
+many = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def full_pools(draw: st.DrawFn) -> Snapshot:
+    """One project without a guarantee fills all nodes with elastic and other jobs; another one wants its guarantee."""
+    nodes = tuple(Node(f"n{n}", gpus=4) for n in range(draw(st.integers(1, 3))))
+    free = [(node.name, gpu) for node in nodes for gpu in range(node.gpus)]
+    guaranteed = draw(st.integers(1, len(free)))
+    work = []
+    while free:
+        most = draw(st.integers(1, min(4, len(free))))
+        least = draw(st.integers(1, most))
+        seats, free = free[:most], free[most:]
+        work.append(
+            Workload(
+                f"r{len(work):02}",
+                Request("over", workers=most, min_workers=least, priority=draw(st.sampled_from([10, 50]))),
+                submitted=NOW - 5000,
+                running=True,
+                started=NOW - draw(st.integers(1, 4000)),
+                placement=tuple(WorkerPlacement(node, (gpu,)) for node, gpu in seats),
+            )
+        )
+    for n in range(draw(st.integers(1, guaranteed))):
+        work.append(Workload(f"q{n:02}", Request("due"), submitted=NOW - 100))
+    projects = (Project("over", weight=1000), Project("due", guaranteed=guaranteed * 1000))
+    return Snapshot(NOW, Pool(projects=projects, settings=Settings(reclaim="guarantee")), nodes, tuple(work))
+
+
+@many
+@given(full_pools())
+def test_elastic_jobs_shrink_before_anyone_is_stopped(snapshot: Snapshot) -> None:
+    plan = decide(snapshot)
+    running = [w for w in snapshot.workloads if w.running]
+    if any(plan.decisions[w.id].action is Action.STOP for w in running):
+        for workload in running:
+            assert len(plan.decisions[workload.id].placement) in (0, workload.request.min_workers)
