@@ -28,7 +28,7 @@ def bundle(job: JobView, *, follows: bool = False) -> dict[str, Any]:
     """The job as a mime bundle."""
     return {
         MIME: {"id": job.id, "follows": True} if follows else {"id": job.id},
-        "text/html": _html(job),
+        "text/html": head(job),
         "text/plain": text(job),
     }
 
@@ -76,7 +76,7 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def _html(job: JobView) -> str:
+def head(job: JobView) -> str:
     """A job's name and reason are a user's text: escaped, always."""
     colour = _COLOURS.get(job.state, _QUIET)
     mark = "●" if job.state in _COLOURS else "○"

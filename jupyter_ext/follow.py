@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -57,18 +59,46 @@ class Follower:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.let_go()
+        self._thread.join(timeout=2)
+
+    def let_go(self) -> None:
+        """End it, from any thread and without waiting; who iterates stops."""
         self._let_go.set()
         if self._loop is not None and self._task is not None:
             with contextlib.suppress(RuntimeError):  # it has ended by itself meanwhile
                 self._loop.call_soon_threadsafe(self._task.cancel)
-        self._thread.join(timeout=2)
+        with contextlib.suppress(queue.Full):  # a reader with so much before it looks up by itself
+            self._queue.put_nowait(None)
 
     def __iter__(self) -> Iterator[Happening]:
         """The last thing is the job as it ended. Raises what the scheduler refuses, `Unavailable` after a minute without."""
-        while (happening := self._queue.get()) is not None:
+        while (happening := self._queue.get()) is not None and not self._let_go.is_set():
             if isinstance(happening, Exception):
                 raise happening
             yield happening
+
+    def gathered(self, seconds: float) -> Iterator[list[Happening]]:
+        """The same, all that comes within `seconds` together: for who has more to do with it than to write it down."""
+        over = False
+        happening: Happening | Exception | None = None
+        while not over:
+            batch: list[Happening] = []
+            end = math.inf
+            while not over and (now := time.monotonic()) < end:
+                try:
+                    happening = self._queue.get(timeout=end - now if batch else None)
+                except queue.Empty:
+                    break
+                if happening is None or isinstance(happening, Exception) or self._let_go.is_set():
+                    over = True
+                else:
+                    end = min(end, time.monotonic() + seconds)
+                    batch.append(happening)
+            if batch:
+                yield batch
+        if isinstance(happening, Exception):
+            raise happening
 
     # -- in the thread --------------------------------------------------------------------------------------
 
@@ -78,6 +108,8 @@ class Follower:
 
     async def _main(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        if self._let_go.is_set():  # before there was a task to cancel
+            return
         try:
             address = await asyncio.to_thread(self._locate)
             async with AsyncClient(address.url, address.token) as client:

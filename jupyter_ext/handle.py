@@ -24,6 +24,8 @@ from scheduler.model import JobKind, JobState
 if TYPE_CHECKING:
     import pandas
 
+    from jupyter_ext.widget import JobWidget
+
 
 class Calm(Exception):
     """Ends a cell with a few plain lines in the place of a traceback."""
@@ -225,6 +227,12 @@ class Job:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return card.bundle(self._fresh())
+
+    def widget(self) -> JobWidget:
+        """The live card as an ipywidget, for a front end that has not JupyterLab's own."""
+        from jupyter_ext.widget import JobWidget
+
+        return JobWidget(self)
 
     def _ipython_display_(self) -> None:
         """As the last value of the very cell that has shown it all along, it is not shown again."""

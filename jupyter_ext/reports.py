@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,6 +35,45 @@ def _redone(before: Point, now: Point) -> bool:
         and step >= now["step"]
         and int(before.get("attempt", 1)) < int(now.get("attempt", 1))
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job is. `left`: seconds from its last report on, at the pace of this attempt."""
+
+    done: float
+    total: float | None
+    left: float | None
+
+
+def progress(line: Sequence[Point]) -> Progress | None:
+    """How far a job is by the last report in a continuous line: in steps, or in the cells of a notebook."""
+    unit, whole = ("step", "total") if any("step" in point for point in line) else ("cell", "cells")
+    counted = [point for point in line if _number(point.get(unit))]
+    if not counted:
+        return None
+    last = counted[-1]
+    first = next(point for point in counted if point.get("attempt") == last.get("attempt"))
+    total = last.get(whole) if _number(last.get(whole)) else None
+    steps = last[unit] - first[unit]
+    left = None
+    if total is not None and steps > 0:
+        left = max(0.0, total - last[unit]) * (last.get("time", 0) - first.get("time", 0)) / steps
+    return Progress(last[unit], total, left)
+
+
+def metrics(line: Iterable[Point]) -> dict[str, list[float]]:
+    """The values of each metric, those first that were reported first."""
+    found: dict[str, list[float]] = {}
+    for point in line:
+        for name, value in point.items():
+            if name not in FACTS and _number(value):
+                found.setdefault(name, []).append(value)
+    return found
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def frame(points: Iterable[Point]) -> pandas.DataFrame:

@@ -107,6 +107,15 @@ class Kernel:
         reply = self._client.complete(code, len(code), reply=True, timeout=30)
         return list(reply["content"]["matches"])
 
+    def say(self, comm: str, data: dict[str, Any]) -> None:
+        """Send a widget a message, as a front end does."""
+        message = self._client.session.msg("comm_msg", {"comm_id": comm, "data": data})
+        self._client.shell_channel.send(message)
+
+    def heard(self, timeout: float = 60) -> dict[str, Any]:
+        """The next message that a front end gets, whichever cell or thread it comes from."""
+        return dict(self._client.get_iopub_msg(timeout=timeout))
+
     def interrupt(self) -> None:
         self._manager.interrupt_kernel()
 

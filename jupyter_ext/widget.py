@@ -1,0 +1,235 @@
+"""A job's card from ipywidgets, for front ends without JupyterLab's renderer: it changes by itself, and its buttons act.
+
+What must hold:
+- The kernel never waits for the scheduler: one thread follows the job, and each press of a button has a short one of its own.
+- Following ends when the job has ended or the card is closed.
+- What a job says is a user's text: escaped, always.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as widgets
+
+from jupyter_ext import card, reports
+from jupyter_ext.connection import connect, locate
+from jupyter_ext.follow import Follower, Happening, Lost, Output
+from scheduler.errors import RunaiError
+from scheduler.model import JobState
+
+if TYPE_CHECKING:
+    from jupyter_ext.handle import Job
+
+PAUSE = 0.25
+"""Seconds between two changes of the card, at least."""
+
+REPORTS = 2.0
+"""Seconds between two looks at what the job has reported, at least."""
+
+POINTS = 10_000
+"""So many reports are kept, the newest."""
+
+TAIL, LINES = 20_000, 8
+"""Characters of output that are kept, and the lines of them that are shown."""
+
+_STYLED = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class JobWidget(widgets.VBox):
+    """The state with its reason, progress, metrics, the end of the output, and buttons."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._drawing = threading.Lock()
+        self._note = ""
+        self._tail = ""
+        self._points: deque[reports.Point] = deque(maxlen=POINTS)
+        self._next = 0
+        self._asked = 0.0
+        self._follower: Follower | None = None
+        self._head = widgets.HTML()
+        self._bar = widgets.FloatProgress(min=0.0, layout=widgets.Layout(width="240px"))
+        self._left = widgets.HTML()
+        self._progress = widgets.HBox([self._bar, self._left])
+        self._metrics = widgets.HTML()
+        self._log = widgets.HTML()
+        self._buttons = {
+            verb: self._button(verb, icon)
+            for verb, icon in {
+                "pause": "pause",
+                "resume": "play",
+                "cancel": "stop",
+                "refresh": "refresh",
+            }.items()
+        }
+        super().__init__(
+            [self._head, self._progress, self._metrics, self._log, widgets.HBox([*self._buttons.values()])],
+            layout=widgets.Layout(border="1px solid #8886", padding="6px 10px", max_width="720px"),
+        )
+        self._draw()
+        self._follow()
+
+    def close(self) -> None:
+        """Let go of the job, which runs on, and take the card away."""
+        if self._follower is not None:
+            self._follower.let_go()
+        super().close()
+
+    # -- following ------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        self._follower, self._tail = Follower(locate, self._job.seen), ""
+        threading.Thread(
+            target=self._run, args=(self._follower,), name=f"card {self._job.id}", daemon=True
+        ).start()
+
+    def _run(self, follower: Follower) -> None:
+        try:
+            with follower:
+                for batch in follower.gathered(PAUSE):
+                    self._note = ""
+                    for happening in batch:
+                        self._take(happening)
+                    self._ask()
+                    self._draw()
+        except RunaiError as error:
+            self._note = error.sentence
+        finally:
+            if self._follower is follower:
+                self._follower = None
+                self._draw()
+
+    def _take(self, happening: Happening) -> None:
+        match happening:
+            case Lost():
+                self._note = happening.sentence
+            case {"output_type": "clear_output"}:
+                self._tail = ""
+            case dict():
+                self._tail = (self._tail + _text(happening))[-TAIL:]
+            case _:
+                self._job.seen = happening
+
+    def _ask(self) -> None:
+        """Take in what the job has reported since: now and then, and at its end."""
+        if time.monotonic() < self._asked + REPORTS and not self._job.seen.state.final:
+            return
+        client = connect()
+        while (page := client.metrics(self._job.id, offset=self._next)).next != self._next:
+            self._points += [point for point in page.points if point.get("rank", 0) == 0]
+            self._next = page.next
+        self._asked = time.monotonic()
+
+    # -- acting ---------------------------------------------------------------------------------------------
+
+    def _button(self, verb: str, icon: str) -> Any:
+        button = widgets.Button(description=verb.capitalize(), icon=icon, layout=widgets.Layout(width="auto"))
+        button.on_click(
+            lambda _: threading.Thread(target=self._act, args=(verb,), name=verb, daemon=True).start()
+        )
+        return button
+
+    def _act(self, verb: str) -> None:
+        self._buttons[verb].disabled = True
+        self._note = ""
+        try:
+            if verb == "refresh":
+                self._job.seen = connect().job(self._job.id)
+            else:
+                getattr(self._job, verb)()
+            if self._follower is None and not self._job.seen.state.final:
+                self._follow()
+        except RunaiError as error:
+            self._note = error.sentence
+        finally:
+            self._buttons[verb].disabled = False
+            self._draw()
+
+    # -- drawing --------------------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        with self._drawing:
+            job = self._job.seen
+            note = f'<div role="status"><em>{html.escape(self._note)}</em></div>' if self._note else ""
+            self._head.value = card.head(job) + note
+            line = reports.continuous(self._points)
+            self._draw_progress(reports.progress(line))
+            self._metrics.value = "".join(
+                _metric(name, values) for name, values in reports.metrics(line).items()
+            )
+            self._log.value = _log(self._tail)
+            may = {
+                "pause": not job.state.final and job.state is not JobState.PAUSED,
+                "resume": job.state is JobState.PAUSED,
+                "cancel": not job.state.final,
+                "refresh": not job.state.final,
+            }
+            for verb, button in self._buttons.items():
+                _show(button, may[verb])
+
+    def _draw_progress(self, told: reports.Progress | None) -> None:
+        shown = told is not None and told.total is not None
+        _show(self._progress, shown)
+        if told is None or told.total is None:
+            return
+        self._bar.max, self._bar.value = max(told.total, 1.0), told.done
+        left = (
+            "" if told.left is None or self._job.seen.state.final else f" · {card.duration(told.left)} left"
+        )
+        self._left.value = f"{told.done:g} / {told.total:g}{left}"
+
+
+def _show(widget: Any, shown: bool) -> None:
+    display = None if shown else "none"
+    if widget.layout.display != display:
+        widget.layout.display = display
+
+
+def _text(output: Output) -> str:
+    """What of an output a few lines of text can show."""
+    if output["output_type"] == "stream":
+        return str(output["text"])
+    return f"{output.get('data', {}).get('text/plain', '')}\n"
+
+
+def _log(tail: str) -> str:
+    """The last lines; of one that was written over, as progress bars are, what it says last."""
+    lines = [
+        line.rstrip("\r").rpartition("\r")[2]
+        for line in _STYLED.sub("", tail).strip("\n").split("\n")
+        if line
+    ]
+    if not lines:
+        return ""
+    shown = html.escape("\n".join(lines[-LINES:]))
+    return f'<pre style="margin: 4px 0; line-height: 1.35; white-space: pre-wrap; overflow-wrap: anywhere">{shown}</pre>'
+
+
+def _metric(name: str, values: list[float]) -> str:
+    return (
+        '<span style="display: inline-block; margin-right: 16px; vertical-align: top">'
+        f"<div>{html.escape(name)} <b>{values[-1]:.4g}</b></div>{_sparkline(values)}</span>"
+    )
+
+
+def _sparkline(values: list[float], width: int = 120, height: int = 24) -> str:
+    if len(values) < 2:
+        return ""
+    shown = values[:: max(1, len(values) // width)]
+    if shown[-1] != values[-1]:
+        shown.append(values[-1])
+    low, high = min(shown), max(shown)
+    across, up = width / (len(shown) - 1), (height - 4) / ((high - low) or 1)
+    points = " ".join(
+        f"{at * across:.1f},{height - 2 - (value - low) * up:.1f}" for at, value in enumerate(shown)
+    )
+    return (
+        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" aria-hidden="true">'
+        f'<polyline points="{points}" fill="none" stroke="var(--jp-brand-color1, #1976d2)" stroke-width="1.5"/></svg>'
+    )

@@ -1,0 +1,157 @@
+"""The card from ipywidgets, as a front end gets it: by the messages of a real kernel, about jobs of a real pool."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from jupyter_ext.follow import Follower
+from scheduler.api.schema import JobView
+from scheduler.model import JobState
+from tests.jupyter_ext.pool import Kernel, RunningPool, running_pool
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
+    with running_pool(tmp_path_factory.mktemp("pool") / "state", gpus=2) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def kernel(pool: RunningPool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    folder = tmp_path_factory.mktemp("kernel") / "work"
+    folder.mkdir()
+    kernel = Kernel(folder, pool.environment)
+    kernel.run("%load_ext jupyter_ext")
+    yield kernel
+    kernel.close()
+
+
+class FrontEnd:
+    """The models of the widgets, kept as a front end keeps them."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self.models: dict[str, dict[str, Any]] = {}
+
+    def until(self, seen: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not seen():
+            assert time.monotonic() < deadline, self.text
+            message = self._kernel.heard(deadline - time.monotonic())
+            content = message["content"]
+            match message["msg_type"]:
+                case "comm_open":
+                    self.models[content["comm_id"]] = content["data"].get("state", {})
+                case "comm_msg" if content["data"].get("method") == "update":
+                    self.models[content["comm_id"]].update(content["data"]["state"])
+                case "comm_close":
+                    self.models.pop(content["comm_id"], None)
+
+    def of(self, model: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        return ((comm, state) for comm, state in self.models.items() if state.get("_model_name") == model)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(state["value"] for _, state in self.of("HTMLModel"))
+
+    @property
+    def buttons(self) -> dict[str, str]:
+        """Those that are shown, by what is written on them."""
+        return {
+            state["description"]: comm
+            for comm, state in self.of("ButtonModel")
+            if self.models[state["layout"].removeprefix("IPY_MODEL_")].get("display") != "none"
+        }
+
+    def press(self, button: str) -> None:
+        self._kernel.say(self.buttons[button], {"method": "custom", "content": {"event": "click"}})
+
+
+CELL = """%%runai_train --detach --name {name}
+import os, time
+from pathlib import Path
+from jupyter_ext import job
+print("<b>not bold</b>")
+for step in range(1, 4):
+    job.report(step=step, total=10, loss=1 / step)
+while not (Path(os.environ["RUNAI_OUTPUT_DIR"]) / "end").exists(): time.sleep(0.05)
+print("the last line")
+"""
+
+
+@pytest.fixture
+def front_end(kernel: Kernel) -> Iterator[FrontEnd]:
+    yield FrontEnd(kernel)
+    kernel.run("card.close()")
+
+
+THREADS = "[t.name for t in __import__('threading').enumerate() if _job.id in t.name]"
+
+
+def shown(kernel: Kernel, front_end: FrontEnd, name: str) -> str:
+    """Send a job and show its card; the job's id."""
+    kernel.run(CELL.format(name=name))
+    job = kernel.value("_job.id").strip("'")
+    kernel.send("card = _job.widget(); card")
+    front_end.until(lambda: "3 / 10" in front_end.text and "<svg" in front_end.text)
+    return job
+
+
+def gone(kernel: Kernel) -> None:
+    """Wait until no thread looks after the job any more."""
+    kernel.run(f"import time\nwhile {THREADS}: time.sleep(0.02)")
+
+
+def test_it_changes_by_itself_until_the_job_has_ended(
+    kernel: Kernel, pool: RunningPool, front_end: FrontEnd
+) -> None:
+    job = shown(kernel, front_end, "alone")
+    assert "running" in front_end.text
+    assert "loss <b>0.3333</b>" in front_end.text
+    front_end.until(lambda: "not bold" in front_end.text)
+    assert "<b>not bold</b>" not in front_end.text
+    assert front_end.buttons.keys() == {"Pause", "Cancel", "Refresh"}
+    (pool.state_dir / "jobs" / job / "output" / "end").touch()
+    front_end.until(lambda: "succeeded" in front_end.text and "the last line" in front_end.text)
+    front_end.until(lambda: not front_end.buttons)
+    gone(kernel)
+
+
+def test_its_buttons_act(kernel: Kernel, pool: RunningPool, front_end: FrontEnd) -> None:
+    job = shown(kernel, front_end, "pressed")
+    front_end.press("Pause")
+    front_end.until(lambda: "Resume" in front_end.buttons)
+    assert "paused" in front_end.text
+    front_end.press("Resume")
+    front_end.until(lambda: "Pause" in front_end.buttons)
+    front_end.press("Cancel")
+    front_end.until(lambda: "cancelled" in front_end.text)
+    assert pool.client.wait(job, timeout=60).state is JobState.CANCELLED
+    gone(kernel)
+
+
+def test_closed_it_lets_go_and_the_job_runs_on(
+    kernel: Kernel, pool: RunningPool, front_end: FrontEnd
+) -> None:
+    job = shown(kernel, front_end, "closed")
+    kernel.run("card.close()")
+    gone(kernel)
+    assert pool.client.job(job).state is JobState.RUNNING
+    pool.client.cancel(job)
+
+
+def test_what_happens_comes_together_and_the_end_at_last(kernel: Kernel, pool: RunningPool) -> None:
+    kernel.run("%%runai_train --detach\nprint('first')\nprint('second')")
+    view = pool.client.job(kernel.value("_job.id").strip("'"))
+    with Follower(lambda: pool.address, view) as follower:
+        batches = list(follower.gathered(0.2))
+    assert all(batches)
+    last = batches[-1][-1]
+    assert isinstance(last, JobView)
+    assert last.state is JobState.SUCCEEDED
+    texts = [one["text"] for batch in batches for one in batch if isinstance(one, dict)]
+    assert "first\nsecond\n" in "".join(texts)
