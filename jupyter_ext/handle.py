@@ -143,7 +143,7 @@ class Job:
         except KeyboardInterrupt:
             shown.let_go()
             raise LetGo(
-                f"Let go of {self.name}, which runs on in the pool: _job.wait() shows it again, _job.cancel() stops it."
+                f"Let go of {self.name}, which stays in the pool: _job.wait() shows it again, _job.cancel() stops it."
             ) from None
         except Unavailable as error:
             raise Calm(f"{error.sentence} _job.wait() shows {self.name} again.") from None

@@ -136,7 +136,7 @@ class Trials(Jobs):
             raise Calm(f"{error.sentence} _job.wait() shows {self.id} again.") from None
 
     def _let_go(self) -> str:
-        return f"Let go of {self.id}, which runs on in the pool: _job.wait() shows it again, _job.cancel() stops it."
+        return f"Let go of {self.id}, which stays in the pool: _job.wait() shows it again, _job.cancel() stops it."
 
     # -- how it looks ---------------------------------------------------------------------------------------
 

@@ -137,7 +137,7 @@ def reserved(ask: Ask, holder: str, free: Milli) -> Blocked:
 def above_share(account: Account, ask: Ask, free: Milli) -> Blocked:
     return Blocked(
         f"Needs {wants(ask)}, and {are(free)} free. Project {account.name} holds {gpus(account.held)} of its fair share "
-        f"of {gpus(account.share)}, so it gets more only of what others leave idle.",
+        f"of {gpus(account.share)}; what goes beyond that it gets only of what others leave idle.",
         {"kind": "fair_share", "project": account.name, "fair_share": gpus(account.share),
          "allocated": gpus(account.held), "asked": gpus(ask.least), "free": gpus(free)},
     )  # fmt: skip

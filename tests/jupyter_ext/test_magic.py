@@ -342,7 +342,7 @@ def test_interrupting_lets_go_and_the_job_runs_on(kernel: Kernel, pool: RunningP
     kernel.interrupt()
     shown = kernel.collect(message, into=shown)
     assert shown.error is not None
-    assert "runs on in the pool: _job.wait() shows it again, _job.cancel() stops it." in shown.error
+    assert "stays in the pool: _job.wait() shows it again, _job.cancel() stops it." in shown.error
     assert "Traceback" not in shown.error
     assert "ended" not in shown.stdout
     assert not pool.client.job(kernel.value("_job.id").strip("'")).state.final
