@@ -18,11 +18,31 @@ from pytest_jupyter.jupyter_core import *  # noqa: F403 (fixtures: jp_environ, â
 from pytest_jupyter.jupyter_server import *  # noqa: F403 (fixtures: jp_serverapp, jp_fetch, â€¦)
 from traitlets.config import Config
 
+from tests.jupyter_ext.pool import Kernel, RunningPool, running_pool
+
 
 @pytest.fixture
 async def jp_asyncio_loop() -> asyncio.AbstractEventLoop:
     """The loop of the test is the server's, too."""
     return asyncio.get_running_loop()
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
+    """A real scheduler with four declared GPUs."""
+    with running_pool(tmp_path_factory.mktemp("pool") / "state", gpus=4) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def kernel(pool: RunningPool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    """A real kernel that sends to it."""
+    folder = tmp_path_factory.mktemp("kernel") / "work"
+    folder.mkdir()
+    kernel = Kernel(folder, pool.environment)
+    kernel.run("%load_ext jupyter_ext")
+    yield kernel
+    kernel.close()
 
 
 class Notebook:

@@ -16,13 +16,7 @@ import pytest
 
 from jupyter_ext.card import MIME
 from scheduler.model import JobState
-from tests.jupyter_ext.pool import Kernel, RunningPool, running_pool
-
-
-@pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
-    with running_pool(tmp_path_factory.mktemp("pool") / "state", gpus=4) as pool:
-        yield pool
+from tests.jupyter_ext.pool import Kernel, RunningPool
 
 
 @pytest.fixture(scope="module")

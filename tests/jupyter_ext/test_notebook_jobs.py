@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +14,8 @@ from jupyter_ext.card import MIME
 from scheduler import notebooks
 from scheduler.errors import Invalid
 from scheduler.model import JobState, Parameter
-from tests.jupyter_ext.pool import Kernel, RunningPool, running_pool
+from tests.jupyter_ext.pool import Kernel, RunningPool
 from tests.jupyter_ext.test_magic import _until
-
-
-@pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
-    with running_pool(tmp_path_factory.mktemp("pool") / "state", gpus=4) as pool:
-        yield pool
-
-
-@pytest.fixture(scope="module")
-def kernel(pool: RunningPool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    folder = tmp_path_factory.mktemp("kernel") / "work"
-    folder.mkdir()
-    kernel = Kernel(folder, pool.environment)
-    kernel.run("%load_ext jupyter_ext")
-    yield kernel
-    kernel.close()
 
 
 def cell(source: str, *tags: str) -> Any:

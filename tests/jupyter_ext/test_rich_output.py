@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +12,7 @@ import pytest
 
 from jupyter_ext.card import MIME
 from jupyter_ext.displays import MOST, Displays, display_data
-from tests.jupyter_ext.pool import Kernel, RunningPool, Shown, running_pool
-
-
-@pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
-    with running_pool(tmp_path_factory.mktemp("pool") / "state", gpus=4) as pool:
-        yield pool
-
-
-@pytest.fixture(scope="module")
-def kernel(pool: RunningPool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    folder = tmp_path_factory.mktemp("kernel") / "work"
-    folder.mkdir()
-    kernel = Kernel(folder, pool.environment)
-    kernel.run("%load_ext jupyter_ext")
-    yield kernel
-    kernel.close()
+from tests.jupyter_ext.pool import Kernel, Shown
 
 
 def displayed(shown: Shown) -> list[dict[str, Any]]:

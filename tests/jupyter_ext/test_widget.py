@@ -20,16 +20,6 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
         yield pool
 
 
-@pytest.fixture(scope="module")
-def kernel(pool: RunningPool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    folder = tmp_path_factory.mktemp("kernel") / "work"
-    folder.mkdir()
-    kernel = Kernel(folder, pool.environment)
-    kernel.run("%load_ext jupyter_ext")
-    yield kernel
-    kernel.close()
-
-
 class FrontEnd:
     """The models of the widgets, kept as a front end keeps them."""
 
