@@ -40,8 +40,7 @@ def text(job: JobView) -> str:
 
 def state(job: JobView) -> str:
     """The state with its reason and, while it waits, its place and when it is likely to start."""
-    parts = [f"{job.state}", *_where(job)]
-    said = ", ".join(parts) + "."
+    said = ", ".join([f"{job.state}{_after(job)}", *_where(job)]) + "."
     if job.reason and job.state not in (JobState.RUNNING, JobState.SUCCEEDED):
         said += f" {job.reason.rstrip('.')}."
     return said
@@ -63,9 +62,13 @@ def _where(job: JobView) -> list[str]:
             found.append(f"number {job.position} in line")
         if job.estimated_start is not None and job.estimated_start > time.time():
             found.append(f"likely to start at {time.strftime('%H:%M', time.localtime(job.estimated_start))}")
-    if job.state.final and job.started is not None and job.ended is not None:
-        found.append(f"after {duration(job.ended - job.started)}")
     return found
+
+
+def _after(job: JobView) -> str:
+    if not job.state.final or job.started is None or job.ended is None:
+        return ""
+    return f" after {duration(job.ended - job.started)}"
 
 
 def duration(seconds: float) -> str:

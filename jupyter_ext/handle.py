@@ -186,7 +186,7 @@ class Job:
         if job.kind is JobKind.CELL and job.mine:
             error = (self._report() or {}).get("error") or {}
             remote = [str(line) for line in error.get("traceback", ())]
-        raise JobFailed(f"{job.name} ({job.id}) {card.state(job)}", remote)
+        raise JobFailed(f"{job.name} {card.state(job)}", remote)
 
     def _report(self) -> Mapping[str, Any] | None:
         """What the cell's runner wrote at the end, if it came so far."""

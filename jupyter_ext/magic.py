@@ -65,7 +65,7 @@ class RunaiMagics(Magics):
                 if asked.dry_run:
                     self._show(asked, given, sent, wanted)
                     return None
-                sent = sent.model_copy(update=sending.put_files(connect(), given, wanted))
+                sent = sending.put_files(connect(), given, wanted, sent)
             with interrupted("Interrupted while it was being queued; the panel shows whether it was."):
                 job = self._send(asked, given, sent)
         return self._follow(asked, job)
@@ -122,7 +122,7 @@ class RunaiMagics(Magics):
 
         shown = {key: given[key] for key in jobfile.BESIDE if key in given}
         if wanted.kind == "cell":
-            sent = sent.model_copy(update=sending.put_files(connect(), given, wanted))
+            sent = sending.put_files(connect(), given, wanted, sent)
             shown.pop("in", None)
         shown |= sent.model_dump(mode="json", exclude_unset=True)
         print(jobfile.dump(shown, asked.form), end="")

@@ -25,6 +25,7 @@ import nbformat
 from jupyter_client.kernelspec import KernelSpecManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
+from traitlets.config import Config
 
 from jupyter_ext import job
 from jupyter_ext.displays import Displays, display_data, text_of
@@ -42,7 +43,7 @@ class _Stopped(Exception):
 class _Client(NotebookClient):
     """nbclient that shows what comes, keeps the notebook after each cell and passes SIGTERM on."""
 
-    def __init__(self, notebook: Any, to: Path, folder: Path) -> None:
+    def __init__(self, notebook: Any, to: Path, folder: Path, sockets: Path) -> None:
         named = notebook.metadata.get("kernelspec", {}).get("name")
         known = KernelSpecManager().find_kernel_specs()
         super().__init__(
@@ -50,12 +51,14 @@ class _Client(NotebookClient):
             timeout=None,
             kernel_name=named if named in known else "python3",
             resources={"metadata": {"path": str(folder)}},
+            # Sockets in a folder of its own: nothing of it passes through the network, and nobody else's may listen.
+            config=Config(KernelManager={"transport": "ipc", "ip": str(sockets / "kernel")}),
             on_cell_start=self._begin,
             on_cell_executed=self._done,
         )
         self._to = to
         self._displays = Displays.of_this_worker()
-        self._cells = [at for at, cell in enumerate(notebook.cells) if _runs(cell)]
+        self._cells = [at for at, cell in enumerate(notebook.cells) if _counts(cell)]
         self.stopping = False
 
     @property
@@ -63,7 +66,7 @@ class _Client(NotebookClient):
         return len(self._cells)
 
     def number(self, index: int) -> int:
-        """Which of the cells that run it is, from 1."""
+        """Which of the notebook's own cells that run it is, from 1."""
         return sum(at <= index for at in self._cells)
 
     def keep(self) -> None:
@@ -78,9 +81,9 @@ class _Client(NotebookClient):
     def _begin(self, cell: Any, cell_index: int) -> None:
         # nbclient's own would throw the kernel away.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
-        if _runs(cell):
-            if self.stopping:
-                raise _Stopped
+        if self.stopping and _runs(cell):
+            raise _Stopped
+        if _counts(cell):
             print(f"--- cell {self.number(cell_index)} of {self.cells} ---", flush=True)
 
     def _done(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
@@ -123,6 +126,11 @@ class _Client(NotebookClient):
 
 def _runs(cell: Any) -> bool:
     return cell.cell_type == "code" and bool(cell.source.strip())
+
+
+def _counts(cell: Any) -> bool:
+    """Whether it is a cell of the notebook's own: what assigns the parameters that were given is not."""
+    return _runs(cell) and notebooks.INJECTED not in cell.metadata.get("tags", ())
 
 
 async def _execute(client: _Client) -> int:
@@ -181,7 +189,9 @@ def main() -> int:
             each.outputs, each.execution_count = [], None
     folder = Path(os.environ.get("RUNAI_OUTPUT_DIR", asked.notebook.parent))
     to = folder / f"{asked.notebook.stem}.out{notebooks.SUFFIX}"
-    return asyncio.run(_execute(_Client(notebook, to, asked.notebook.resolve().parent)))
+    with tempfile.TemporaryDirectory(prefix="runai-") as sockets:
+        client = _Client(notebook, to, asked.notebook.resolve().parent, Path(sockets))
+        return asyncio.run(_execute(client))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import difflib
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
@@ -14,6 +15,9 @@ from IPython.core.error import UsageError
 from scheduler.amounts import read_array, read_duration, read_memory
 from scheduler.model import Framework
 from scheduler.sweeps import read_parameter, read_space
+
+WIDTH = 86
+"""Characters of a line of the help, at most."""
 
 DESCRIPTION = """\
 Run this cell, a script, a notebook or a command on the pool.
@@ -23,19 +27,21 @@ Run this cell, a script, a notebook or a command on the pool.
     %runai_train [options] NOTEBOOK [-p NAME=VALUE]  a whole notebook, with parameters
     %runai_train [options] -- COMMAND                any command
 
-A cell takes along the variables, functions and classes that it uses, and the files of this folder
-(without hidden ones, caches, virtual environments and what .gitignore names). Its output appears here as it comes;
-what --out names is back in the notebook when it has ended. Interrupting the kernel lets go and leaves the job running.
+A cell takes along the variables, functions and classes that it uses, and the
+files of this folder (without hidden ones, caches, virtual environments and what
+.gitignore names). Its output appears here as it comes; what --out names is back
+in the notebook when it has ended. Interrupting the kernel lets go and leaves the
+job running.
 """
 
 EXAMPLES = """\
     %%runai_train --gpus 1 --out model,accuracy
     %runai_train train.py --gpus 2 -- --epochs 3
-from scheduler.model import Framework
     %runai_train train.ipynb -p lr=0.1 -p name=first
     %runai_train --workers 4 --detach -- torchrun train.py
 
-`_job` is the job that was sent last: _job.wait(), _job.logs(), _job.result(), _job.cancel(), _job.pause(), _job.resume().
+`_job` is the job that was sent last: _job.wait(), _job.logs(), _job.result(),
+_job.cancel(), _job.pause(), _job.resume().
 """
 
 
@@ -83,7 +89,8 @@ def parser() -> argparse.ArgumentParser:
         usage=argparse.SUPPRESS,
         description=DESCRIPTION,
         epilog=f"examples:\n{EXAMPLES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        # The same in a terminal and a notebook, whatever either is wide.
+        formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=WIDTH, max_help_position=28),
         add_help=False,
         allow_abbrev=False,
     )

@@ -17,6 +17,7 @@ from jupyter_ext.what import What
 from scheduler.bundle import in_words
 
 if TYPE_CHECKING:
+    from scheduler.api.schema import JobSubmit
     from scheduler.client import Client
     from scheduler.errors import RunaiError
 
@@ -64,8 +65,8 @@ def fields(asked: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def put_files(client: Client, given: Mapping[str, Any], what: What) -> dict[str, Any]:
-    """Put the bundle where the scheduler finds it, and say what goes; the submission's fields that name it."""
+def put_files(client: Client, given: Mapping[str, Any], what: What, sent: JobSubmit) -> JobSubmit:
+    """Say what goes and put it where the scheduler finds it, after it could have refused; the submission with its files."""
     from scheduler.bundle import Listing, pack, survey
     from scheduler.client.uploading import upload
 
@@ -73,19 +74,21 @@ def put_files(client: Client, given: Mapping[str, Any], what: What) -> dict[str,
     listing = Listing(here, ()) if given.get("no_files") else survey(here, what.patterns)
     files = [entry for entry in listing.entries if entry.path not in what.files]
     bundle = pack(listing, what.files)
+    client.check(sent)
     if what.sizes or files:
         print(_what_goes(what.sizes, len(files), sum(entry.size for entry in files)), flush=True)
     uploaded = upload(client, bundle)
     if uploaded.unchanged:
         print(f"{in_words(uploaded.unchanged)} of it are in the pool already.", flush=True)
-    return uploaded.fields
+    return sent.model_copy(update=uploaded.fields)
 
 
 def environment() -> dict[str, str]:
     """The kernel's Python environment: `python` in a command of the job is the kernel's own."""
     own = {name: os.environ[name] for name in ALONG if name in os.environ}
     folder = os.path.dirname(sys.executable)
-    return {**own, "PATH": os.pathsep.join([folder, own.get("PATH", os.defpath)])}
+    path = dict.fromkeys([folder, *own.get("PATH", os.defpath).split(os.pathsep)])
+    return {**own, "PATH": os.pathsep.join(path)}
 
 
 def _what_goes(sizes: Mapping[str, int], files: int, size: int) -> str:

@@ -53,6 +53,11 @@ class Trials(Jobs):
 
     # -- how it stands --------------------------------------------------------------------------------------
 
+    @property
+    def name(self) -> str:
+        """What its jobs are called, without their numbers."""
+        return self._jobs[0].name.rpartition("-")[0] if self._jobs else self.id
+
     def value(self, job: Job) -> float | None:
         """What a job has reported last of the metric that is to be small or large."""
         for point in reversed(reports.continuous(self._points.get(job.id, ()))):
@@ -82,7 +87,9 @@ class Trials(Jobs):
         except ImportError:
             raise Calm("sweep.results is a pandas data frame; install pandas: %pip install pandas") from None
         self._look()
-        return pandas.DataFrame([self._row(job) for job in self._jobs], index=[job.id for job in self._jobs])
+        return pandas.DataFrame(
+            [self._row(job) for job in self._jobs], index=[job.name for job in self._jobs]
+        )
 
     def _best(self) -> int | None:
         values = [(at, self.value(job)) for at, job in enumerate(self._jobs)]
@@ -133,10 +140,13 @@ class Trials(Jobs):
         except KeyboardInterrupt:
             raise LetGo(self._let_go()) from None
         except Unavailable as error:
-            raise Calm(f"{error.sentence} _job.wait() shows {self.id} again.") from None
+            raise Calm(f"{error.sentence} _job.wait() shows {self.name} again.") from None
 
     def _let_go(self) -> str:
-        return f"Let go of {self.id}, which stays in the pool: _job.wait() shows it again, _job.cancel() stops it."
+        return (
+            f"Let go of {self.name}, which stays in the pool: _job.wait() shows it again, _job.cancel() stops it; "
+            f"after a restart Sweep({self.id!r}).wait()."
+        )
 
     # -- how it looks ---------------------------------------------------------------------------------------
 
@@ -177,7 +187,7 @@ class Trials(Jobs):
     def _head(self) -> str:
         ended = sum(job.seen.state.final for job in self._jobs)
         best = self._best()
-        said = f"{self.id}: {ended} of {self._planned()} jobs have ended."
+        said = f"{self.name}: {ended} of {self._planned()} jobs have ended."
         if best is None or self.goal is None:
             return said
         job = self._jobs[best]

@@ -21,6 +21,7 @@ from scheduler.api.events import EventsHandler
 from scheduler.api.jobs import (
     ArraysHandler,
     CancelHandler,
+    CheckHandler,
     ExplainHandler,
     JobHandler,
     JobsHandler,
@@ -62,6 +63,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/projects/{name}", ProjectHandler),
     ("/api/v1/jobs", JobsHandler),
     ("/api/v1/arrays", ArraysHandler),
+    ("/api/v1/jobs/check", CheckHandler),
     ("/api/v1/jobs/{job_id}", JobHandler),
     ("/api/v1/jobs/{job_id}/explain", ExplainHandler),
     ("/api/v1/jobs/{job_id}/cancel", CancelHandler),

@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     from scheduler.controller.book import Book
     from scheduler.model import Job
 
-_ID = re.compile(r"\b(?:[js]-[0-9a-z]{12}|a-[0-9a-z]{12}-\d{1,6})\b")
+_WORKLOAD = re.compile(r"\b(?:[js]-[0-9a-z]{12}|a-[0-9a-z]{12}-\d{1,6})\b")
+_ID = re.compile(r"\b(?:[js]-[0-9a-z]{12}|a-[0-9a-z]{12}(?:-\d{1,6})?)\b")
 
 
 def told(text: str, of: Job, book: Book, access: Access) -> str:
-    """A reason of the job `of`, with names in the place of ids; those that it was sent to come after stay as they are."""
-    own = {of.id, *(after.job for after in of.request.after if after.job not in book.jobs)}
+    """A reason of the job `of`, with names in the place of ids; one that it comes after and that is over stays an id."""
+    named = {after.job for after in of.request.after}
 
     def name(found: re.Match[str]) -> str:
-        spoken = found[0] in own or found[0].rpartition("-")[0] in own  # of an array that was named
-        return found[0] if spoken else _name(found[0], book, access)
+        id = found[0]
+        if id == of.id:
+            return id
+        spoken = id in named or id.rpartition("-")[0] in named  # of an array that was named
+        return _name(id, book, access) or (id if spoken else _somebody(id, book))
 
     return _ID.sub(name, text)
 
@@ -42,14 +46,24 @@ def blocked_by(details: Mapping[str, Any] | None, book: Book, access: Access) ->
 
 def _hidden(value: object, book: Book, access: Access) -> bool:
     """Whether this is the id of a workload that the caller may not see."""
-    if not isinstance(value, str) or not _ID.fullmatch(value):
+    if not isinstance(value, str) or not _WORKLOAD.fullmatch(value):
         return False
     job = book.jobs.get(value)
     return job is None or not access.sees_job(job)
 
 
 def _name(id: str, book: Book, access: Access) -> str:
+    """The name of a job, or of an array's jobs, that the caller may see."""
     job = book.jobs.get(id)
     if job is not None:
-        return f"{job.name} ({id})" if access.sees_job(job) else f"a job of project {job.request.project}"
+        return job.name if access.sees_job(job) else ""
+    members = (job for job in book.bound if job.request.array is not None and job.request.array.id == id)
+    member = next(members, None)
+    return member.name.rpartition("-")[0] if member is not None and access.sees_job(member) else ""
+
+
+def _somebody(id: str, book: Book) -> str:
+    job = book.jobs.get(id)
+    if job is not None:
+        return f"a job of project {job.request.project}"
     return "a session" if id.startswith("s-") else "another job"

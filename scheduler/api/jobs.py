@@ -58,6 +58,16 @@ class SubmitHandler(ApiHandler):
                 field=field,
             )
 
+    def _job(self, sent: JobSubmit) -> Job:
+        project = self.access.project_for(sent.project)
+        return job_of(
+            self._with_defaults(sent, project),
+            user=self.caller.name,
+            project=project,
+            now=self.api.clock(),
+            idempotency_key=self._key(),
+        )
+
     def _key(self) -> str | None:
         key = self.request.headers.get("Idempotency-Key")
         if key is not None and not _KEY.fullmatch(key):
@@ -97,6 +107,23 @@ class ArraysHandler(SubmitHandler):
         self.answer(ArrayView(id=array.id, jobs=views.job_views(jobs, self.api.book, access)), 201)
 
 
+class CheckHandler(SubmitHandler):
+    @endpoint(
+        "Refuse a job as submitting it would, and queue nothing: before what it takes along is put here",
+        Scope.SUBMIT,
+        body=JobSubmit,
+        status=204,
+        refuses=(Invalid, Conflict),
+    )
+    async def post(self) -> None:
+        sent = self.body(JobSubmit)
+        job = self._job(sent)
+        await self._check(job, sent)
+        await self.api.controller.check(job)
+        self.set_status(204)
+        self.finish()
+
+
 class JobsHandler(SubmitHandler):
     @endpoint(
         "Submit a job; it is kept for good when this answers",
@@ -109,20 +136,12 @@ class JobsHandler(SubmitHandler):
     )
     async def post(self) -> None:
         sent = self.body(JobSubmit)
-        access = self.access
-        project = access.project_for(sent.project)
-        job = job_of(
-            self._with_defaults(sent, project),
-            user=self.caller.name,
-            project=project,
-            now=self.api.clock(),
-            idempotency_key=self._key(),
-        )
+        job = self._job(sent)
         await self._check(job, sent)
         job = await self.api.controller.submit(job)
         self.set_header("Location", f"{self.api.base_url}api/v1/jobs/{job.id}")
         self.tell_event()
-        self.answer(views.job_view(job, self.api.book, access), 201)
+        self.answer(views.job_view(job, self.api.book, self.access), 201)
 
     @endpoint(
         "The caller's jobs and those of their projects, newest first",

@@ -42,7 +42,7 @@ from scheduler.model import (
     WorkerGroup,
     WorkerPlacement,
 )
-from scheduler.policy.types import ProjectFigures
+from scheduler.policy.types import Action, ProjectFigures
 from scheduler.poolfile import limit_entries, policy_entry
 
 if TYPE_CHECKING:
@@ -129,6 +129,8 @@ def _group_view(group: WorkerGroup) -> GroupSubmit:
 
 def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) -> JobView:
     waits = book.decision(job.id) if job.state is JobState.QUEUED else None
+    if waits is not None and waits.action is Action.KEEP:
+        waits = None  # the plan looks ahead: its start is on its way to the disk
     first, last = (job.attempts[0], job.attempts[-1]) if job.attempts else (None, None)
     shape = job.request.shape
     mine = access.owns(job)

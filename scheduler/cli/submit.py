@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
     bundle = None if "bundle" in given else _pack(options, given)
     with connect() as client:
         if bundle is not None:
+            client.check(sent)
             sent = sent.model_copy(update=upload(client, bundle).fields)
         if array is not None:
             _tell_array(options, client.submit_array(array.model_copy(update={"job": sent})))

@@ -113,12 +113,12 @@ def gpus(number: float) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """`8 s`, `3 min`, `2 h 5 min`, `4 d 3 h`."""
+    """`<1 s`, `8 s`, `3 min`, `2 h 5 min`, `4 d 3 h`."""
     if seconds is None:
         return ""
     whole = max(0, int(seconds))
     if whole < 60:
-        return f"{whole} s"
+        return f"{whole} s" if whole else "<1 s"
     minutes, rest = divmod(whole, 60)
     if minutes < 60:
         return f"{minutes} min {rest} s" if minutes < 10 and rest else f"{minutes} min"

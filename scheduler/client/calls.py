@@ -133,6 +133,11 @@ def project_delete(name: str) -> Call[None]:
 # -- jobs ---------------------------------------------------------------------------------------------------
 
 
+def check(job: JobSubmit) -> Call[None]:
+    """Have a job refused as `submit` would, before what it takes along is put there. It queues nothing."""
+    return Call("POST", "jobs/check", _nothing, **_json(job))
+
+
 def submit(job: JobSubmit, *, idempotency_key: str | None = None) -> Call[JobView]:
     """Submit a job. With a key of one's own, asking again gives the same job; without, one is made for this call."""
     sent = _json(job)

@@ -60,6 +60,7 @@ class Client:
     project = _method(calls.project)
     project_put = _method(calls.project_put)
     project_delete = _method(calls.project_delete)
+    check = _method(calls.check)
     submit = _method(calls.submit)
     submit_array = _method(calls.submit_array)
     jobs = _method(calls.jobs)

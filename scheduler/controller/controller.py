@@ -138,6 +138,12 @@ class Controller:
         """
         return (await self.submit_array((job,)))[0]
 
+    async def check(self, job: Job) -> None:
+        """Refuse a new job as `submit` does, and keep nothing."""
+        admission.admit_job_text(job)
+        admission.admit_job(job.request, job.program, self._ahead.pool, self._ahead.nodes)
+        await self._may_follow(job.request.after)
+
     async def submit_array(self, jobs: Sequence[Job]) -> Sequence[Job]:
         """Queue jobs that differ in their programs alone, all or none. The first one's idempotency key stands for all."""
         job = jobs[0]
@@ -170,10 +176,9 @@ class Controller:
             submitting.exception()  # whoever asked may have gone
 
     async def _submit(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        for job in jobs:
+        for job in jobs[1:]:
             admission.admit_job_text(job)
-        admission.admit_job(jobs[0].request, jobs[0].program, self._ahead.pool, self._ahead.nodes)
-        await self._may_follow(jobs[0].request.after)
+        await self.check(jobs[0])
         queued = tuple(replace(job, state=JobState.QUEUED, reason="Waits for its turn.") for job in jobs)
         events = tuple(notices.job_submitted(job, self._clock()) for job in queued)
         written = self._ledger.commit(Change(submitted=queued, events=events))

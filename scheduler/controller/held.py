@@ -73,7 +73,7 @@ def _beyond(jobs: list[Job], running: int) -> Mapping[str, Decision]:
     jobs.sort(key=lambda job: job.request.array.index if job.request.array else 0)
     decision = Decision(
         Action.WAIT,
-        f"At most {array.at_once} jobs of {array.id} run at once.",
+        f"At most {array.at_once} jobs of this array run at once.",
         blocked_by={"kind": "array", "array": array.id, "at_once": array.at_once},
     )
     return {job.id: decision for job in jobs[max(0, array.at_once - running) :]}

@@ -125,9 +125,11 @@ AS_ENDED = {
 
 def never_starts(job: Job, cause: Job, now: float) -> Job:
     """It was to come after the success of a job that has ended otherwise."""
+    # Whoever sees a job sees the others of its project.
+    which = cause.name if cause.request.project == job.request.project else cause.id
     how = AS_ENDED[cause.state]
     return _over(
-        job, JobState.CANCELLED, f"Job {cause.id} has {how}, and this was to come after its success.", now
+        job, JobState.CANCELLED, f"Job {which} has {how}, and this was to come after its success.", now
     )
 
 

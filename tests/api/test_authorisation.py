@@ -28,6 +28,7 @@ GET    /api/v1/projects/{name}                 401 401 403 200 200 200 200 200
 PUT    /api/v1/projects/{name}                 401 401 403 403 403 403 403 200
 DELETE /api/v1/projects/{name}                 401 401 403 403 403 403 403 204
 POST   /api/v1/jobs                            401 401 403 403 201 201 403 201
+POST   /api/v1/jobs/check                      401 401 403 403 204 204 403 204
 POST   /api/v1/arrays                          401 401 403 403 201 201 403 201
 GET    /api/v1/jobs                            401 401 403 200 200 200 200 200
 GET    /api/v1/jobs/{job_id}                   401 401 403 200 200 200 404 200
@@ -63,6 +64,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/api/v1/pool/apply"): {"projects": [{"name": "vision", "members": ["ann", "ben", "rex"]}]},
     ("PUT", "/api/v1/projects/{name}"): {"name": "spare", "guaranteed": 1},
     ("POST", "/api/v1/jobs"): {"command": ["true"], "project": "vision"},
+    ("POST", "/api/v1/jobs/check"): {"command": ["true"], "project": "vision"},
     ("POST", "/api/v1/arrays"): {
         "job": {"command": ["true"], "project": "vision"},
         "members": [{"index": 0}],

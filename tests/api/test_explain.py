@@ -19,6 +19,8 @@ from scheduler.cli.text import Screen
 from scheduler.controller import Book
 from scheduler.model import (
     ONE,
+    After,
+    ArrayPlace,
     Attempt,
     Environment,
     Job,
@@ -191,7 +193,7 @@ def test_a_reason_names_the_jobs_that_its_reader_may_see_and_no_other(who: str, 
     stopped = replace(a_job("vision", who), reason=f"Project speech is due the GPUs, for {newcomer.id}.")
     stopped = replace(stopped, state=JobState.PAUSED)
     reason = job_view(stopped, planned(newcomer, stopped), caller(who)).reason
-    said = f"asr ({newcomer.id})" if sees else "a job of project speech"
+    said = "asr" if sees else "a job of project speech"
     assert reason == f"Project speech is due the GPUs, for {said}."
 
 
@@ -219,7 +221,7 @@ async def test_what_waits_for_another_job_waits_for_no_gpus(service: Any, eventu
     await eventually(held_back)
     found = await explained()
     assert found.blocked_by == {"kind": "after", "jobs": [first["id"]]}
-    assert f"first ({first['id']})" in found.reason
+    assert found.reason == "Waits for job first to succeed."
     assert (found.holders, found.estimated_start) == ([], None)
     assert found.would_help == ["The jobs that it comes after end as it asks of them."]
 
@@ -310,3 +312,24 @@ async def test_a_live_pool_is_written_as_a_scenario_of_which_the_same_follows(se
     job = (await service.http["owner"].get(f"jobs/{second['id']}/explain")).json()
     assert job["action"] in (None, "wait")
     assert snapshot.pool.settings == service.controller.book.pool.settings
+
+
+def test_an_array_that_a_job_waits_for_is_told_by_its_name() -> None:
+    array = "a-0123456789ab"
+    member = replace(a_job("vision", name="trial-3"), id=f"{array}-3")
+    member = replace(member, request=replace(member.request, array=ArrayPlace(array, 3, 4)))
+    job = replace(a_job("vision"), state=JobState.PAUSED, reason=f"Waits for job {array} to succeed.")
+    job = replace(job, request=replace(job.request, after=(After(array),)))
+    reasons = {who: job_view(job, planned(member, job), caller(who)).reason for who in ("ann", "zoe")}
+    assert reasons == {"ann": "Waits for job trial to succeed.", "zoe": f"Waits for job {array} to succeed."}
+    assert job_view(job, planned(job), caller("ann")).reason == f"Waits for job {array} to succeed."
+
+
+def test_what_is_about_to_start_is_not_said_to_run() -> None:
+    """The plan looks ahead of what is durable, and the book that everybody reads does not."""
+    running = a_job("vision", on=(("n1", 0),))
+    book = planned(running)
+    book.put(
+        Change(jobs=(replace(running, state=JobState.QUEUED, reason="Waits for its turn.", attempts=()),))
+    )
+    assert job_view(book.jobs[running.id], book, caller("ann")).reason == "Waits for its turn."

@@ -53,7 +53,15 @@ async def test_bad_input_gets_one_sentence_and_its_field(
     if field is not None:
         assert problem.field == field
     assert words in problem.detail
+    assert await refused(service, 422, "POST", "jobs/check", content=body) == problem
     assert (await service.http["owner"].get("jobs")).json()["jobs"] == []
+
+
+async def test_what_would_be_taken_is_checked_and_not_queued(service: Any) -> None:
+    owner = service.http["owner"]
+    answer = await owner.post("jobs/check", json={"command": ["x"], "gpus": 1, "kind": "cell"})
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert (await owner.get("jobs")).json()["jobs"] == []
 
 
 async def test_a_project_of_others_is_refused_with_those_that_are_open(service: Any) -> None:

@@ -19,8 +19,8 @@ class Terminal(io.StringIO):
     ("seconds", "words"),
     [
         (None, ""),
-        (-3, "0 s"),
-        (0.4, "0 s"),
+        (-3, "<1 s"),
+        (0.4, "<1 s"),
         (59.9, "59 s"),
         (60, "1 min"),
         (65, "1 min 5 s"),

@@ -40,7 +40,7 @@ def test_what_comes_after_a_job_that_ended_while_the_scheduler_was_dead(
         assert ran.exists()
         if code:
             assert (ended.state, ended.attempts) == (JobState.CANCELLED, [])
-            assert ended.reason == f"Job {first.id} has failed, and this was to come after its success."
+            assert ended.reason == f"Job {first.name} has failed, and this was to come after its success."
         else:
             assert ended.state is JobState.SUCCEEDED
         assert (client.job(anyway.id).started or 0) >= (client.job(first.id).ended or 0)

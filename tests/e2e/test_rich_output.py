@@ -100,7 +100,7 @@ def test_output_stays_over_a_reload_and_a_restart(
     (outputs / "end").touch()
     expect(output).to_contain_text("text after")
     assert eventually(lambda: api(page, f"jobs/{job['id']}")["state"] == "succeeded")
-    expect(output.get_by_role("group")).to_contain_text("finished")
+    expect(output.get_by_role("group")).to_contain_text("succeeded")
 
     # What is saved is the notebook's own: with no scheduler at all it is all there.
     path = hub.folder / "users" / "eve" / "rich.ipynb"

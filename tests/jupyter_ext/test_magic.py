@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_ext.card import MIME
+from jupyter_ext.options import WIDTH
 from scheduler.model import JobState
 from tests.jupyter_ext.pool import Kernel, RunningPool
 
@@ -106,7 +107,7 @@ def test_the_card_holds_the_jobs_id_and_changes_in_place(kernel: Kernel, pool: R
     assert list(shown.updates[-1][MIME]) == ["id"]
     assert pool.client.job(card[MIME]["id"]).name == "tiny"
     assert "tiny" in card["text/html"]
-    assert re.search(r"succeeded, after \d", shown.states[-1])
+    assert re.search(r"succeeded after \d", shown.states[-1])
     assert shown.result is None
 
 
@@ -405,6 +406,7 @@ def test_what_is_refused_is_one_sentence_and_nothing_is_queued(
     assert REFUSED[cell] in shown.stderr
     assert "Traceback" not in shown.stderr + shown.stdout
     assert shown.stderr.count("\n") == 1
+    assert shown.stdout == ""  # nothing has gone along yet
     assert [job.id for job in pool.client.jobs(limit=1).jobs] == [job.id for job in before]
 
 
@@ -420,6 +422,9 @@ def test_help_is_what_ipython_users_expect(kernel: Kernel) -> None:
     reply = kernel.value("__import__('jupyter_ext.magic').magic.RunaiMagics.runai_train.__doc__")
     for option in ("--gpus N", "--out NAME", "--detach", "examples:"):
         assert option in reply
+    lines = eval(reply).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert not any(line.startswith(("from ", "import ")) for line in lines)
 
 
 def _until(condition: object, timeout: float = 30) -> None:

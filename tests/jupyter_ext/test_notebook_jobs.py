@@ -46,7 +46,12 @@ def test_a_notebook_runs_with_its_parameters_and_comes_back_with_its_outputs(ker
     )
     shown = kernel.run("%runai_train train.ipynb -p lr=0.25 -p name=first")
     assert shown.error is None, shown.error
-    assert "--- cell 2 of 4 ---" in shown.stdout  # the cell with the parameters is one of them
+    # What assigns the parameters that were given is no cell of the notebook's.
+    assert shown.stdout.splitlines() == [
+        *(f"--- cell {n} of 3 ---" for n in (1, 2)),
+        "0.5 first",
+        "--- cell 3 of 3 ---",
+    ]
     assert "0.5 first\n" in shown.stdout
     assert [data["text/html"] for data in shown.displays if MIME not in data] == ["<b>done</b>"]
     notebook = back(kernel)
@@ -55,7 +60,7 @@ def test_a_notebook_runs_with_its_parameters_and_comes_back_with_its_outputs(ker
     assert text(notebook.cells[3]) == "0.5 first\n"
     assert notebook.cells[4].outputs[0].data["text/html"] == "<b>done</b>"
     assert kernel.value("_job.view.kind.value, _job.name") == "('notebook', 'train')"
-    assert kernel.value("_job.metrics[['cell', 'cells']].iloc[-1].tolist()") == "[4, 4]"
+    assert kernel.value("_job.metrics[['cell', 'cells']].iloc[-1].tolist()") == "[3, 3]"
 
 
 def test_its_output_can_be_read_while_it_runs(kernel: Kernel, pool: RunningPool, tmp_path: Path) -> None:

@@ -87,25 +87,31 @@ export function JobRow(props: JobRowProps): ReactElement {
           {said}
         </div>
       </div>
-      <div className="runai-Job-actions">
-        {mayReadLog(job, me) && (
-          <Action
-            name="log"
-            label={trans.__('Log of %1', job.name)}
-            tabIndex={tabIndex}
-            pressed={open}
-            run={onToggle}
-          />
-        )}
-        {verbs(job, me).map(verb => (
-          <Action
-            key={verb}
-            name={verb}
-            label={verbWords(verb, job.name, trans)}
-            tabIndex={tabIndex}
-            run={() => void actions.act(job, verb)}
-          />
-        ))}
+      <div className="runai-Job-over">
+        <div className="runai-Job-actions">
+          {mayReadLog(job, me) && (
+            <Action
+              name="log"
+              label={trans.__('Log of %1', job.name)}
+              tabIndex={tabIndex}
+              pressed={open}
+              run={onToggle}
+            />
+          )}
+          {verbs(job, me).map(verb => (
+            <Action
+              key={verb}
+              name={verb}
+              label={verbWords(verb, job.name, trans)}
+              tabIndex={tabIndex}
+              run={() => void actions.act(job, verb)}
+            />
+          ))}
+        </div>
+        {/* As wide as what stands below it: the actions end where that begins. */}
+        <span className="runai-Aside" aria-hidden="true">
+          {shape(job, trans)}
+        </span>
       </div>
       {open && <JobDetails job={job} me={me} now={now} client={client} actions={actions} />}
     </li>

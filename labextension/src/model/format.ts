@@ -2,9 +2,12 @@
 import type { JobState, JobView } from './api';
 import type { Trans } from '../trans';
 
-/** A length of time: `41 s`, `38 min`, `2 h 10 min`, `3 d 4 h`. */
+/** A length of time: `<1 s`, `41 s`, `38 min`, `2 h 10 min`, `3 d 4 h`. */
 export function duration(seconds: number, trans: Trans): string {
   const whole = Math.max(0, Math.floor(seconds));
+  if (whole < 1) {
+    return trans.__('<1 s');
+  }
   if (whole < 60) {
     return trans.__('%1 s', whole);
   }
@@ -67,7 +70,7 @@ export function gib(amountOfMemory: number, trans: Trans): string {
 export function stateWord(state: JobState, trans: Trans): string {
   switch (state) {
     case 'queued':
-      return trans.__('waiting');
+      return trans.__('queued');
     case 'starting':
       return trans.__('starting');
     case 'running':
@@ -77,7 +80,7 @@ export function stateWord(state: JobState, trans: Trans): string {
     case 'paused':
       return trans.__('paused');
     case 'succeeded':
-      return trans.__('finished');
+      return trans.__('succeeded');
     case 'failed':
       return trans.__('failed');
     case 'cancelled':

@@ -24,7 +24,7 @@ function attempt(change: Partial<AttemptView> = {}): AttemptView {
 
 describe('durations', () => {
   it.each([
-    [-1, '0 s'],
+    [-1, '<1 s'],
     [41.9, '41 s'],
     [60, '1 min'],
     [2280, '38 min'],
@@ -103,14 +103,14 @@ describe('the sentence of a job', () => {
       /^next in line · waiting 5 s$/
     ],
     [
-      'finished',
+      'succeeded',
       {
         state: 'succeeded',
         ended: NOW,
         attempts: [attempt({ started: NOW - 41, ended: NOW })],
         reason: 'Exited.'
       },
-      /^finished .*:00.* after 41 s$/
+      /^succeeded .*:00.* after 41 s$/
     ],
     [
       'failed',
