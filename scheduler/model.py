@@ -13,6 +13,7 @@ from enum import StrEnum
 
 Milli = int
 MiB = int
+Speeds = tuple[tuple[str, Milli], ...]
 Parameter = bool | int | float | str
 
 ONE: Milli = 1000
@@ -232,6 +233,12 @@ def size_of(shape: Shape) -> tuple[int, int, int, int]:
     return shape.gpus, shape.gpu_memory or 0, shape.cpus or 0, shape.memory or 0
 
 
+def relative_speeds(speeds: Mapping[str, float]) -> Speeds:
+    """Speeds by type of GPU, of any unit, in thousandths of the fastest, by name."""
+    best = max(speeds.values(), default=0)
+    return tuple((name, max(1, round(ONE * speed / best))) for name, speed in sorted(speeds.items()))
+
+
 @dataclass(frozen=True, slots=True)
 class After:
     """Another job that must have succeeded, or only ended (`whatever`), before this one may start."""
@@ -264,7 +271,8 @@ class Request:
     """What a workload asks of the scheduler. `workers` is the most it wants, `min_workers` the gang.
 
     With `groups` the gang is made of workers of several shapes, whose ranks run through the groups in order; `workers` and
-    `min_workers` are then all of them, and `shape` is the largest.
+    `min_workers` are then all of them, and `shape` is the largest. `speeds` is how fast jobs like it have run on which type
+    of GPU, in thousandths of the fastest: measured, never asked for.
     """
 
     project: str
@@ -284,6 +292,7 @@ class Request:
     after: tuple[After, ...] = ()
     array: ArrayPlace | None = None
     groups: tuple[WorkerGroup, ...] = ()
+    speeds: Speeds = ()
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -371,7 +380,8 @@ class Attempt:
     """One run of a job from start to end. `exit_codes` has one entry a rank (`None`: not known).
 
     `stopping` is when it was told to stop, if it was; `ending` why. `said` is what the log of the worker that failed first
-    ends with: its owner's alone to read, as the log is.
+    ends with: its owner's alone to read, as the log is. `gpu_type` is that of all its GPUs, if they are of one; `throughput`
+    the steps a second that it reported.
     """
 
     number: int
@@ -384,6 +394,8 @@ class Attempt:
     stopping: float | None = None
     ending: Ending | None = None
     said: str = ""
+    gpu_type: str | None = None
+    throughput: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,8 @@ from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import endpoint
 from scheduler.api.schema import MetricsPage
+from scheduler.engines.pace import FILE
 from scheduler.errors import Forbidden, Invalid, NotFound
-
-FILE = "metrics.jsonl"
-"""Where `jupyter_ext.job` writes it, in the output folder: one file over all attempts."""
 
 PAGE = 1024 * 1024
 """The most bytes of the file that one page is made of."""

@@ -232,6 +232,18 @@ class Holder(Wire):
     jobs: list[HolderJob]
 
 
+class SpeedView(Wire):
+    """How fast jobs like this one ran on a type of GPU: `relative` to the fastest (1), by so many of their `runs`."""
+
+    gpu_type: str
+    relative: float
+    per_second: float
+    unit: Literal["steps", "runs"] = Field(
+        description="what is counted: steps as they report them, or whole runs"
+    )
+    runs: int
+
+
 class Explanation(Wire):
     """Why a job stands where it stands, by the latest plan. `reason` is for people, `blocked_by` the same for programs.
 
@@ -257,6 +269,10 @@ class Explanation(Wire):
     runtime_source: Literal["declared", "learned", "limit"] | None = Field(
         description="by the owner's word, from earlier jobs like it, or the longest that it may run"
     )
+    speeds: list[SpeedView] = Field(
+        description="how fast jobs like it ran on which type of GPU, the fastest first"
+    )
+    speed: str = Field(description="the same in a sentence, where there is something to compare")
     after: int = Field(description="how many others have to stop or shrink first")
     free: float
     holders: list[Holder]

@@ -27,6 +27,7 @@ from scheduler.controller.idleness import LOOK, Idleness
 from scheduler.controller.leases import Leases
 from scheduler.controller.ledger import Ledger, Written
 from scheduler.controller.lifecycle import Instruction, Step, Stop
+from scheduler.controller.paces import type_of
 from scheduler.controller.planner import Decide, Digest, Planner
 from scheduler.engines.base import Engine
 from scheduler.errors import Conflict, Invalid, NotFound, RunaiError, Unavailable
@@ -476,7 +477,8 @@ class Controller:
         if not holdings.take(decision.placement):
             log.warning("The plan for %s was overtaken: %s is not free.", workload, decision.placement)
         elif job is not None:
-            self._take(job, lifecycle.start(job, decision.placement, self._clock()))
+            gpu_type = type_of(decision.placement, self._ahead.nodes)
+            self._take(job, lifecycle.start(job, decision.placement, self._clock(), gpu_type))
         elif waiting is not None:
             self._lease(waiting.session, decision)
 

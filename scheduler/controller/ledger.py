@@ -48,7 +48,8 @@ class Ledger:
         """Read what is durable."""
         loaded = await asyncio.to_thread(self._store.load)
         self.book = Book(loaded.pool)
-        for job in reversed(await self._store.jobs(states={JobState.SUCCEEDED}, limit=REMEMBERED)):
+        over = {state for state in JobState if state.final}
+        for job in reversed(await self._store.jobs(states=over, limit=REMEMBERED)):
             self.book.run_times.learn(job)
         self.book.put(Change(jobs=loaded.jobs, sessions=loaded.sessions))
         self.book.last_event = loaded.last_event

@@ -58,9 +58,9 @@ class Step:
 # -- what the plan decides --------------------------------------------------------------------------------------
 
 
-def start(job: Job, placement: tuple[WorkerPlacement, ...], now: float) -> Step:
-    """A queued job gets its GPUs."""
-    attempt = Attempt(number=len(job.attempts) + 1, placement=placement, created=now)
+def start(job: Job, placement: tuple[WorkerPlacement, ...], now: float, gpu_type: str | None = None) -> Step:
+    """A queued job gets its GPUs, all of one type where that is said."""
+    attempt = Attempt(len(job.attempts) + 1, placement, created=now, gpu_type=gpu_type)
     started = replace(job, state=JobState.STARTING, reason=f"Starts on {where(placement)}.")
     return Step(started.with_attempt(attempt), (Launch(job.id, attempt.number),))
 
@@ -217,7 +217,9 @@ def _ended(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
     attempt = job.attempts[-1]
     if _succeeded(attempt, workers):
         attempt = replace(attempt, ending=Ending.SUCCEEDED, reason="Succeeded.")
-    attempt = replace(attempt, ended=max((w.at for w in workers.values()), default=now))
+    throughput = next((w.throughput for _, w in sorted(workers.items()) if w.throughput is not None), None)
+    ended = max((w.at for w in workers.values()), default=now)
+    attempt = replace(attempt, ended=ended, throughput=throughput)
     job = job.with_attempt(attempt)
     if attempt.ending is Ending.SUCCEEDED:
         return _over(job, JobState.SUCCEEDED, attempt.reason, now)

@@ -1,4 +1,5 @@
-"""How long jobs run: what their owners declare, what earlier jobs like them took, or the longest that they may.
+"""How long jobs run: what their owners declare, what earlier jobs like them took, or the longest that they may. And on
+which types of GPU those ran how fast (`paces.py`).
 
 Pure and in memory: it is rebuilt from the latest jobs of the store at start. It is an estimate and nothing more: nobody is
 stopped because of it. What must hold: the same jobs in the same order give the same estimates, and the memory is bounded.
@@ -15,7 +16,8 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from statistics import median
 
-from scheduler.model import Job, JobState, Workload
+from scheduler.controller.paces import Pace, Paces, paces_of
+from scheduler.model import Job, JobState, Speeds, Workload
 
 RECENT = 10
 """So many of the latest jobs of a kind are remembered …"""
@@ -28,6 +30,9 @@ REMEMBERED = 1_000
 
 NOTABLE = 0.2
 """By what part an estimate must change for those that wait to be expected anew."""
+
+SLIGHT = 50
+"""By how many thousandths a speed must change for that."""
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
@@ -52,8 +57,31 @@ class Estimate:
 class _Kind:
     """What the latest jobs of a kind took, and what those like them were told to be expected."""
 
-    took: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    took: deque[tuple[float, str | None]] = field(default_factory=lambda: deque(maxlen=RECENT))
     told: float = math.inf
+    paces: Paces = field(default_factory=Paces)
+    speeds: Speeds = ()
+
+    def expected(self, gpu_type: str | None = None) -> float:
+        """The seconds that they took; on a type of GPU that is known, as if all of them had run there."""
+        speeds = dict(self.speeds)
+        if gpu_type not in speeds:
+            return median([seconds for seconds, _ in self.took])
+        here = speeds[gpu_type]
+        return median([seconds * speeds.get(there or "", here) / here for seconds, there in self.took])
+
+    def moves(self) -> bool:
+        """Whether what they took, or how fast they were where, is notably another than was told; it is told then."""
+        moved = False
+        if self.took:
+            expected = self.expected()
+            moved = not abs(expected - self.told) <= NOTABLE * self.told < math.inf
+            self.told = expected if moved else self.told
+        before, now = dict(self.speeds), dict(self.paces.speeds)
+        if before.keys() != now.keys() or any(abs(now[name] - before[name]) > SLIGHT for name in now):
+            self.speeds = self.paces.speeds
+            moved = True
+        return moved
 
 
 class RunTimes:
@@ -69,18 +97,27 @@ class RunTimes:
         declared = job.request.expected_runtime
         if declared is not None:
             found = Estimate(declared, Source.DECLARED)
-        elif kind := self._kinds.get(likeness(job)):
-            found = Estimate(median(kind.took), Source.LEARNED)
+        elif (kind := self._kinds.get(likeness(job))) and kind.took:
+            runs_on = job.attempt.gpu_type if job.attempt and job.state.holds_gpus else None
+            found = Estimate(kind.expected(runs_on), Source.LEARNED)
         else:
             return None if longest is None else Estimate(longest, Source.LIMIT)
         return found if longest is None else replace(found, seconds=min(found.seconds, longest))
 
     def workload(self, job: Job) -> Workload:
-        """What the policy sees of a job, with the time that it is expected to run."""
+        """What the policy sees of a job, with the time that it is expected to run, and how fast on which type of GPU."""
         workload, estimate = job.workload(), self.estimate(job)
-        if estimate is None:
+        kind = self._kinds.get(likeness(job))
+        speeds = kind.speeds if kind else ()
+        if estimate is None and not speeds:
             return workload
-        return replace(workload, request=replace(workload.request, expected_runtime=estimate.seconds))
+        seconds = estimate.seconds if estimate else None
+        return replace(workload, request=replace(workload.request, expected_runtime=seconds, speeds=speeds))
+
+    def paces(self, job: Job) -> tuple[Pace, ...]:
+        """How fast jobs like this one ran, on the fastest type of GPU first."""
+        kind = self._kinds.get(likeness(job))
+        return kind.paces.known if kind else ()
 
     def note(self, job: Job) -> None:
         """A job is new, or has changed."""
@@ -94,20 +131,19 @@ class RunTimes:
 
     def learn(self, job: Job) -> list[str]:
         """Learn from a job that has ended; the unfinished jobs that are now expected to run notably differently."""
-        ran = _ran(job)
-        if ran is None:
+        ran, measured = _ran(job), paces_of(job) if job.state.final else []
+        if ran is None and not measured:
             return []
         likely = likeness(job)
         kind = self._kinds.setdefault(likely, _Kind())
-        kind.took.append(ran)
+        if ran is not None:
+            kind.took.append(ran)
+        if measured:
+            kind.paces.learn(measured)
         self._kinds.move_to_end(likely)
         if len(self._kinds) > KINDS:
             self._kinds.popitem(last=False)
-        expected = median(kind.took)
-        if abs(expected - kind.told) <= NOTABLE * kind.told < math.inf:
-            return []
-        kind.told = expected
-        return list(self._unfinished.get(likely, ()))
+        return list(self._unfinished.get(likely, ())) if kind.moves() else []
 
 
 def likeness(job: Job) -> Hashable:
@@ -128,10 +164,12 @@ def _what_runs(command: tuple[str, ...]) -> tuple[str, ...]:
     return tuple([PurePosixPath(word).name for word in words])
 
 
-def _ran(job: Job) -> float | None:
-    """How long a job took that has succeeded: all its attempts where it saved its state between them, else the last."""
+def _ran(job: Job) -> tuple[float, str | None] | None:
+    """How long a job took that has succeeded: all its attempts where it saved its state between them, else the last; and on
+    which type of GPU, if it was one."""
     if job.state is not JobState.SUCCEEDED:
         return None
     attempts = job.attempts if job.checkpointed is not None else job.attempts[-1:]
     spans = [a.ended - a.started for a in attempts if a.started is not None and a.ended is not None]
-    return max(0.0, sum(spans)) if spans else None
+    types = {attempt.gpu_type for attempt in attempts}
+    return (max(0.0, sum(spans)), types.pop() if len(types) == 1 else None) if spans else None

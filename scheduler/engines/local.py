@@ -31,6 +31,7 @@ from scheduler.engines.folders import CLOSED, PASSABLE, AttemptFolder, Folders, 
 from scheduler.engines.follow import Growth
 from scheduler.engines.lastwords import TAIL, last_words, taken
 from scheduler.engines.launcher import Launcher
+from scheduler.engines.pace import steps_per_second
 from scheduler.engines.ports import Ports
 from scheduler.engines.processes import clear, ended, terminate
 from scheduler.engines.rendezvous import Meeting, command, needs
@@ -203,10 +204,13 @@ class LocalEngine(Engine):
         at = time.time() if standing.ended is None else standing.ended
         code, worker = standing.exit_code, self._worker(key)
         log = await asyncio.to_thread(_tail, worker.log) if code else ""
+        output = self._folders.job(key[0]).output
+        throughput = None if key[2] else await asyncio.to_thread(steps_per_second, output, key[1])
         if log and (port := taken(log, await asyncio.to_thread(worker.ports))) is not None:
             self._tell(key, WorkerState.LOST, at, code, f"port {port}, where it was to listen, was taken.")
         else:
-            self._tell(key, WorkerState.EXITED, at, code, standing.reason, last_words(log))
+            said = last_words(log)
+            self._tell(key, WorkerState.EXITED, at, code, standing.reason, said, throughput)
 
     def _clean_up(self, key: Key, standing: Standing) -> None:
         job, attempt, rank = key
@@ -230,9 +234,10 @@ class LocalEngine(Engine):
         exit_code: int | None = None,
         reason: str = "",
         said: str = "",
+        throughput: float | None = None,
     ) -> None:
         if self._report is not None:
-            self._report(WorkerStatus(*key, state, at, exit_code, reason, said))
+            self._report(WorkerStatus(*key, state, at, exit_code, reason, said, throughput))
 
     def _worker(self, key: Key) -> WorkerFolder:
         return self._folders.attempt(key[0], key[1]).worker(key[2])

@@ -1,7 +1,8 @@
 """One `Ask` for all requests that ask for the same, with the rooms that qualify for it.
 
 Which rooms qualify is decided once: the environment, the node pools in the order of preference, the accepted types of
-GPU, and that the node is big enough for a worker.
+GPU, and that the node is big enough for a worker. Where it is known how fast jobs like one ran on which type of GPU, the
+rooms of each preference are tried from the fastest to the slowest; a job waits for none of them while another is free.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from scheduler.model import ONE, Environment, Milli, PlacementStyle, Pool, Reque
 from scheduler.policy.needs import Need, need_of
 from scheduler.policy.rooms import Room, Rooms
 from scheduler.policy.work import Ask
+
+ALIKE = 950
+"""Types of GPU that reach so many thousandths of the speed of the fastest among them are tried as one set."""
 
 
 class Asks:
@@ -24,6 +28,9 @@ class Asks:
         self._asks: dict[tuple[object, ...], Ask] = {}
         self._masks: dict[tuple[object, ...], int] = {}
         self._needs: dict[Need, Need] = {}
+        self._types: dict[str | None, int] = {}
+        for room in self.rooms:
+            self._types[room.node.gpu_type] = self._types.get(room.node.gpu_type, 0) | room.bit
         self.kinds: dict[int, Ask] = {}
         self._kinds: dict[tuple[object, ...], int] = {}
 
@@ -38,7 +45,7 @@ class Asks:
         name = (
             shape.gpus, shape.gpu_memory, shape.cpus, shape.memory, request.workers, request.min_workers,
             request.priority, request.preemptible, request.gpu_types, request.node_pools, request.require,
-            request.prefer, request.environment, request.groups,
+            request.prefer, request.environment, request.groups, request.speeds,
         )  # fmt: skip
         ask = self._asks.get(name)
         if ask is None:
@@ -58,6 +65,7 @@ class Asks:
         if all(part.qualifies for part in parts):
             for part in parts:
                 qualifies |= part.qualifies
+        sets = [qualifies] if request.node_pools else self._fastest_first(qualifies, request)
         alike = (tuple(part.kind for part in parts), request.require)
         ask = replace(
             largest,
@@ -66,7 +74,7 @@ class Asks:
             gang=sum(part.gang for part in parts),
             least=sum(part.least for part in parts),
             require=request.require,
-            masks=(qualifies,) if qualifies else (),
+            masks=tuple(sets) if qualifies else (),
             qualifies=qualifies,
             request=request,
             parts=parts,
@@ -114,7 +122,34 @@ class Asks:
             sets = [self._mask(request, need, own, None)]
         if self.lending and own is Environment.TRAIN and request.preemptible and not request.node_pools:
             sets.append(self._mask(request, need, Environment.BUILD, None))
-        return sets
+        return [mask for rooms in sets for mask in self._fastest_first(rooms, request)]
+
+    def _fastest_first(self, rooms: int, request: Request) -> list[int]:
+        """A set of rooms as sets of like speed; nobody knows of a type that was never tried that it is slower.
+
+        A gang runs at the pace of its slowest worker: it stands in one of the sets, or else in that and the faster ones.
+        """
+        if not request.speeds:
+            return [rooms]
+        speeds: dict[str | None, Milli] = dict(request.speeds)
+        best = max(speeds.values())
+        by_speed: dict[Milli, int] = {}
+        for gpu_type, bits in self._types.items():
+            speed = speeds.get(gpu_type, best)
+            by_speed[speed] = by_speed.get(speed, 0) | bits & rooms
+        sets, fastest = list[int](), 0
+        for speed in sorted((speed for speed, bits in by_speed.items() if bits), reverse=True):
+            if not sets or speed * ONE < ALIKE * fastest:
+                sets.append(0)
+                fastest = speed
+            sets[-1] |= by_speed[speed]
+        if max(request.workers, request.min_workers) == 1:
+            return sets
+        found, faster = list[int](), 0
+        for each in sets:
+            found += [each, faster | each] if faster else [each]
+            faster |= each
+        return found
 
     def _mask(
         self, request: Request, need: Need, environment: Environment, pools: tuple[str, ...] | None

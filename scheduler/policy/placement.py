@@ -32,19 +32,20 @@ class Placer:
 
     def place(self, ask: Ask, count: int, later: bool, mask: int | None = None) -> Workers | None:
         """Stand `count` workers of `ask` in rooms of `mask`, or none of them."""
-        if ask.parts:
-            return self._place_parts(ask, later, -1 if mask is None else mask) if count == ask.gang else None
         for preferred in self._preferences(ask):
             within = preferred if mask is None else preferred & mask
             if within:
-                workers = self._place_within(ask, count, later, within)
+                place = self._place_parts if ask.parts else self._place_within
+                workers = place(ask, count, later, within)
                 if workers is not None:
                     return workers
         return None
 
-    def _place_parts(self, ask: Ask, later: bool, mask: int) -> Workers | None:
+    def _place_parts(self, ask: Ask, count: int, later: bool, mask: int) -> Workers | None:
         """Stand the groups of a gang, the largest workers first, as close together as they can be."""
-        for domain in self.domains(ask, mask & ask.qualifies, later):
+        if count != ask.gang:
+            return None
+        for domain in self.domains(ask, mask, later):
             if self.rooms.free_gpus(domain, later) < ask.whole * ONE:
                 continue
             mark, found = self.state.mark(), dict[int, Workers]()
@@ -88,7 +89,7 @@ class Placer:
 
     def _preferences(self, ask: Ask) -> Iterator[int]:
         yield from ask.masks
-        if len(ask.masks) > 1:
+        if ask.qualifies not in ask.masks:
             yield ask.qualifies
 
     def _place_within(self, ask: Ask, count: int, later: bool, mask: int) -> Workers | None:

@@ -77,6 +77,9 @@ class JobEntry(Wire):
     prefer: Text | None = None
     min_runtime: Amount = 0
     expected_runtime: Amount | None = None
+    speeds: dict[Text, Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]] = Field(
+        default_factory=dict
+    )
     groups: list[GroupEntry] = Field(default_factory=list)
     state: Literal["queued", "running", "stopping"] = "queued"
     started: Time | None = None

@@ -14,6 +14,7 @@ from scheduler.model import (
     WorkerGroup,
     WorkerPlacement,
     Workload,
+    relative_speeds,
     size_of,
 )
 from scheduler.poolfile import milli
@@ -96,6 +97,7 @@ class Jobs:
             min_runtime=entry.min_runtime,
             expected_runtime=entry.expected_runtime,
             groups=groups,
+            speeds=relative_speeds(entry.speeds),
         )
 
     def _check_state(self, entry: JobEntry, place: str) -> None:

@@ -80,7 +80,8 @@ class _Clock:
 class Player:
     """One run of the policy over a trace. `every` (seconds) gathers what happens within it into one cycle; 0: none.
 
-    `sessions` open and close meanwhile, on the build nodes among `nodes`; how they fared is in `opened` afterwards.
+    `sessions` open and close meanwhile, on the build nodes among `nodes`; how they fared is in `opened` afterwards. The
+    policy is told on which type of GPU a job runs how fast, unless `speeds_known` is false.
     """
 
     def __init__(
@@ -92,10 +93,12 @@ class Player:
         *,
         every: float = 0.0,
         sessions: Sequence[Session] = (),
+        speeds_known: bool = True,
     ) -> None:
         self.trace = trace
         self.pool = pool
         self.nodes = tuple(nodes)
+        self.types = {node.name: node.gpu_type for node in self.nodes}
         self.costs = costs
         self.every = every
         self.clock = _Clock()
@@ -103,7 +106,7 @@ class Player:
         self.waiting_or_running: dict[str, _Progress] = {}
         self.sessions = {session.job.id: session for session in sessions}
         widest = max((node.gpus for node in self.nodes), default=8)
-        self.arriving = {job.id: (job, request_of(job, widest)) for job in trace.jobs}
+        self.arriving = {job.id: (job, request_of(job, widest, speeds_known)) for job in trace.jobs}
         self.arriving |= {id: (session.job, session.request) for id, session in self.sessions.items()}
         self.done: list[Run] = []
         self.opened: list[Run] = []
@@ -213,7 +216,7 @@ class Player:
             progress.lost += self.costs.restarting * _held(progress) / ONE
         progress.version += 1
         self._now_is(progress, replace(progress.workload, running=True, started=now, placement=placement))
-        end = now + progress.overhead + progress.remaining / _speed(progress)
+        end = now + progress.overhead + progress.remaining / self._speed(progress)
         self.clock.at(end, "end", progress.job.id, progress.version)
 
     def _begin_stop(self, progress: _Progress, now: float) -> None:
@@ -244,23 +247,24 @@ class Player:
         progress.lost -= unspent * _held(progress) / ONE
         progress.overhead = 0.0
         before = progress.remaining
-        progress.remaining = max(0.0, before - max(0.0, productive) * _speed(progress))
+        progress.remaining = max(0.0, before - max(0.0, productive) * self._speed(progress))
         progress.since = now
 
     def _close_span(self, progress: _Progress, now: float) -> None:
         progress.spans.append(Span(progress.held_from, now, _held(progress)))
+
+    def _speed(self, progress: _Progress) -> float:
+        """Work done in a second: 1 at full size on the fastest GPUs, in proportion to its workers and the slowest of them."""
+        speeds: dict[str | None, Milli] = dict(progress.job.speeds)
+        slowest = min(speeds.get(self.types[worker.node], ONE) for worker in progress.placement)
+        return len(progress.placement) / progress.request.workers * slowest / ONE
 
 
 def _held(progress: _Progress) -> Milli:
     return sum(worker.share * len(worker.gpus) for worker in progress.placement)
 
 
-def _speed(progress: _Progress) -> float:
-    """Work done in a second: 1 at full size, in proportion to its workers below it."""
-    return len(progress.placement) / progress.request.workers
-
-
-def request_of(job: TraceJob, gpus_per_node: int) -> Request:
+def request_of(job: TraceJob, gpus_per_node: int, speeds_known: bool = True) -> Request:
     """A trace's job as a request: one worker if a node takes it, else the fewest equal ones that do."""
     workers = job.workers or max(1, -(-job.gpus // (gpus_per_node * ONE)))
     while not job.workers and job.gpus > ONE and job.gpus // ONE % workers:
@@ -274,4 +278,5 @@ def request_of(job: TraceJob, gpus_per_node: int) -> Request:
         priority=job.priority,
         preemptible=job.preemptible,
         expected_runtime=job.expected,
+        speeds=job.speeds if speeds_known else (),
     )

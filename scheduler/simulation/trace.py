@@ -18,12 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Milli
+from scheduler.model import ONE, Milli, Speeds
 
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """One job of a trace. `gpus` is the whole gang's; `expected` is what the owner declared, if anything."""
+    """One job of a trace. `gpus` is the whole gang's; `expected` is what the owner declared, if anything.
+
+    `speeds` is how fast it runs on which type of GPU: `duration` is what it takes on the fastest.
+    """
 
     id: str
     submitted: float
@@ -36,6 +39,7 @@ class TraceJob:
     priority: int = 50
     preemptible: bool = True
     expected: float | None = None
+    speeds: Speeds = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,8 @@ def of_attempt(job: str, attempt: Attempt) -> dict[str, Any]:
         "ending": attempt.ending and attempt.ending.value,
         "reason": attempt.reason,
         "said": attempt.said,
+        "gpu_type": attempt.gpu_type,
+        "throughput": attempt.throughput,
         "exit_codes": attempt.exit_codes,
         "placement": attempt.placement,
     }
@@ -85,6 +87,8 @@ def to_attempt(row: Row) -> Attempt:
         stopping=row["stopping"],
         ending=Ending(row["ending"]) if row["ending"] else None,
         said=row["said"],
+        gpu_type=row["gpu_type"],
+        throughput=row["throughput"],
     )
 
 

@@ -93,6 +93,8 @@ attempts = Table(
     Column("ending", Text),
     Column("reason", Text, nullable=False),
     Column("said", Text, nullable=False, server_default=""),
+    Column("gpu_type", Text),
+    Column("throughput", Double),
     Column("exit_codes", Document[tuple[int | None, ...]](tuple[int | None, ...]), nullable=False),
     Column("placement", Document[tuple[WorkerPlacement, ...]](tuple[WorkerPlacement, ...]), nullable=False),
 )

@@ -122,12 +122,22 @@ class ScriptedEngine(Engine):
                 self.report(status)
         return frozenset(named - self.world.workers.keys())
 
-    def end(self, job: str, attempt: int, rank: int, code: int | None, *, at: float | None = None) -> None:
-        """A worker's process ends; `None` loses it."""
+    def end(
+        self,
+        job: str,
+        attempt: int,
+        rank: int,
+        code: int | None,
+        *,
+        at: float | None = None,
+        throughput: float | None = None,
+    ) -> None:
+        """A worker's process ends; `None` loses it. `throughput` is what it has reported."""
         state = WorkerState.LOST if code is None else WorkerState.EXITED
         known = self.world.workers[job, attempt][rank]
         if known.state is WorkerState.RUNNING:
-            self.tell(replace(known, state=state, exit_code=code, at=at or time.time()))
+            at = at or time.time()
+            self.tell(replace(known, state=state, exit_code=code, at=at, throughput=throughput))
 
     def tell(self, status: WorkerStatus) -> None:
         self.world.workers[status.job, status.attempt][status.rank] = status

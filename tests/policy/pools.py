@@ -121,6 +121,9 @@ def requests(draw: Draw, leaves: list[str]) -> Request:
         prefer=draw(st.sampled_from([None, None, "rack"])),
         min_runtime=draw(st.sampled_from([0.0, 0.0, 0.0, 600.0])),
         expected_runtime=draw(st.sampled_from([None, None, 900.0, 7200.0])),
+        speeds=draw(
+            st.sampled_from([(), (), (("A100", 400), ("H100", 1000)), (("A100", 1000), ("V100", 300))])
+        ),
     )
 
 

@@ -1,0 +1,92 @@
+"""Jobs go where jobs like them ran fastest, if that is free, and never wait for it while another place is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from scheduler.model import ONE, Node, Pool, Project, Request, Shape, Speeds, WorkerGroup, Workload
+from scheduler.policy import Action, Decision, Snapshot, decide
+from tests.policy.pools import NOW, snapshots
+
+FASTER: Speeds = (("A100", 1000), ("V100", 370))
+NODES = (Node("v", 4, gpu_type="V100"), Node("a", 4, gpu_type="A100"), Node("w", 4, gpu_type="V100"))
+
+
+def waits(name: str, *, gpus: int = 1, workers: int = 1, speeds: Speeds = FASTER, **more: object) -> Workload:
+    request = Request("p", shape=Shape(gpus * ONE), workers=workers, min_workers=workers, speeds=speeds)
+    return Workload(name, replace(request, **more), NOW)  # type: ignore[arg-type]
+
+
+def plan(*work: Workload, nodes: tuple[Node, ...] = NODES) -> dict[str, Decision]:
+    pool = Pool(projects=(Project("p", guaranteed=None),))
+    return dict(decide(Snapshot(NOW, pool, nodes, work)).decisions)
+
+
+def places(decision: Decision) -> list[str]:
+    return [worker.node for worker in decision.placement]
+
+
+def test_the_fastest_type_is_used_while_it_is_free_and_any_other_then() -> None:
+    found = plan(*(waits(f"j{n}") for n in range(6)))
+    assert [places(found[f"j{n}"]) for n in range(4)] == [["a"]] * 4
+    assert {*places(found["j4"]), *places(found["j5"])} <= {"v", "w"}
+
+
+def test_without_speeds_it_is_as_it_was() -> None:
+    assert places(plan(waits("j", speeds=()))["j"]) == ["v"]
+
+
+@pytest.mark.parametrize(("slower", "node"), [(951, "v"), (949, "a")])
+def test_types_of_nearly_the_same_speed_are_one_set(slower: int, node: str) -> None:
+    assert places(plan(waits("j", speeds=(("A100", 1000), ("V100", slower))))["j"]) == [node]
+
+
+def test_a_type_that_was_never_tried_counts_as_the_best() -> None:
+    new = Node("n", 4, gpu_type="H100")
+    found = plan(waits("j"), waits("k", gpus=4), nodes=(NODES[0], new))
+    assert places(found["j"]) == ["n"]
+
+
+def test_the_node_pools_that_were_asked_for_come_first() -> None:
+    nodes = (replace(NODES[0], node_pool="old"), NODES[1])
+    assert places(plan(waits("j", node_pools=("old", "train")), nodes=nodes)["j"]) == ["v"]
+
+
+def test_a_gang_stands_in_one_type_whole_sooner_than_in_a_faster_mixture() -> None:
+    found = plan(waits("first"), waits("gang", workers=4))
+    assert places(found["first"]) == ["a"]
+    assert places(found["gang"]) == ["v"] * 4  # three A100s are left
+
+
+def test_a_gang_too_large_for_each_type_takes_the_fastest_ones_together() -> None:
+    third = Node("k", 8, gpu_type="K80")
+    speeds = (*FASTER, ("K80", 100))
+    gang = waits("gang", workers=6, speeds=speeds)
+    assert set(places(plan(gang, nodes=(third, *NODES[:2]))["gang"])) == {"a", "v"}
+    assert places(plan(waits("gang", workers=8, speeds=speeds), nodes=(third, NODES[0]))["gang"]) == ["k"] * 8
+
+
+def test_the_groups_of_a_gang_stand_in_one_type() -> None:
+    groups = (WorkerGroup("server", 1, Shape(2 * ONE)), WorkerGroup("worker", 2, Shape(ONE)))
+    gang = waits("gang", groups=groups, workers=3, min_workers=3)
+    assert places(plan(gang)["gang"]) == ["a"] * 3
+    assert set(places(plan(waits("first"), gang)["gang"])) <= {"v", "w"}
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(snapshots())
+def test_speeds_never_make_a_job_wait(snapshot: Snapshot) -> None:
+    """Judged one job at a time: where one stands another may not, with speeds or without."""
+    standing = tuple(w for w in snapshot.workloads if w.running)
+    for work in [w for w in snapshot.workloads if not w.running]:
+        with_speeds = replace(work, request=replace(work.request, speeds=(("A100", 400), ("H100", 1000))))
+        without = replace(work, request=replace(work.request, speeds=()))
+        found = [
+            decide(replace(snapshot, workloads=(*standing, each))).decisions[work.id]
+            for each in (with_speeds, without)
+        ]
+        assert (found[0].action is Action.START) == (found[1].action is Action.START)
+        assert bool(found[0].after) == bool(found[1].after)
