@@ -176,10 +176,15 @@ class ProjectPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class PartLimit:
-    """The most that a project may hold of the GPUs of a node pool, of a type, or of a type in a node pool."""
+class Quota:
+    """What a project has of the GPUs of a node pool, of a type, or of a type in a node pool.
 
-    limit: Milli
+    Where `guaranteed` is not `None` for any project, that part of the pool is shared out by itself: only what is guaranteed
+    there counts in it. `limit=None` is no limit of its own.
+    """
+
+    guaranteed: Milli | None = None
+    limit: Milli | None = None
     node_pool: str | None = None
     gpu_type: str | None = None
 
@@ -207,7 +212,7 @@ class Project:
     members: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     policy: ProjectPolicy = ProjectPolicy()
-    limits: tuple[PartLimit, ...] = ()
+    quotas: tuple[Quota, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

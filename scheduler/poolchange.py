@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from scheduler.api.schema import Change, PoolFile
 from scheduler.errors import Conflict
 from scheduler.model import ONE, Environment, Milli, Node, Pool, Project, Workload
+from scheduler.policy import quotas
 from scheduler.poolfile import file_of
 
 Kind = Literal["node_pool", "project", "user", "settings", "pool"]
@@ -137,10 +138,10 @@ def _some(ids: Sequence[str]) -> str:
 
 def warnings(pool: Pool, nodes: Iterable[Node]) -> list[str]:
     """Sentences about promises that the GPUs there are (`nodes`, as `pool` divides them) cannot keep."""
-    there = _there(pool, nodes)
+    nodes = list(nodes)
     return [
-        *_build_promises(pool, there[Environment.BUILD]),
-        *_train_promises(pool, there[Environment.TRAIN]),
+        *_build_promises(pool, _there(pool, nodes)[Environment.BUILD]),
+        *_train_promises(pool, nodes),
         *_family_promises(pool.projects),
         *_closed_projects(pool.projects),
     ]
@@ -179,14 +180,21 @@ def _build_promises(pool: Pool, there: Milli) -> Iterable[str]:
         )
 
 
-def _train_promises(pool: Pool, there: Milli) -> Iterable[str]:
-    top = [project for project in pool.projects if project.parent is None]
-    promised = sum(project.guaranteed or 0 for project in top)
-    if promised > there:
-        yield (
-            f"Projects are guaranteed {_gpus(promised)} together, and there are {_gpus(there)} for training; "
-            "not all guarantees can be kept at the same time."
-        )
+def _train_promises(pool: Pool, nodes: Iterable[Node]) -> Iterable[str]:
+    """For each part of the pool that is shared out by itself."""
+    kind = {node_pool.name: node_pool.environment for node_pool in pool.node_pools}
+    there = dict.fromkeys(quotas.parts_of(pool.projects), 0)
+    for node in nodes:
+        if kind.get(node.node_pool) is Environment.TRAIN:
+            there[quotas.part_of(node, there)] += node.gpus * ONE
+    for part, gpus in there.items():
+        guaranteed = quotas.guarantees(part, pool.projects)
+        promised = sum(guaranteed[project.name] or 0 for project in pool.projects if project.parent is None)
+        if promised > gpus:
+            yield (
+                f"Projects are guaranteed {_gpus(promised)}{quotas.words(part)} together, and there are {_gpus(gpus)}"
+                f"{' for training' if len(there) == 1 else ''}; not all guarantees can be kept at the same time."
+            )
     for project in pool.projects:
         if project.limit == 0:
             yield f"Project {project.name!r} has a limit of 0 GPUs; its jobs never get any."

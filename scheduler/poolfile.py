@@ -20,22 +20,23 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from scheduler.api.schema import (
     NodePoolEntry,
-    PartLimitEntry,
     PolicyEntry,
     PoolFile,
     ProjectEntry,
+    QuotaEntry,
     SettingsEntry,
     UserEntry,
 )
 from scheduler.errors import Invalid
 from scheduler.model import (
     ONE,
+    Environment,
     Milli,
     NodePool,
-    PartLimit,
     Pool,
     Project,
     ProjectPolicy,
+    Quota,
     Settings,
     User,
 )
@@ -161,10 +162,11 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
     _refuse_twice("projects", [entry.name for entry in file.projects])
     _refuse_twice("users", [entry.name for entry in file.users])
     _refuse_circles(file.projects)
+    training = [entry.name for entry in file.node_pools if entry.environment is Environment.TRAIN]
     pool = Pool(
         node_pools=tuple(NodePool(e.name, e.environment, e.placement, e.gpus) for e in file.node_pools),
         projects=tuple(
-            _project(entry, f"projects[{n}]", known.get(entry.name), now, [p.name for p in file.node_pools])
+            _project(entry, f"projects[{n}]", known.get(entry.name), now, training)
             for n, entry in enumerate(file.projects)
         ),
         users=tuple(
@@ -244,34 +246,54 @@ def project_entry(project: Project) -> ProjectEntry:
         members=sorted(project.members),
         groups=sorted(project.groups),
         policy=policy_entry(project.policy),
-        limits=limit_entries(project),
+        quotas=quota_entries(project),
     )
 
 
-def limit_entries(project: Project) -> list[PartLimitEntry]:
-    """The limits of a project in parts of the pool, as a pool file has them."""
+def quota_entries(project: Project) -> list[QuotaEntry]:
+    """What a project has of parts of the pool, as a pool file has it."""
     return [
-        PartLimitEntry(node_pool=part.node_pool, gpu_type=part.gpu_type, limit=part.limit / ONE)
-        for part in project.limits
+        QuotaEntry(
+            node_pool=quota.node_pool,
+            gpu_type=quota.gpu_type,
+            guaranteed=None if quota.guaranteed is None else quota.guaranteed / ONE,
+            limit=None if quota.limit is None else quota.limit / ONE,
+        )
+        for quota in project.quotas
     ]
 
 
-def part_limits(entries: Sequence[PartLimitEntry], place: str, pools: Iterable[str]) -> tuple[PartLimit, ...]:
-    """The limits that `entries` declare. Raises `Invalid`, with the place."""
-    known, found = list(pools), list[PartLimit]()
+def quotas_of(entries: Sequence[QuotaEntry], place: str, node_pools: Sequence[str]) -> tuple[Quota, ...]:
+    """The quotas that `entries` declare; `node_pools` are those for training. Raises `Invalid`, with the place."""
+    found = list[Quota]()
     for n, entry in enumerate(entries):
         here = f"{place}[{n}]"
         if entry.node_pool is None and entry.gpu_type is None:
-            raise Invalid(f"{here} needs a node_pool, a gpu_type or both; else say `limit`.", field=here)
-        if entry.node_pool is not None and entry.node_pool not in known:
-            there = ", ".join(known)
             raise Invalid(
-                f"{here}.node_pool: there is no node pool {entry.node_pool!r}; there are: {there}.",
+                f"{here} needs a node_pool, a gpu_type or both; for the whole pool say `guaranteed` and `limit`.",
+                field=here,
+            )
+        if entry.node_pool is not None and entry.node_pool not in node_pools:
+            raise Invalid(
+                f"{here}.node_pool: there is no node pool {entry.node_pool!r} for training; there are: "
+                f"{', '.join(node_pools)}.",
                 field=f"{here}.node_pool",
             )
-        if any((entry.node_pool, entry.gpu_type) == (part.node_pool, part.gpu_type) for part in found):
+        if entry.guaranteed is None and entry.limit is None:
+            raise Invalid(f"{here} says nothing; add `guaranteed`, `limit` or both.", field=here)
+        if entry.guaranteed is not None and entry.limit is not None and entry.limit < entry.guaranteed:
+            raise Invalid(
+                f"{here}.limit ({entry.limit:g}) is below what is guaranteed ({entry.guaranteed:g}); "
+                "raise one or lower the other.",
+                field=f"{here}.limit",
+            )
+        if any((entry.node_pool, entry.gpu_type) == (quota.node_pool, quota.gpu_type) for quota in found):
             raise Invalid(f"{here} is there twice; say each part once.", field=here)
-        found.append(PartLimit(milli(entry.limit, f"{here}.limit"), entry.node_pool, entry.gpu_type))
+        amounts = [
+            None if given is None else milli(given, f"{here}.{name}")
+            for name, given in (("guaranteed", entry.guaranteed), ("limit", entry.limit))
+        ]
+        found.append(Quota(amounts[0], amounts[1], entry.node_pool, entry.gpu_type))
     return tuple(found)
 
 
@@ -310,7 +332,7 @@ def _project(
         members=frozenset(entry.members),
         groups=frozenset(entry.groups),
         policy=_policy(entry.policy, f"{place}.policy"),
-        limits=part_limits(entry.limits, f"{place}.limits", pools),
+        quotas=quotas_of(entry.quotas, f"{place}.quotas", pools),
     )
     if project.limit is not None and project.guaranteed is not None and project.limit < project.guaranteed:
         raise Invalid(

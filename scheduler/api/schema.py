@@ -351,19 +351,36 @@ class PoolView(Wire):
     nodes: list[NodeView]
 
 
+class PartView(Wire):
+    """How a project stands in a part of the pool that is shared out by itself; the rest has neither node pool nor type."""
+
+    node_pool: str | None
+    gpu_type: str | None
+    guaranteed: float | None
+    fair_share: float
+    allocated: float
+    demand: float
+    over_quota: float
+
+
 class ProjectView(Wire):
-    """Amounts in GPUs. `could_start` is how many more would start now."""
+    """Amounts in GPUs. `could_start` is how many more would start now.
+
+    `guaranteed_in_all` has what `quotas` guarantee, too; `parts` is empty where the whole pool is shared out as one.
+    """
 
     name: str
     parent: str | None
     guaranteed: float | None
+    guaranteed_in_all: float | None
     limit: float | None
     weight: float | None
     priority: int
     members: list[str]
     groups: list[str]
     policy: PolicyEntry
-    limits: list[PartLimitEntry]
+    quotas: list[QuotaEntry]
+    parts: list[PartView]
     takes_jobs: bool
     fair_share: float
     allocated: float
@@ -498,12 +515,17 @@ class PolicyEntry(Wire):
     allowed: AllowedEntry = AllowedEntry()
 
 
-class PartLimitEntry(Wire):
-    """The most that a project may hold of the GPUs of a node pool, of a type, or of a type in a node pool."""
+class QuotaEntry(Wire):
+    """What a project has of the GPUs of a node pool, of a type, or of a type in a node pool.
+
+    Of a part of which something is guaranteed to any project, only these guarantees count; `guaranteed` of a project is for
+    the rest of the pool.
+    """
 
     node_pool: str | None = None
     gpu_type: str | None = None
-    limit: float = Field(ge=0, description="GPUs")
+    guaranteed: float | None = Field(None, ge=0, description="GPUs; null: nothing is said")
+    limit: float | None = Field(None, ge=0, description="GPUs; null: none of its own")
 
 
 class ProjectEntry(Wire):
@@ -516,8 +538,8 @@ class ProjectEntry(Wire):
     members: list[str] = Field(default_factory=list, description='user names; "*": everybody')
     groups: list[str] = Field(default_factory=list, description="JupyterHub groups")
     policy: PolicyEntry = PolicyEntry()
-    limits: list[PartLimitEntry] = Field(
-        default_factory=list, description="the most it may hold of a node pool or of a type of GPU"
+    quotas: list[QuotaEntry] = Field(
+        default_factory=list, description="what it has of a node pool or of a type of GPU"
     )
 
 

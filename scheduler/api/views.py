@@ -22,6 +22,7 @@ from scheduler.api.schema import (
     Me,
     NodeView,
     Occupant,
+    PartView,
     PoolView,
     ProjectView,
     SessionView,
@@ -42,8 +43,9 @@ from scheduler.model import (
     WorkerGroup,
     WorkerPlacement,
 )
+from scheduler.policy import quotas
 from scheduler.policy.types import Action, ProjectFigures
-from scheduler.poolfile import limit_entries, policy_entry
+from scheduler.poolfile import policy_entry, quota_entries
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
@@ -60,23 +62,44 @@ def held(placement: Iterable[WorkerPlacement]) -> Milli:
     return sum(worker.share * len(worker.gpus) for worker in placement)
 
 
+class Guarantees:
+    """What each project is guaranteed in each part of the pool, and in which part a placement is."""
+
+    def __init__(self, book: Book) -> None:
+        self._nodes = {node.name: node for node in book.nodes}
+        parts = quotas.parts_of(book.pool.projects)
+        self.parts = {part: quotas.guarantees(part, book.pool.projects) for part in parts}
+
+    def part_of(self, placement: Iterable[WorkerPlacement]) -> quotas.Part:
+        node = next((self._nodes[worker.node] for worker in placement if worker.node in self._nodes), None)
+        return quotas.REST if node is None else quotas.part_of(node, self.parts)
+
+    def of(self, project: str, part: quotas.Part) -> Milli | None:
+        return self.parts[part].get(project, 0)
+
+    def beyond(self, project: str, part: quotas.Part, amount: Milli) -> Milli:
+        """How much of `amount` goes beyond."""
+        guaranteed = self.of(project, part)
+        return 0 if guaranteed is None else max(0, amount - guaranteed)
+
+
 def over_quota_jobs(book: Book) -> frozenset[str]:
     """The jobs that use what is beyond their project's guarantee, and so may be reclaimed.
 
     A project's guarantee goes to its jobs in the order in which they would be the last to lose their GPUs: those that
     can't be preempted, then by priority, then the older. A job that straddles the line is beyond it.
     """
-    guaranteed = {project.name: project.guaranteed for project in book.pool.projects}
-    holding: dict[str, list[Job]] = defaultdict(list)
+    guarantees = Guarantees(book)
+    holding: dict[tuple[str, quotas.Part], list[Job]] = defaultdict(list)
     for job in book.jobs.values():
-        if job.state.holds_gpus and guaranteed.get(job.request.project, 0) is not None:
-            holding[job.request.project].append(job)
+        if job.state.holds_gpus:
+            holding[job.request.project, guarantees.part_of(job.placement)].append(job)
     beyond: set[str] = set()
-    for name, jobs in holding.items():
-        left = guaranteed.get(name) or 0
+    for (name, part), jobs in holding.items():
+        total = 0
         for job in sorted(jobs, key=_last_to_lose):
-            left -= held(job.placement)
-            if left < 0:
+            total += held(job.placement)
+            if guarantees.beyond(name, part, total):
                 beyond.add(job.id)
     return frozenset(beyond)
 
@@ -273,11 +296,11 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
     gpus = dict.fromkeys(Environment, 0)
     for node in book.nodes:
         gpus[environments.get(node.node_pool, Environment.TRAIN)] += node.gpus * ONE
-    by_project: dict[str, Milli] = defaultdict(int)
+    guarantees = Guarantees(book)
+    by_project: dict[tuple[str, quotas.Part], Milli] = defaultdict(int)
     for job in book.jobs.values():
-        by_project[job.request.project] += held(job.placement)
-    guaranteed = {project.name: project.guaranteed for project in book.pool.projects}
-    over = sum(_beyond(amount, guaranteed.get(name, 0)) for name, amount in by_project.items())
+        by_project[job.request.project, guarantees.part_of(job.placement)] += held(job.placement)
+    over = sum(guarantees.beyond(*place, amount) for place, amount in by_project.items())
     allocated = {
         Environment.BUILD: sum(held(session.placement) for session in book.sessions.values()),
         Environment.TRAIN: sum(by_project.values()),
@@ -291,10 +314,6 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
         )
         for environment in Environment
     }
-
-
-def _beyond(amount: Milli, guaranteed: Milli | None) -> Milli:
-    return 0 if guaranteed is None else max(0, amount - guaranteed)
 
 
 def _gpu_view(node: Node, gpu: int, usage: GpuUsage | None, occupants: list[Occupant]) -> GpuView:
@@ -363,10 +382,12 @@ def project_views(book: Book, access: Access) -> list[ProjectView]:
     """Every project in the pool's order. A department's running and waiting jobs are those below it."""
     running, waiting = _counts(book)
     accepting = {project.name for project in leaves(book.pool)}
+    guarantees = Guarantees(book)
     return [
-        project_view(
+        _project_view(
             project,
             book.plan.projects.get(project.name, _NOTHING),
+            guarantees,
             access,
             takes_jobs=project.name in accepting,
             running=running[project.name],
@@ -376,9 +397,10 @@ def project_views(book: Book, access: Access) -> list[ProjectView]:
     ]
 
 
-def project_view(
+def _project_view(
     project: Project,
     figures: ProjectFigures,
+    guarantees: Guarantees,
     access: Access,
     *,
     takes_jobs: bool,
@@ -386,25 +408,46 @@ def project_view(
     waiting: int,
 ) -> ProjectView:
     named = access.sees_project(project.name)
+    parts = [
+        _part_view(project.name, part, figures.parts.get(part, figures), guarantees)
+        for part in guarantees.parts
+    ]
+    amounts = [part.guaranteed for part in parts]
     return ProjectView(
         name=project.name,
         parent=project.parent,
         guaranteed=None if project.guaranteed is None else from_milli(project.guaranteed),
+        guaranteed_in_all=None if None in amounts else sum(filter(None, amounts)),
         limit=None if project.limit is None else from_milli(project.limit),
         weight=None if project.weight is None else from_milli(project.weight),
         priority=project.priority,
         members=sorted(project.members) if named else [],
         groups=sorted(project.groups) if named else [],
         policy=policy_entry(project.policy),
-        limits=limit_entries(project),
+        quotas=quota_entries(project),
+        parts=parts if len(parts) > 1 else [],
         takes_jobs=takes_jobs,
         fair_share=from_milli(figures.fair_share),
         allocated=from_milli(figures.allocated),
         demand=from_milli(figures.demand),
-        over_quota=from_milli(_beyond(figures.allocated, project.guaranteed)),
+        over_quota=sum(part.over_quota for part in parts),
         could_start=from_milli(figures.could_start),
         running=running,
         waiting=waiting,
+    )
+
+
+def _part_view(project: str, part: quotas.Part, figures: ProjectFigures, guarantees: Guarantees) -> PartView:
+    node_pool, gpu_type = part
+    guaranteed = guarantees.of(project, part)
+    return PartView(
+        node_pool=node_pool,
+        gpu_type=gpu_type,
+        guaranteed=None if guaranteed is None else from_milli(guaranteed),
+        fair_share=from_milli(figures.fair_share),
+        allocated=from_milli(figures.allocated),
+        demand=from_milli(figures.demand),
+        over_quota=from_milli(guarantees.beyond(project, part, figures.allocated)),
     )
 
 

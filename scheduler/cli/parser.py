@@ -310,6 +310,9 @@ def _project(commands: Commands) -> None:
     command.add_argument(
         "--group", action="append", metavar="GROUP", help="a JupyterHub group that may; likewise"
     )
+    command.add_argument("--quota", action="append", type=_quota, default=[], metavar="PART,AMOUNTS",
+                         help="what it has of a type of GPU or a node pool, as gpu_type=A100,guaranteed=4,limit=8; "
+                         "with no amounts nothing is said of that part any more; may be repeated")  # fmt: skip
     command.add_argument("--policy", action="append", type=_rule, default=[], metavar="RULE=VALUE",
                          help="a rule for its jobs, as maxima.gpus=4; `none` takes one away; may be repeated")  # fmt: skip
     command = _command(verbs, "rm", "projects:remove", "remove a project that has no jobs")
@@ -463,6 +466,23 @@ def _amounts_of(text: str) -> list[float]:
     return [_number(word) for word in _listed(text)]
 
 
+def _quota_of(text: str) -> dict[str, Any]:
+    """What a project has of a part of the pool, as `gpu_type=A100,guaranteed=4,limit=8`."""
+    quota: dict[str, Any] = {}
+    for word in _listed(text):
+        name, _, value = word.partition("=")
+        if name in ("node_pool", "gpu_type") and value:
+            quota[name] = value
+        elif name in ("guaranteed", "limit"):
+            if value != "none":
+                quota[name] = _number(value)
+        else:
+            raise ValueError
+    if not quota.keys() & {"node_pool", "gpu_type"}:
+        raise ValueError
+    return quota
+
+
 def _ruled(text: str) -> tuple[str, Any]:
     """A rule of a project's policy, such as `maxima.max_runtime=2h`, and its value."""
     name, _, value = text.partition("=")
@@ -494,6 +514,10 @@ _numbers = _reader(_factors, "is not a list of factors; write numbers above 0 wi
 _amounts = _reader(_amounts_of, "is not a list of amounts; write numbers with commas between them")
 _variable = _reader(_assignment, "is not of the form NAME=VALUE")
 _parameter = _reader(read_parameter, "")
+_quota = _reader(
+    _quota_of,
+    "is not a quota; write one such as gpu_type=A100,guaranteed=4,limit=8 or node_pool=fast,limit=2",
+)
 _rule = _reader(
     _ruled,
     "is not a rule; write one such as maxima.gpus=4, allowed.gpu_types=A100,H100 or defaults.priority=none",

@@ -11,7 +11,7 @@ from scheduler.cli.text import Screen, amount, bar, clean
 from scheduler.errors import NotFound
 
 if TYPE_CHECKING:
-    from scheduler.api.schema import ProjectView
+    from scheduler.api.schema import PartView, ProjectView, QuotaEntry
     from scheduler.client import Client
 
 
@@ -30,7 +30,7 @@ def show_list(options: argparse.Namespace) -> int:
 def table(screen: Screen, projects: Sequence[ProjectView]) -> None:
     """Every project below its parent, with a bar of what it holds: `█` inside its guarantee, `▒` over quota."""
     ordered = _tree(projects)
-    scale = max((max(p.guaranteed or 0, p.allocated, p.fair_share) for p in projects), default=0)
+    scale = max((max(p.guaranteed_in_all or 0, p.allocated, p.fair_share) for p in projects), default=0)
     screen.table(
         ["PROJECT", "HOLDS", "", "GUARANTEED", "LIMIT", "FAIR SHARE", "RUNNING", "WAITING"],
         [
@@ -38,7 +38,7 @@ def table(screen: Screen, projects: Sequence[ProjectView]) -> None:
                 f"{'· ' * depth}{project.name}",
                 amount(project.allocated),
                 bar(project.allocated, project.over_quota, scale),
-                amount(project.guaranteed, "no bound"),
+                amount(project.guaranteed_in_all, "no bound"),
                 amount(project.limit, "none"),
                 amount(project.fair_share),
                 project.running or "",
@@ -94,7 +94,8 @@ def _describe(project: ProjectView) -> None:
         ("jobs", f"{project.running} running, {project.waiting} waiting" if project.takes_jobs else ""),
         ("members", "everybody" if "*" in project.members else ", ".join(project.members)),
         ("groups", ", ".join(project.groups)),
-        *(("limits" if not n else "", part) for n, part in enumerate(_limits(project))),
+        *(("quotas" if not n else "", quota) for n, quota in enumerate(_quotas(project))),
+        *(("parts" if not n else "", part) for n, part in enumerate(_parts(project))),
         *(("policy" if not n else "", rule) for n, rule in enumerate(_rules(project))),
     ]
     for label, value in facts:
@@ -102,13 +103,28 @@ def _describe(project: ProjectView) -> None:
             screen.line(f"  {label:<10}  {clean(value)}")
 
 
-def _limits(project: ProjectView) -> list[str]:
-    """What it may hold of parts of the pool, a line each."""
+def _quotas(project: ProjectView) -> list[str]:
+    """What it has of parts of the pool, a line each."""
     return [
-        f"{amount(part.limit)} of {part.gpu_type or 'all'}"
-        + (f" in node pool {part.node_pool}" if part.node_pool else "")
-        for part in project.limits
+        f"{_part(quota)}: guaranteed {amount(quota.guaranteed, 'nothing')}, limit {amount(quota.limit, 'none')}"
+        for quota in project.quotas
     ]
+
+
+def _parts(project: ProjectView) -> list[str]:
+    """How it stands in the parts of the pool that are shared out by themselves, a line each."""
+    return [
+        f"{_part(part)}: holds {amount(part.allocated)} of a fair share of {amount(part.fair_share)}, "
+        f"guaranteed {amount(part.guaranteed, 'without bound')}"
+        for part in project.parts
+    ]
+
+
+def _part(part: QuotaEntry | PartView) -> str:
+    if part.gpu_type is None and part.node_pool is None:
+        return "the rest of the pool"
+    where = f"node pool {part.node_pool}" if part.node_pool else ""
+    return " in ".join(filter(None, [part.gpu_type, where]))
 
 
 def _rules(project: ProjectView) -> list[str]:
@@ -126,6 +142,7 @@ def change(options: argparse.Namespace) -> int:
         entry = _as_it_is(client, options.name)
         new = "name" not in entry
         entry |= {"name": options.name, **_given(options)}
+        entry["quotas"] = _with_quotas(entry.get("quotas", []), options.quota)
         entry["policy"] = _with_rules(entry.get("policy", {}), options.policy)
         project = client.project_put(validate(ProjectEntry, entry))
     print(f"Project {project.name} is {'added' if new else 'changed'}.")
@@ -155,6 +172,14 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     if options.group is not None:
         given["groups"] = options.group
     return given
+
+
+def _with_quotas(quotas: Sequence[dict[str, Any]], given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Quotas with each of those given in the place of what was said of its part; one that says nothing takes it away."""
+    parts = {(quota.get("node_pool"), quota.get("gpu_type")): quota for quota in quotas}
+    for quota in given:
+        parts[quota.get("node_pool"), quota.get("gpu_type")] = quota
+    return [quota for quota in parts.values() if quota.keys() & {"guaranteed", "limit"}]
 
 
 def _with_rules(policy: dict[str, Any], rules: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -228,11 +228,11 @@ def _within_limits(request: Request, project: Project, pool: Pool, nodes: Sequen
                 "at the most.",
                 field="gpus" if request.workers == 1 else "workers",
             )
-        for part in above.limits:
-            if asked > part.limit and all(part.covers(node) for node in nodes):
+        for quota in above.quotas:
+            if quota.limit is not None and asked > quota.limit and all(map(quota.covers, nodes)):
                 raise Invalid(
-                    f"It needs {gpus(asked)} at the same time, and project {above.name!r} may hold {gpus(part.limit)} of "
-                    f"{' in node pool '.join(filter(None, (part.gpu_type or 'those', part.node_pool)))} at the most.",
+                    f"It needs {gpus(asked)} at the same time, and project {above.name!r} may hold {gpus(quota.limit)} of "
+                    f"{' in node pool '.join(filter(None, (quota.gpu_type or 'those', quota.node_pool)))} at the most.",
                     field="gpus" if request.workers == 1 else "workers",
                 )
         above = projects.get(above.parent) if above.parent is not None else None

@@ -8,32 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.model import ONE, Milli, PartLimit, Project
+from scheduler.model import ONE, Milli, Project, Quota
 from scheduler.policy.needs import UNBOUNDED
+from scheduler.policy.quotas import REST, Part
 
 
-class Part:
+class Cap:
     """What a project may hold of the rooms `mask` at the most, and what it holds there. Who leaves counts until it is gone."""
 
-    __slots__ = ("held", "limit", "mask")
+    __slots__ = ("held", "mask", "quota")
 
-    def __init__(self, limit: PartLimit, mask: int) -> None:
-        self.limit = limit
+    def __init__(self, quota: Quota, mask: int) -> None:
+        self.quota = quota
         self.mask = mask
         self.held: Milli = 0
 
-    def as_it_stands(self) -> Part:
-        twin = Part(self.limit, self.mask)
+    @property
+    def limit(self) -> Milli:
+        return UNBOUNDED if self.quota.limit is None else self.quota.limit
+
+    def as_it_stands(self) -> Cap:
+        twin = Cap(self.quota, self.mask)
         twin.held = self.held
         return twin
 
 
 class Account:
-    """One project, its place in the tree and its sums."""
+    """One project in one part of the pool, its place in the tree and its sums.
+
+    `spill` is what its jobs ask for here because they can't have it in a part that they would rather be in.
+    """
 
     __slots__ = (
-        "children", "created", "demand", "depth", "firm", "guarantee", "held", "leaving", "limit", "name", "parent", "parts",
-        "path", "priority", "share", "usage", "wanted", "weight",
+        "caps", "children", "created", "demand", "depth", "firm", "guarantee", "held", "leaving", "limit", "name", "parent",
+        "part", "path", "priority", "share", "spill", "usage", "wanted", "weight",
     )  # fmt: skip
 
     def __init__(self, project: Project, parent: Account | None) -> None:
@@ -48,13 +56,15 @@ class Account:
         self.priority = project.priority
         self.created = project.created
         self.usage = project.usage
+        self.part: Part = REST
         self.demand: Milli = 0
+        self.spill: Milli = 0
         self.wanted: Milli = 0
         self.share: Milli = 0
         self.held: Milli = 0
         self.firm: Milli = 0
         self.leaving: Milli = 0
-        self.parts: tuple[Part, ...] = ()
+        self.caps: tuple[Cap, ...] = ()
 
     @property
     def due(self) -> Milli:
@@ -66,7 +76,8 @@ class Account:
         twin = Account.__new__(Account)
         twin.name, twin.guarantee, twin.limit = self.name, self.guarantee, self.limit
         twin.share, twin.held, twin.firm = self.share, self.held, self.firm
-        twin.parts = tuple([part.as_it_stands() for part in self.parts])
+        twin.part = self.part
+        twin.caps = tuple([cap.as_it_stands() for cap in self.caps])
         return twin
 
     def add(self, amount: Milli, firm: bool) -> None:
@@ -82,13 +93,13 @@ class Account:
         for account in self.path:
             account.leaving += amount
 
-    def full_parts(self, amount: Milli) -> int:
+    def capped(self, amount: Milli) -> int:
         """The rooms in which `amount` more would break a limit of the path."""
         rooms = 0
         for account in self.path:
-            for part in account.parts:
-                if part.held + amount > part.limit.limit:
-                    rooms |= part.mask
+            for cap in account.caps:
+                if cap.held + amount > cap.limit:
+                    rooms |= cap.mask
         return rooms
 
     def over_limit(self, amount: Milli) -> Account | None:

@@ -33,6 +33,7 @@ class Asks:
             self._types[room.node.gpu_type] = self._types.get(room.node.gpu_type, 0) | room.bit
         self.kinds: dict[int, Ask] = {}
         self._kinds: dict[tuple[object, ...], int] = {}
+        self._within: dict[tuple[Ask, int], Ask] = {}
 
     def environment_of(self, node_pool: str) -> Environment:
         known = self.pools.get(node_pool)
@@ -52,6 +53,23 @@ class Asks:
             make = self._make_of_groups if request.groups else self._make
             ask = self._asks[name] = make(request)
         return ask
+
+    def within(self, ask: Ask, part: int, mask: int) -> Ask:
+        """The same ask, for the rooms `mask` of one part of the pool only."""
+        if not ask.qualifies & ~mask:
+            return ask
+        found = self._within.get((ask, part))
+        if found is None:
+            alike = (ask.kind, part, "within")
+            found = self._within[ask, part] = replace(
+                ask,
+                kind=self._kinds.setdefault(alike, len(self._kinds)),
+                masks=tuple([both for preferred in ask.masks if (both := preferred & mask)]),
+                qualifies=ask.qualifies & mask,
+                parts=tuple([self.within(group, part, mask) for group in ask.parts]),
+            )
+            self.kinds.setdefault(found.kind, found)
+        return found
 
     def _make_of_groups(self, request: Request) -> Ask:
         """An ask of several parts. Where all must stand together is a rule for the whole, not for each."""

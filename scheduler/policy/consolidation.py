@@ -117,7 +117,7 @@ def _one_more(
 def settle_elsewhere(state: State, placer: Placer, work: Work, kept_from: int = 0) -> bool:
     """Place a work again that had to leave; whether that could be done."""
     if work.account is not None:
-        kept_from |= work.account.full_parts(work.amount)
+        kept_from |= work.account.capped(work.amount)
     workers: list[WorkerPlacement] | None = placer.place(
         work.ask, len(work.placement), False, ~kept_from if kept_from else None
     )

@@ -11,15 +11,15 @@ from scheduler.model import WorkerPlacement
 from scheduler.policy.accounts import Account
 from scheduler.policy.consolidation import consolidate, settle_elsewhere
 from scheduler.policy.decisions import Decisions
-from scheduler.policy.fairshare import share_out
-from scheduler.policy.intake import Intake
+from scheduler.policy.grounds import Ground
+from scheduler.policy.intake import Intake, Waiting
 from scheduler.policy.placement import Placer
 from scheduler.policy.queues import Line, Order, Queue
 from scheduler.policy.reasons import Blocked, list_of
 from scheduler.policy.reservation import Reservations
 from scheduler.policy.sessions import seat_sessions
 from scheduler.policy.terms import Cut, Preemption, Reclaim
-from scheduler.policy.types import Action, Decision, Plan, ProjectFigures
+from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, together
 from scheduler.policy.victims import Budget, Claim, Hunt
 from scheduler.policy.why import Why
 from scheduler.policy.work import Ask, Work
@@ -54,7 +54,7 @@ class Cycle:
 
     def plan(self) -> Plan:
         self.intake.sort()
-        share_out(self.intake.tops, self.intake.capacity, self.settings.time_aware)
+        self.intake.share_out()
         self._stop_the_stale()
         self._seat_sessions()
         self._start_jobs()
@@ -102,15 +102,18 @@ class Cycle:
         gains = -1
         while gains != self.state.gains:
             gains = self.state.gains
-            self._go_through_queues()
+            for number in range(len(self.intake.grounds)):
+                waiting = self.intake.waiting_at(number)
+                for ground in self.intake.grounds:
+                    self._go_through_queues(ground, waiting)
 
-    def _go_through_queues(self) -> None:
-        queues = self._open_queues()
-        order = Order(self.intake.tops, queues)
+    def _go_through_queues(self, ground: Ground, waiting: Waiting) -> None:
+        queues = self._open_queues(ground, waiting)
+        order = Order(ground.tops, queues)
         while (queue := order.next()) is not None:
             line = queue.next
             assert line is not None
-            if self._start(line.first, queue.account, order):
+            if self._start(line.first, queue.account, line.ask, order):
                 queue.advance()
             else:
                 queue.close()
@@ -121,7 +124,7 @@ class Cycle:
         for work in sorted(self.intake.claims.values(), key=lambda work: work.urgency[1:]):
             account, ask, workers = work.account, work.ask, work.workload.placement
             assert account is not None
-            if self._stands_in(account.full_parts(ask.least), workers):
+            if self._stands_in(account.capped(ask.least), workers):
                 continue
             if not self._refused(ask, account) and self.state.take_places(workers, ask):
                 self.state.settle(work, workers)
@@ -131,12 +134,15 @@ class Cycle:
         rooms = self.state.rooms.by_name
         return bool(mask) and any(w.node in rooms and rooms[w.node].bit & mask for w in workers)
 
-    def _open_queues(self) -> dict[str, Queue]:
-        """The lines that might get something in this cycle."""
+    def _open_queues(self, ground: Ground, waiting: Waiting) -> dict[str, Queue]:
+        """The lines that might get something of this part of the pool in this cycle."""
+        here = [(account, lines) for account, lines in waiting.items() if account.part == ground.part]
+        if not here:
+            return {}
         fits = {kind for kind, ask in self.intake.asks.kinds.items() if self.placer.may_fit(ask)}
         placed = bool(self.started)
         queues = {}
-        for account, lines in self.intake.waiting.items():
+        for account, lines in here:
             reach = account.due - account.held  # what it may take back from others
             headroom = min([step.limit - step.held for step in account.path])
             least_important = self._least_important(account)
@@ -148,9 +154,10 @@ class Cycle:
                 or (ask.kind in fits and ask.least <= headroom)
             ]
             if self.reservations.open_to(account):
-                ask, works = min(lines.items(), key=_urgency_of_first)
-                if all(other is not ask for other, _ in may):
-                    may.append((ask, works))
+                urgencies = [works[0].urgency for works in lines.values()]
+                first = list(lines.items())[urgencies.index(min(urgencies))]
+                if all(ask is not first[0] for ask, _ in may):
+                    may.append(first)
             if placed:
                 may = [(ask, left) for ask, works in may if (left := [w for w in works if not w.placement])]
             if may:
@@ -165,10 +172,12 @@ class Cycle:
         least = min(candidates.classes)
         return min([least, *[work.priority - 1 for work in candidates.elastic.values()]])
 
-    def _start(self, work: Work, account: Account, order: Order) -> bool:
+    def _start(self, work: Work, account: Account, ask: Ask, order: Order) -> bool:
         """Find a place for the job that is next, and take it."""
-        ask = work.ask
-        full = account.full_parts(ask.least)
+        mark = self.state.mark()
+        if work.account is not account:
+            self.state.choose(work, account, ask)
+        full = account.capped(ask.least) if self.state.limited else 0
         limited = self._refused(ask, account) or bool(full and not ask.qualifies & ~full)
         reserved = self.reservations.kept_from(work, account)
         kept_from = reserved | full
@@ -177,8 +186,10 @@ class Cycle:
             claim = self._take_back(work, account, limited, kept_from)
             if claim is None:
                 if not limited:
-                    self.reservations.consider(work, account)
+                    if not work.options or work.options[-1][0] is account:
+                        self.reservations.consider(work, account)
                     self.reservations.note(ask, account, reserved)
+                self.state.undo(mark)
                 return False
             workers = claim.workers
             for cut in claim.cuts:
@@ -316,8 +327,16 @@ class Cycle:
             if work.id not in self.cut and not self._after(work):
                 growth = Line(work.ask, work.ask.each, [work] * missing)
                 lines.setdefault(work.account, []).append(growth)
-        queues = {account.name: Queue(account, growing) for account, growing in lines.items()}
-        order = Order(self.intake.tops, queues)
+        for ground in self.intake.grounds:
+            here = {
+                account.name: Queue(account, growing)
+                for account, growing in lines.items()
+                if account.part == ground.part
+            }
+            self._grow_in(ground, here)
+
+    def _grow_in(self, ground: Ground, queues: dict[str, Queue]) -> None:
+        order = Order(ground.tops, queues)
         while (queue := order.next()) is not None:
             line = queue.next
             assert line is not None
@@ -331,7 +350,7 @@ class Cycle:
         ask = work.ask
         if account.over_limit(ask.each) or (not ask.preemptible and account.over_guarantee(ask.each)):
             return False
-        beside = self.placer.beside(ask, work.placement) & ~account.full_parts(ask.each)
+        beside = self.placer.beside(ask, work.placement) & ~account.capped(ask.each)
         workers = self.placer.place(ask, 1, False, beside) if beside else None
         if workers is None:
             return False
@@ -373,7 +392,16 @@ class Cycle:
         return Decisions(self.intake, changed, self.blocked, self.reservations.starts, why)
 
     def _figures(self) -> dict[str, ProjectFigures]:
-        free = self.state.rooms.free_gpus(self.intake.train)
+        by_part = {ground.part: self._figures_in(ground) for ground in self.intake.grounds}
+        if len(by_part) == 1:
+            return next(iter(by_part.values()))
+        return {
+            name: together({part: figures[name] for part, figures in by_part.items()})
+            for name in self.intake.accounts
+        }
+
+    def _figures_in(self, ground: Ground) -> dict[str, ProjectFigures]:
+        free = self.state.rooms.free_gpus(self.intake.train & ground.mask)
         return {
             name: ProjectFigures(
                 account.share,
@@ -381,9 +409,5 @@ class Cycle:
                 account.demand,
                 max(0, min(free, *[step.limit - step.held for step in account.path])),
             )
-            for name, account in self.intake.accounts.items()
+            for name, account in ground.accounts.items()
         }
-
-
-def _urgency_of_first(line: tuple[Ask, list[Work]]) -> tuple[int, float, str]:
-    return line[1][0].urgency

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from scheduler.policy import reasons
-from scheduler.policy.accounts import Account
 from scheduler.policy.intake import Intake
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.types import Action, Decision
 from scheduler.policy.why import Why
-from scheduler.policy.work import Work
+from scheduler.policy.work import Options, Work
 
 
 class Decisions(Mapping[str, Decision]):
@@ -35,7 +34,7 @@ class Decisions(Mapping[str, Decision]):
         self._starts = starts
         self._why = why
         self._told = dict(changed)
-        self._positions: dict[Account, dict[str, int]] = {}
+        self._positions: dict[str, dict[str, int]] = {}
 
     @property
     def changes(self) -> Mapping[str, Decision]:
@@ -65,7 +64,7 @@ class Decisions(Mapping[str, Decision]):
             return Decision(Action.KEEP, "Runs on.", workload.placement)
         blocked = self._blocked.get(work.id)
         if blocked is None and work.account is not None:
-            blocked = self._why.blocked(work.account, work.ask)
+            blocked = self._in_the_way(work.options or [(work.account, work.ask)])
         if blocked is None:
             blocked = reasons.homeless(workload.request.project)
         return Decision(
@@ -76,14 +75,22 @@ class Decisions(Mapping[str, Decision]):
             estimated_start=self._starts.get(work.id),
         )
 
+    def _in_the_way(self, options: Options) -> Blocked:
+        """Of several parts of the pool, the first in which a rule is in the way and not just others' jobs, else the first."""
+        found = [self._why.blocked(account, ask) for account, ask in options]
+        return next(
+            (blocked for blocked in found if blocked.details["kind"] in ("limit", "guarantee")), found[0]
+        )
+
     def _position(self, work: Work) -> int | None:
         """Its place among the jobs of its project that wait, from 1."""
         if work.account is None:
             return None
-        positions = self._positions.get(work.account)
+        project = work.account.name
+        positions = self._positions.get(project)
         if positions is None:
-            lines = self._intake.waiting.get(work.account, {}).values()
+            lines = self._intake.lines_of(project)
             waiting = sorted([w.urgency for line in lines for w in line if w.id not in self._changed])
             positions = {urgency[2]: position for position, urgency in enumerate(waiting, start=1)}
-            self._positions[work.account] = positions
+            self._positions[project] = positions
         return positions.get(work.id)

@@ -32,7 +32,7 @@ def share_out(tops: Sequence[Account], total: Milli, time_aware: float = 0.0) ->
 def _want(account: Account) -> Milli:
     """What the account wants: within its limit, the demand of a leaf or what the children may want."""
     below = [_want(child) for child in account.children]
-    wanted = sum(below) if below else account.demand
+    wanted = sum(below) if below else account.demand + account.spill
     account.wanted = min(account.limit, wanted)
     return account.wanted
 

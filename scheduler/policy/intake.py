@@ -6,33 +6,33 @@ change costs little. What it holds depends on the workloads alone, not on the or
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
-from scheduler.model import ONE, Environment, Milli, Node, Pool, Workload
-from scheduler.policy.accounts import Account, Part, open_accounts
+from scheduler.model import Environment, Milli, Node, Pool, Request, Workload
+from scheduler.policy.accounts import Account
 from scheduler.policy.asks import Asks
-from scheduler.policy.rooms import Rooms
+from scheduler.policy.fairshare import share_out
+from scheduler.policy.grounds import Ground, grounds_of
+from scheduler.policy.rooms import Room, Rooms
 from scheduler.policy.state import State
 from scheduler.policy.topology import Topology
-from scheduler.policy.work import Ask, Work
+from scheduler.policy.work import Ask, Options, Work
+
+Waiting = Mapping[Account, Mapping[Ask, list[Work]]]
+"""The lines of jobs that ask for the same, by project."""
 
 
 class Intake:
-    """The workloads of a pool. `homeless` jobs are of no project that takes jobs; `train` is the rooms for jobs."""
+    """The workloads of a pool. `homeless` jobs are of no project that takes jobs; `train` is the rooms for jobs.
+
+    `accounts` are those of the rest of the pool, which is all of it as long as no part is shared out by itself.
+    """
 
     def __init__(self, pool: Pool, nodes: Iterable[Node], workloads: Iterable[Workload] = ()) -> None:
         self.pool = pool
         rooms = Rooms(nodes)
         self.state = State(rooms)
         self.topology = Topology(rooms.all, pool.topology)
-        self.accounts = open_accounts(pool.projects)
-        for project in pool.projects:
-            self.accounts[project.name].parts = tuple(
-                Part(limit, sum([room.bit for room in rooms.all if limit.covers(room.node)]))
-                for limit in project.limits
-            )
-        self.tops = [account for account in self.accounts.values() if account.parent is None]
-        self.state.limited = any(project.limits for project in pool.projects)
         self.asks = Asks(pool, rooms)
         self.works: dict[str, Work] = {}
         self.waiting: dict[Account, dict[Ask, list[Work]]] = {}
@@ -42,13 +42,11 @@ class Intake:
         self.claims: dict[str, Work] = {}
         self.homeless: dict[str, Work] = {}
         self._unsorted: dict[int, list[Work]] = {}
-        self.capacity: Milli = 0
-        self.train = 0
-        for room in rooms.all:
-            node = room.node
-            if node.schedulable and self.asks.environment_of(node.node_pool) is Environment.TRAIN:
-                self.capacity += node.gpus * ONE
-                self.train |= room.bit
+        self._options: dict[tuple[str, Ask], Options] = {}
+        self.grounds = grounds_of(pool, rooms.all, self._trains)
+        self.accounts = self.grounds[0].accounts
+        self.state.limited = any(account.caps for account in self.accounts.values())
+        self.train = sum([room.bit for room in rooms.all if room.node.schedulable and self._trains(room)])
         for workload in workloads:
             self.put(workload)
 
@@ -56,8 +54,12 @@ class Intake:
         """A workload is new."""
         request = workload.request
         build = request.environment is Environment.BUILD
-        account = None if build else self.accounts.get(request.project)
-        work = self.works[workload.id] = Work(workload, account, self.asks.of(request))
+        account, ask = None if build else self.accounts.get(request.project), self.asks.of(request)
+        options: Options = ()
+        if account is not None and len(self.grounds) > 1:
+            options = self.options(request.project, ask)
+            account, ask = self.choice(options, workload, ask)
+        work = self.works[workload.id] = Work(workload, account, ask, options)
         if build:
             self.sessions[work.id] = work
         if workload.running:
@@ -73,6 +75,78 @@ class Intake:
             if workload.placement:
                 self.claims[work.id] = work
         _demand(work, 1)
+
+    def _trains(self, room: Room) -> bool:
+        return self.asks.environment_of(room.node.node_pool) is Environment.TRAIN
+
+    def options(self, project: str, ask: Ask) -> Options:
+        """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then elsewhere."""
+        found = self._options.get((project, ask))
+        if found is None:
+            ranked = []
+            for number, ground in enumerate(self.grounds):
+                there = self.asks.within(ask, number, ground.mask)
+                if there.qualifies and all(group.qualifies for group in there.parts):
+                    account = ground.accounts[project]
+                    wish = next(n for n, mask in enumerate(ask.masks) if mask & ground.mask)
+                    ranked.append((wish, not account.guarantee, number, account, there))
+            ranked.sort(key=lambda entry: entry[:3])
+            found = [(account, there) for *_, account, there in ranked]
+            if not found:
+                found = [(self._wished(ask.request).accounts[project], ask)]
+            self._options[project, ask] = found
+        return found
+
+    def _wished(self, request: Request) -> Ground:
+        """The part in which a job that fits nowhere would stand."""
+        names = (*(request.node_pools or ()), *(request.gpu_types or ()))
+        return next((ground for ground in self.grounds[1:] if set(ground.part) & set(names)), self.grounds[0])
+
+    def choice(self, options: Options, workload: Workload, ask: Ask) -> tuple[Account, Ask]:
+        """The part in which a workload stands or is promised places; else the first of its options."""
+        by_name = self.state.rooms.by_name
+        for worker in workload.placement:
+            room = by_name.get(worker.node)
+            if room is not None:
+                number, ground = next((n, g) for n, g in enumerate(self.grounds) if g.mask & room.bit)
+                return ground.accounts[workload.request.project], self.asks.within(ask, number, ground.mask)
+        return options[0]
+
+    def waiting_at(self, number: int) -> Waiting:
+        """The jobs that wait, as they would stand in line in the part that is their option of that number."""
+        if not number:
+            return self.waiting
+        found: dict[Account, dict[Ask, list[Work]]] = {}
+        for lines in self.waiting.values():
+            for works in lines.values():
+                if number < len(works[0].options):
+                    account, ask = works[0].options[number]
+                    found.setdefault(account, {})[ask] = works
+        return found
+
+    def lines_of(self, project: str) -> Iterator[list[Work]]:
+        """The jobs of a project that wait, in whichever part of the pool."""
+        for ground in self.grounds:
+            yield from self.waiting.get(ground.accounts[project], {}).values()
+
+    def share_out(self) -> None:
+        """Find everybody's fair share of each part; what a job can't have in its first it asks for in its next."""
+        time_aware = self.pool.settings.time_aware
+        for ground in self.grounds:
+            for account in ground.accounts.values():
+                account.spill = 0
+            share_out(ground.tops, ground.capacity, time_aware)
+        for number in range(1, len(self.grounds)):
+            missing: dict[Account, Milli] = {}
+            for account, lines in self.waiting_at(number).items():
+                for works in lines.values():
+                    before, ask = works[0].options[number - 1]
+                    left = missing.setdefault(before, max(0, before.demand + before.spill - before.share))
+                    spill = min(left, len(works) * max(ask.least, ask.workers * ask.each))
+                    missing[before] -= spill
+                    account.spill += spill
+            for ground in self.grounds:
+                share_out(ground.tops, ground.capacity, time_aware)
 
     def forget(self, id: str) -> None:
         """A workload is gone (or never was)."""

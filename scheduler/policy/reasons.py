@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.model import ONE, Milli
-from scheduler.policy.accounts import Account, Part
+from scheduler.policy.accounts import Account, Cap
+from scheduler.policy.quotas import REST, Part, words
 from scheduler.policy.work import Ask
 
 
@@ -57,33 +58,34 @@ def wants(ask: Ask) -> str:
     return each if ask.gang == 1 else f"{ask.gang} workers of {each} each"
 
 
+def _named(part: Part) -> dict[str, Any]:
+    return {} if part == REST else {"node_pool": part[0], "gpu_type": part[1]}
+
+
 def at_limit(account: Account, asked: Milli) -> Blocked:
-    return Blocked(
-        f"Project {account.name} holds {gpus(account.held)} of at most {count_of(account.limit)}, "
-        f"and this needs {gpus(asked)} more.",
-        {"kind": "limit", "project": account.name, "limit": gpus(account.limit), "allocated": gpus(account.held),
-         "asked": gpus(asked)},
-    )  # fmt: skip
+    return _at_limit(account, account.part, account.held, account.limit, asked)
 
 
-def at_part_limit(account: Account, part: Part, asked: Milli) -> Blocked:
-    limit = part.limit
-    kind = f" of type {limit.gpu_type}" if limit.gpu_type else ""
-    where = f" in node pool {limit.node_pool}" if limit.node_pool else ""
+def at_cap(account: Account, cap: Cap, asked: Milli) -> Blocked:
+    return _at_limit(account, (cap.quota.node_pool, cap.quota.gpu_type), cap.held, cap.limit, asked)
+
+
+def _at_limit(account: Account, part: Part, held: Milli, limit: Milli, asked: Milli) -> Blocked:
     return Blocked(
-        f"Project {account.name} holds {gpus(part.held)} of at most {count_of(limit.limit)}{kind}{where}, "
+        f"Project {account.name} holds {gpus(held)} of at most {count_of(limit)}{words(part)}, "
         f"and this needs {gpus(asked)} more.",
-        {"kind": "limit", "project": account.name, "limit": gpus(limit.limit), "allocated": gpus(part.held),
-         "asked": gpus(asked), "node_pool": limit.node_pool, "gpu_type": limit.gpu_type},
+        {"kind": "limit", "project": account.name, "limit": gpus(limit), "allocated": gpus(held), "asked": gpus(asked),
+         **_named(part)},
     )  # fmt: skip
 
 
 def outside_guarantee(account: Account, asked: Milli) -> Blocked:
     return Blocked(
         f"What can't be preempted must stay inside the guarantee: project {account.name} was guaranteed "
-        f"{count_of(account.guarantee)}, {gpus(account.firm)} of them are held so, and this needs {gpus(asked)}.",
+        f"{count_of(account.guarantee)}{words(account.part)}, {gpus(account.firm)} of them are held so, and this needs "
+        f"{gpus(asked)}.",
         {"kind": "guarantee", "project": account.name, "guaranteed": gpus(account.guarantee),
-         "allocated": gpus(account.firm), "asked": gpus(asked)},
+         "allocated": gpus(account.firm), "asked": gpus(asked), **_named(account.part)},
     )  # fmt: skip
 
 
@@ -137,9 +139,9 @@ def reserved(ask: Ask, holder: str, free: Milli) -> Blocked:
 def above_share(account: Account, ask: Ask, free: Milli) -> Blocked:
     return Blocked(
         f"Needs {wants(ask)}, and {are(free)} free. Project {account.name} holds {gpus(account.held)} of its fair share "
-        f"of {gpus(account.share)}; what goes beyond that it gets only of what others leave idle.",
+        f"of {gpus(account.share)}{words(account.part)}; what goes beyond that it gets only of what others leave idle.",
         {"kind": "fair_share", "project": account.name, "fair_share": gpus(account.share),
-         "allocated": gpus(account.held), "asked": gpus(ask.least), "free": gpus(free)},
+         "allocated": gpus(account.held), "asked": gpus(ask.least), "free": gpus(free), **_named(account.part)},
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from scheduler.policy.work import Ask, Work
 class State:
     """`standing` has the works in each room, `leaving` the workers on their way out of it, by whose they are.
 
-    `limited` says that some project has a limit in a part of the pool. `gains` changes when somebody leaves: what did not
+    `limited` says that some project has a limit for some of the rooms. `gains` changes when somebody leaves: what did not
     fit before may fit then.
     """
 
@@ -104,6 +104,15 @@ class State:
             rooms.occupy(worker, need)
             self._did(rooms.vacate, worker, need)
         return True
+
+    def choose(self, work: Work, account: Account, ask: Ask) -> None:
+        """A work that waits is to stand in the part of the pool that this account and this ask are for."""
+        before = work.account, work.ask
+        work.account, work.ask = account, ask
+        self._did(self._choose_again, work, before)
+
+    def _choose_again(self, work: Work, choice: tuple[Account | None, Ask]) -> None:
+        work.account, work.ask = choice
 
     def settle(self, work: Work, workers: Iterable[WorkerPlacement]) -> None:
         """A work gets places that have been taken for it already."""
@@ -250,12 +259,12 @@ class State:
             work.account.add(amount, not work.preemptible)
 
     def _count(self, work: Work, workers: tuple[WorkerPlacement, ...], sign: int) -> None:
-        """Note what a work holds (or holds no more) in the parts of the pool in which its projects have a limit."""
+        """Note what a work holds (or holds no more) in the rooms for which its projects have a limit."""
         for step in work.account.path if work.account is not None else ():
-            for part in step.parts:
+            for cap in step.caps:
                 for worker in workers:
-                    if self.rooms.by_name[worker.node].bit & part.mask:
-                        part.held += sign * held_by((worker,))
+                    if self.rooms.by_name[worker.node].bit & cap.mask:
+                        cap.held += sign * held_by((worker,))
 
     def _charge_leaving(self, work: Work, amount: int) -> None:
         if work.account is not None and amount:

@@ -168,7 +168,9 @@ class Reclaim(Terms):
         return self._lines[victim]
 
     def _find_lines(self, victim: Account) -> Lines | None:
-        if victim is self.account or (self.within is not None and self.within not in victim.path):
+        if victim is self.account or victim.part != self.account.part:
+            return None
+        if self.within is not None and self.within not in victim.path:
             return None
         asked = self.newcomer.ask.least
         mine, theirs = parting(self.account, victim)

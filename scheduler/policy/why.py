@@ -20,7 +20,7 @@ class Why:
     """The accounts and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others."""
 
     def __init__(self, intake: Intake, kept: dict[tuple[str, Ask], str]) -> None:
-        self._accounts = {name: account.as_it_stands() for name, account in intake.accounts.items()}
+        self._accounts = {a: a.as_it_stands() for ground in intake.grounds for a in ground.accounts.values()}
         rooms = intake.state.rooms
         self._now: dict[Key, int] = dict(rooms.buckets[False])
         self._later: dict[Key, int] = dict(rooms.buckets[True])
@@ -29,17 +29,17 @@ class Why:
         self._train = intake.train
         self._kept = kept
         self._ever: dict[int, bool] = {}
-        self._known: dict[tuple[str, Ask], Blocked] = {}
+        self._known: dict[tuple[Account, Ask], Blocked] = {}
 
     def blocked(self, account: Account, ask: Ask) -> Blocked:
         """What a job of this project that asks for this waits for."""
-        found = self._known.get((account.name, ask))
+        found = self._known.get((account, ask))
         if found is None:
-            found = self._known[account.name, ask] = self._blocked(account.path, ask)
+            found = self._known[account, ask] = self._blocked(account.path, ask)
         return found
 
     def _blocked(self, place: tuple[Account, ...], ask: Ask) -> Blocked:
-        path = [self._accounts[step.name] for step in place]
+        path = [self._accounts[step] for step in place]
         account = path[0]
         if not ask.qualifies:
             if ask.request.gpu_types and not self._rooms.types.intersection(ask.request.gpu_types):
@@ -54,10 +54,12 @@ class Why:
         for step in path:
             if step.held + ask.least > step.limit:
                 return reasons.at_limit(step, ask.least)
-        for step in path:
-            for part in step.parts:
-                if not ask.qualifies & ~part.mask and part.held + ask.least > part.limit.limit:
-                    return reasons.at_part_limit(step, part, ask.least)
+        full = [(step, cap) for step in path for cap in step.caps if cap.held + ask.least > cap.limit]
+        elsewhere = ask.qualifies
+        for _, cap in full:
+            elsewhere &= ~cap.mask
+        if full and (not elsewhere or free_gpus(self._now, elsewhere) < ask.least):
+            return reasons.at_cap(*full[0], ask.least)
         for step in path:
             if not ask.preemptible and step.firm + ask.least > step.guarantee:
                 return reasons.outside_guarantee(step, ask.least)

@@ -63,23 +63,28 @@ def by_rank(found: Mapping[int, Sequence[WorkerPlacement]]) -> list[WorkerPlacem
     return [worker for number in sorted(found) for worker in found[number]]
 
 
+Options = Sequence[tuple[Account, Ask]]
+
+
 class Work:
     """One workload. `placement` is where it stands later, `leaves` whether it is on its way out,
     `moved` whether it goes from where it stood to `placement`.
 
-    A session has no account: it counts against its user's quota, not against a project.
+    A session has no account: it counts against its user's quota, not against a project. A job that may stand in several
+    parts of the pool has in `options` the account and the ask for each, the best first, and begins with the first.
     """
 
     __slots__ = (
-        "account", "amount", "ask", "id", "leaves", "moved", "needs", "placement", "preemptible", "priority", "urgency",
-        "workload",
+        "account", "amount", "ask", "id", "leaves", "moved", "needs", "options", "placement", "preemptible", "priority",
+        "urgency", "workload",
     )  # fmt: skip
 
-    def __init__(self, workload: Workload, account: Account | None, ask: Ask) -> None:
+    def __init__(self, workload: Workload, account: Account | None, ask: Ask, options: Options = ()) -> None:
         self.workload = workload
         self.id = workload.id
         self.account = account
         self.ask = ask
+        self.options = options
         self.placement: tuple[WorkerPlacement, ...] = workload.placement if workload.running else ()
         self.needs = ask.needs
         self.amount = held_by(self.placement)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from scheduler.api.schema import NodePoolEntry, PartLimitEntry, SettingsEntry, UserEntry, Wire
+from scheduler.api.schema import NodePoolEntry, QuotaEntry, SettingsEntry, UserEntry, Wire
 from scheduler.model import Environment
 
 Text = Annotated[str, Field(min_length=1, max_length=255)]
@@ -38,7 +38,7 @@ class ProjectEntry(Wire):
     priority: int = 0
     usage: Amount = 0
     created: Time = 0
-    limits: list[PartLimitEntry] = Field(default_factory=list)
+    quotas: list[QuotaEntry] = Field(default_factory=list)
 
 
 class WorkerEntry(Wire):

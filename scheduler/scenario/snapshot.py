@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from scheduler.errors import Invalid
 from scheduler.model import Environment, Milli, Node, NodePool, Pool, Project, Settings, User
 from scheduler.policy import Snapshot
-from scheduler.poolfile import milli, part_limits
+from scheduler.poolfile import milli, quotas_of
 from scheduler.scenario.checks import amount, mib, no_such, refuse_twice
 from scheduler.scenario.entries import NodeEntry, ProjectEntry, Scenario
 from scheduler.scenario.jobs import Jobs
@@ -27,7 +27,9 @@ def snapshot_of(scenario: Scenario) -> Snapshot:
             raise no_such(f"nodes[{n}].node_pool", "node pool", node.node_pool)
     pool = Pool(
         node_pools=node_pools,
-        projects=_projects(scenario.projects, [node_pool.name for node_pool in node_pools]),
+        projects=_projects(
+            scenario.projects, [p.name for p in node_pools if p.environment is Environment.TRAIN]
+        ),
         users=tuple(
             User(entry.name, milli(entry.build_quota, f"users[{n}].build_quota"))
             for n, entry in enumerate(scenario.users)
@@ -77,7 +79,7 @@ def _node_pools(scenario: Scenario) -> tuple[NodePool, ...]:
     return (*named, *usual, *other)
 
 
-def _projects(entries: list[ProjectEntry], pools: Iterable[str]) -> tuple[Project, ...]:
+def _projects(entries: list[ProjectEntry], pools: Sequence[str]) -> tuple[Project, ...]:
     parents = {entry.name: entry.parent for entry in entries}
     for n, entry in enumerate(entries):
         place = f"projects[{n}].parent"
@@ -100,7 +102,7 @@ def _projects(entries: list[ProjectEntry], pools: Iterable[str]) -> tuple[Projec
             priority=entry.priority,
             created=entry.created,
             usage=entry.usage,
-            limits=part_limits(entry.limits, f"projects[{n}].limits", pools),
+            quotas=quotas_of(entry.quotas, f"projects[{n}].quotas", pools),
         )
         for n, entry in enumerate(entries)
     )

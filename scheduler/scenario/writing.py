@@ -21,7 +21,7 @@ from scheduler.model import (
     Workload,
 )
 from scheduler.policy import Snapshot
-from scheduler.poolfile import file_of, limit_entries
+from scheduler.poolfile import file_of, quota_entries
 from scheduler.scenario.entries import GroupEntry, JobEntry, NodeEntry, ProjectEntry, Scenario, WorkerEntry
 
 
@@ -73,7 +73,7 @@ def _project(project: Project, now: float) -> ProjectEntry:
         priority=project.priority,
         usage=project.usage,
         created=project.created - now,
-        limits=limit_entries(project),
+        quotas=quota_entries(project),
     )
 
 

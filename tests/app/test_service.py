@@ -247,6 +247,20 @@ def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> N
     service.cli("project", "set", "vision", "--policy", "maxima.gpus=none")
     wrong = service.cli("project", "set", "vision", "--policy", "maxima.gpuz=3", check=False)
     assert "did you mean 'gpus'?" in wrong.stderr
+    service.cli("project", "set", "vision", "--quota", "node_pool=train,guaranteed=1,limit=2")
+    service.cli("project", "set", "vision", "--weight", "2")
+    shown = json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)
+    assert shown["quotas"] == [{"node_pool": "train", "gpu_type": None, "guaranteed": 1, "limit": 2}]
+    assert (shown["guaranteed_in_all"], [part["node_pool"] for part in shown["parts"]]) == (
+        3,
+        [None, "train"],
+    )
+    assert (
+        "node pool train: holds 0 of a fair share of 0, guaranteed 1"
+        in service.cli("project", "show", "vision").stdout
+    )
+    service.cli("project", "set", "vision", "--quota", "node_pool=train")
+    assert json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)["quotas"] == []
     service.cli("project", "set", "vision", "--limit", "none")
     assert json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)["limit"] is None
 

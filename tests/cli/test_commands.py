@@ -128,6 +128,10 @@ def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: 
         ),
         (["submit", "--memory", "lots", "x.py"], "'lots' is no amount of memory; write 16GiB or 512MiB"),
         (["project", "set", "a", "--limit", "many"], "'many' is not an amount; write a number or `none`"),
+        (
+            ["project", "set", "a", "--quota", "guaranteed=4"],
+            "'guaranteed=4' is not a quota; write one such as",
+        ),
         (["submit", "--env", "=x", "x.py"], "'=x' is not of the form NAME=VALUE"),
         (["apply"], "One of the arguments -f/--file --show is required."),
     ],

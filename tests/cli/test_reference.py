@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from scheduler.api.schema import NodePoolEntry, PoolFile, ProjectEntry, SettingsEntry, UserEntry
+from scheduler.api.schema import NodePoolEntry, PoolFile, ProjectEntry, QuotaEntry, SettingsEntry, UserEntry
 from scheduler.app import FROM_ENVIRONMENT, RunaiService
 from scheduler.cli.parser import parser
 
@@ -90,6 +90,7 @@ def test_every_option_of_the_service_is_on_the_page() -> None:
         (None, PoolFile),
         ("`node_pools[]`", NodePoolEntry),
         ("`projects[]`", ProjectEntry),
+        ("`projects[].quotas[]`", QuotaEntry),
         ("`users[]`", UserEntry),
         ("`settings`", SettingsEntry),
     ],

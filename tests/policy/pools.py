@@ -12,10 +12,10 @@ from scheduler.model import (
     Environment,
     Node,
     NodePool,
-    PartLimit,
     PlacementStyle,
     Pool,
     Project,
+    Quota,
     Request,
     Settings,
     Shape,
@@ -64,9 +64,9 @@ LIMITS = st.sampled_from(
         (),
         (),
         (),
-        (PartLimit(1000, gpu_type="A100"),),
-        (PartLimit(2000, gpu_type="H100"), PartLimit(3000, node_pool="train")),
-        (PartLimit(500, node_pool="train", gpu_type="A100"),),
+        (Quota(limit=1000, gpu_type="A100"),),
+        (Quota(limit=2000, gpu_type="H100"), Quota(limit=3000, node_pool="train")),
+        (Quota(limit=500, node_pool="train", gpu_type="A100"),),
     ]
 )
 
@@ -92,7 +92,7 @@ def projects(draw: Draw, most: int = 5) -> tuple[Project, ...]:
                 priority=draw(st.sampled_from([0, 0, 0, 1])),
                 created=float(draw(st.integers(0, 3))),
                 usage=draw(st.sampled_from([0.0, 0.0, 0.5])),
-                limits=draw(LIMITS),
+                quotas=draw(LIMITS),
             )
         )
     return tuple(found)

@@ -153,13 +153,13 @@ def test_limits_and_guarantees_hold_down_the_tree(snapshot: Snapshot) -> None:
             assert held(after, project.name) <= max(project.limit, held(snapshot, project.name))
         if project.guaranteed is not None:
             assert held(firm, project.name) <= max(project.guaranteed, held(firm_before, project.name))
-        for part in project.limits:
-            nodes = {node.name for node in snapshot.nodes if part.covers(node)}
+        for quota in project.quotas:
+            nodes = {node.name for node in snapshot.nodes if quota.covers(node)}
             before, now = (
                 held(within(snapshot, nodes), project.name),
                 held(within(after, nodes), project.name),
             )
-            assert now <= max(part.limit, before)
+            assert quota.limit is None or now <= max(quota.limit, before)
 
 
 @many

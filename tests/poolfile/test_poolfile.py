@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.schema import PoolFile, ProjectEntry
 from scheduler.errors import Invalid
-from scheduler.model import Environment, NodePool, PartLimit, Pool, Project, Settings, User
+from scheduler.model import Environment, NodePool, Pool, Project, Quota, Settings, User
 from scheduler.poolfile import dump, file_of, parse, pool_of, with_project, without_project
 
 EXAMPLE = """\
@@ -34,32 +34,40 @@ def read(text: str) -> Pool:
 
 
 @pytest.mark.parametrize(
-    ("limits", "field", "sentence"),
+    ("quotas", "field", "sentence"),
     [
-        ("[{limit: 2}]", "projects[0].limits[0]", "needs a node_pool, a gpu_type or both"),
+        ("[{limit: 2}]", "projects[0].quotas[0]", "needs a node_pool, a gpu_type or both"),
+        ("[{gpu_type: A}]", "projects[0].quotas[0]", "says nothing"),
         (
             "[{node_pool: tarin, limit: 2}]",
-            "projects[0].limits[0].node_pool",
-            "there is no node pool 'tarin'",
+            "projects[0].quotas[0].node_pool",
+            "there is no node pool 'tarin' for training; there are: train.",
         ),
-        ("[{gpu_type: A, limit: 2}, {gpu_type: A, limit: 3}]", "projects[0].limits[1]", "is there twice"),
-        ("[{gpu_type: A, limit: 0.0001}]", "projects[0].limits[0].limit", "goes in steps of 0.001"),
-        ("[{gpu_typ: A, limit: 1}]", "projects[0].limits[0].gpu_typ", "did you mean 'gpu_type'?"),
+        ("[{node_pool: build, limit: 2}]", "projects[0].quotas[0].node_pool", "no node pool 'build'"),
+        ("[{gpu_type: A, limit: 2}, {gpu_type: A, limit: 3}]", "projects[0].quotas[1]", "is there twice"),
+        ("[{gpu_type: A, limit: 0.0001}]", "projects[0].quotas[0].limit", "goes in steps of 0.001"),
+        (
+            "[{gpu_type: A, guaranteed: 4, limit: 2}]",
+            "projects[0].quotas[0].limit",
+            "is below what is guaranteed",
+        ),
+        ("[{gpu_typ: A, limit: 1}]", "projects[0].quotas[0].gpu_typ", "did you mean 'gpu_type'?"),
     ],
 )
-def test_a_limit_in_a_part_of_the_pool_names_a_part_that_there_is(
-    limits: str, field: str, sentence: str
-) -> None:
+def test_a_quota_names_a_part_of_the_pool_that_there_is(quotas: str, field: str, sentence: str) -> None:
     with pytest.raises(Invalid) as refused:
-        pool_of(parse(f"projects: [{{name: a, limits: {limits}}}]"), Pool(), 0.0)
+        pool_of(parse(f"projects: [{{name: a, quotas: {quotas}}}]"), Pool(), 0.0)
     assert sentence in refused.value.sentence
     assert refused.value.field == field
 
 
-def test_limits_in_parts_of_the_pool_are_kept_as_they_were_said() -> None:
-    text = "projects: [{name: a, limits: [{gpu_type: H100, limit: 4}, {node_pool: train, limit: 6}]}]"
+def test_quotas_are_kept_as_they_were_said() -> None:
+    text = "projects: [{name: a, quotas: [{gpu_type: H100, guaranteed: 1, limit: 4}, {node_pool: train, limit: 6}]}]"
     there = pool_of(parse(text), Pool(), 0.0)
-    assert there.projects[0].limits == (PartLimit(4000, gpu_type="H100"), PartLimit(6000, node_pool="train"))
+    assert there.projects[0].quotas == (
+        Quota(1000, 4000, gpu_type="H100"),
+        Quota(None, 6000, node_pool="train"),
+    )
     assert pool_of(file_of(there), there, 0.0) == there
 
 

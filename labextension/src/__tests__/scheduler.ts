@@ -51,6 +51,7 @@ export function aProject(name: string, change: Partial<ProjectView> = {}): Proje
     name,
     parent: null,
     guaranteed: 2,
+    guaranteed_in_all: 2,
     limit: null,
     weight: null,
     priority: 0,

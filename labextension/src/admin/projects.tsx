@@ -16,7 +16,7 @@ export function ProjectTable({ projects, pool }: ProjectTableProps): ReactElemen
   const size = Math.max(
     1,
     pool,
-    ...projects.map(one => Math.max(one.guaranteed ?? 0, one.allocated))
+    ...projects.map(one => Math.max(one.guaranteed_in_all ?? 0, one.allocated))
   );
   const or = (value: number | null, none: string) => (value === null ? none : amount(value));
   return (
@@ -45,13 +45,13 @@ export function ProjectTable({ projects, pool }: ProjectTableProps): ReactElemen
               <td className="runai-Table-bar">
                 <QuotaBar
                   held={project.allocated}
-                  guaranteed={project.guaranteed}
+                  guaranteed={project.guaranteed_in_all}
                   size={size}
                   label={quotaWords(project, trans)}
                 />
               </td>
               <td>{amount(project.allocated)}</td>
-              <td>{or(project.guaranteed, trans.__('any'))}</td>
+              <td>{or(project.guaranteed_in_all, trans.__('any'))}</td>
               <td>{or(project.limit, '–')}</td>
               <td>{amount(project.fair_share)}</td>
               <td>{project.running}</td>

@@ -72,17 +72,17 @@ function Fill({ from, to, start = 0, end, kind }: FillProps): ReactElement | nul
 
 /** How many GPUs a project's bar has: what it holds and would get now, and its guarantee at least. */
 export function barSize(project: ProjectView): number {
-  return Math.max(project.guaranteed ?? 0, project.allocated + project.could_start, 1);
+  return Math.max(project.guaranteed_in_all ?? 0, project.allocated + project.could_start, 1);
 }
 
 export function quotaWords(project: ProjectView, trans: Trans): string {
   const held = amount(project.allocated);
-  if (project.guaranteed === null) {
+  if (project.guaranteed_in_all === null) {
     return trans.__('%1 held', held);
   }
-  return project.guaranteed === 0
+  return project.guaranteed_in_all === 0
     ? trans.__('%1 held, none guaranteed', held)
-    : trans.__('%1 of %2 guaranteed', held, amount(project.guaranteed));
+    : trans.__('%1 of %2 guaranteed', held, amount(project.guaranteed_in_all));
 }
 
 /** What a person wants to know before they ask: what may be called back, what would start now. */
@@ -110,7 +110,7 @@ export function ProjectQuota({ project }: { project: ProjectView }): ReactElemen
       </div>
       <QuotaBar
         held={project.allocated}
-        guaranteed={project.guaranteed}
+        guaranteed={project.guaranteed_in_all}
         size={barSize(project)}
         label={`${project.name}: ${words}`}
       />

@@ -208,12 +208,15 @@ export interface OutputList {
   files: OutputFile[];
 }
 
-/** The most that a project may hold of the GPUs of a node pool, of a type, or of a type in a node pool. */
-export interface PartLimitEntry {
+/** How a project stands in a part of the pool that is shared out by itself; the rest has neither node pool nor type. */
+export interface PartView {
   node_pool: string | null;
   gpu_type: string | null;
-  /** GPUs */
-  limit: number;
+  guaranteed: number | null;
+  fair_share: number;
+  allocated: number;
+  demand: number;
+  over_quota: number;
 }
 
 /** Rules for the jobs of a project and of all below it; what is absent is not ruled. */
@@ -245,18 +248,24 @@ export interface ProjectList {
   projects: ProjectView[];
 }
 
-/** Amounts in GPUs. could_start is how many more would start now. */
+/**
+ * Amounts in GPUs. could_start is how many more would start now.
+ *
+ * guaranteed_in_all has what quotas guarantee, too; parts is empty where the whole pool is shared out as one.
+ */
 export interface ProjectView {
   name: string;
   parent: string | null;
   guaranteed: number | null;
+  guaranteed_in_all: number | null;
   limit: number | null;
   weight: number | null;
   priority: number;
   members: string[];
   groups: string[];
   policy: PolicyEntry;
-  limits: PartLimitEntry[];
+  quotas: QuotaEntry[];
+  parts: PartView[];
   takes_jobs: boolean;
   fair_share: number;
   allocated: number;
@@ -265,6 +274,21 @@ export interface ProjectView {
   could_start: number;
   running: number;
   waiting: number;
+}
+
+/**
+ * What a project has of the GPUs of a node pool, of a type, or of a type in a node pool.
+ *
+ * Of a part of which something is guaranteed to any project, only these guarantees count; guaranteed of a project is for
+ * the rest of the pool.
+ */
+export interface QuotaEntry {
+  node_pool: string | null;
+  gpu_type: string | null;
+  /** GPUs; null: nothing is said */
+  guaranteed: number | null;
+  /** GPUs; null: none of its own */
+  limit: number | null;
 }
 
 export interface SessionList {

@@ -64,11 +64,15 @@ describe('the quota bar', () => {
     [0, '1 held, none guaranteed'],
     [null, '1 held']
   ])('says a guarantee of %j in words', (guaranteed, words) => {
-    expect(quotaWords(aProject('vision', { allocated: 1, guaranteed }), plain)).toBe(words);
+    expect(
+      quotaWords(aProject('vision', { allocated: 1, guaranteed_in_all: guaranteed }), plain)
+    ).toBe(words);
   });
 
   it('reaches from what is held to what would start now', () => {
-    expect(barSize(aProject('vision', { allocated: 6, guaranteed: 4, could_start: 5 }))).toBe(11);
+    expect(
+      barSize(aProject('vision', { allocated: 6, guaranteed_in_all: 4, could_start: 5 }))
+    ).toBe(11);
     expect(outlook(aProject('vision', { over_quota: 2, could_start: 5 }), plain)).toBe(
       '2 over quota may be called back. Up to 5 GPUs more would start now.'
     );

@@ -1,0 +1,231 @@
+"""Parts of the pool that are shared out by themselves: each is as a pool of its own, and all rules hold in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from scheduler.model import Environment, NodePool, Project, Quota, Workload
+from scheduler.policy import Action, Snapshot, decide
+from scheduler.policy.play import carry_out
+from scheduler.policy.quotas import REST, guarantees, part_of, parts_of
+from tests.policy import test_rules as rules
+from tests.policy.pools import Draw, Floor, snapshots
+
+many = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+FAST = "fast"
+
+
+# -- each part is as a pool of its own ----------------------------------------------------------------------
+
+
+def only_training(snapshot: Snapshot) -> Snapshot:
+    """Without the build environment, with one reservation for nobody: those are counted over the whole pool."""
+    jobs = [w for w in snapshot.workloads if w.request.environment is Environment.TRAIN]
+    return replace(
+        snapshot,
+        pool=replace(
+            snapshot.pool, settings=replace(snapshot.pool.settings, lending=False, reservations=0), users=()
+        ),
+        nodes=tuple(node for node in snapshot.nodes if node.node_pool == "train"),
+        workloads=tuple(replace(w, request=replace(w.request, node_pools=("train",))) for w in jobs),
+    )
+
+
+@st.composite
+def two_pools(draw: Draw) -> tuple[Snapshot, Snapshot]:
+    """Two pools with the same projects, which have other guarantees and limits in each."""
+    one, other = (only_training(draw(snapshots())) for _ in range(2))
+    one = replace(
+        one,
+        pool=replace(one.pool, projects=tuple(replace(p, limit=None, quotas=()) for p in one.pool.projects)),
+    )
+    amounts = st.sampled_from([0, 0, 1000, 2000, 4000, 500])
+    limits = st.sampled_from([None, None, 4000, 5000])
+    projects = tuple(replace(p, guaranteed=draw(amounts), limit=draw(limits)) for p in one.pool.projects)
+    leaves = [p.name for p in projects if all(q.parent != p.name for q in projects)]
+    named = {name: draw(st.sampled_from(leaves)) for name in {w.request.project for w in other.workloads}}
+    return one, Snapshot(
+        one.now,
+        replace(one.pool, projects=projects, node_pools=(NodePool(FAST, Environment.TRAIN),)),
+        tuple(replace(node, name=f"f{node.name}", node_pool=FAST) for node in other.nodes),
+        tuple(
+            replace(
+                w,
+                id=f"f{w.id}",
+                request=replace(w.request, project=named[w.request.project], node_pools=(FAST,)),
+                placement=tuple(replace(worker, node=f"f{worker.node}") for worker in w.placement),
+            )
+            for w in other.workloads
+        ),
+    )
+
+
+def joined(one: Snapshot, other: Snapshot) -> Snapshot:
+    """One pool of both: what projects have in the other, they have as quotas."""
+    there = {p.name: Quota(p.guaranteed, p.limit, node_pool=FAST) for p in other.pool.projects}
+    return Snapshot(
+        one.now,
+        replace(
+            one.pool,
+            node_pools=one.pool.node_pools + other.pool.node_pools,
+            projects=tuple(replace(p, quotas=(there[p.name],)) for p in one.pool.projects),
+        ),
+        one.nodes + other.nodes,
+        one.workloads + other.workloads,
+    )
+
+
+@many
+@given(two_pools())
+def test_a_part_with_guarantees_of_its_own_is_as_a_pool_of_its_own(pools: tuple[Snapshot, Snapshot]) -> None:
+    plans = [decide(pool) for pool in pools]
+    whole = decide(joined(*pools))
+    for plan in plans:
+        for id, decision in plan.decisions.items():
+            now = whole.decisions[id]
+            assert (now.action, now.placement, now.after) == (
+                decision.action,
+                decision.placement,
+                decision.after,
+            )
+    for name, figures in whole.projects.items():
+        assert figures.parts[REST] == plans[0].projects[name]
+        assert figures.parts[FAST, None] == plans[1].projects[name]
+        assert figures.allocated == sum(plan.projects[name].allocated for plan in plans)
+
+
+# -- jobs that may stand in several parts -------------------------------------------------------------------
+
+
+@st.composite
+def apart(draw: Draw) -> Snapshot:
+    """A pool of which parts are shared out by themselves, and jobs that may stand in any."""
+    snapshot = draw(snapshots())
+    quotas = st.sampled_from(
+        [
+            (),
+            (),
+            (Quota(1000, gpu_type="A100"),),
+            (Quota(2000, 4000, gpu_type="H100"), Quota(0, node_pool="train", gpu_type="A100")),
+            (Quota(4000, gpu_type="A100"), Quota(limit=2000, gpu_type="H100")),
+        ]
+    )
+    projects = tuple(replace(p, quotas=draw(quotas)) for p in snapshot.pool.projects)
+    assume(len(parts_of(projects)) > 1)
+    return replace(snapshot, pool=replace(snapshot.pool, projects=projects))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        rules.test_every_workload_has_a_decision_with_a_reason,
+        rules.test_no_gpu_is_given_twice,
+        rules.test_a_gang_is_whole_or_not_there,
+        rules.test_workers_stand_where_they_may,
+        rules.test_a_session_is_never_stopped_and_never_above_its_quota,
+        rules.test_nobody_is_stopped_for_nothing,
+        rules.test_no_two_jobs_take_turns,
+    ],
+)
+@many
+@given(snapshot=apart())
+def test_the_rules_hold_in_all_parts(rule: Any, snapshot: Snapshot) -> None:
+    inner: Callable[[Snapshot], None] = rule.hypothesis.inner_test
+    inner(snapshot)
+
+
+@many
+@given(apart(), st.randoms())
+def test_the_same_pool_of_parts_gives_the_same_plan(snapshot: Snapshot, random: object) -> None:
+    rules.test_the_same_snapshot_gives_the_same_plan.hypothesis.inner_test(snapshot, random)  # type: ignore[attr-defined]
+
+
+def part_held(snapshot: Snapshot, project: Project, quota: Quota) -> int:
+    nodes = {node.name for node in snapshot.nodes if quota.covers(node)}
+    return rules.held(rules.within(snapshot, nodes), project.name)
+
+
+@many
+@given(apart())
+def test_limits_hold_in_each_part_and_in_all_together(snapshot: Snapshot) -> None:
+    after = carry_out(snapshot, decide(snapshot))
+    for project in snapshot.pool.projects:
+        for quota in (Quota(limit=project.limit), *project.quotas):
+            if quota.limit is not None:
+                before, now = part_held(snapshot, project, quota), part_held(after, project, quota)
+                assert now <= max(quota.limit, before)
+
+
+def parts_of_job(snapshot: Snapshot, workload: Workload) -> set[tuple[str | None, str | None]]:
+    parts, nodes = parts_of(snapshot.pool.projects), {node.name: node for node in snapshot.nodes}
+    lent = {node.name for node in snapshot.nodes if node.node_pool == "build"}
+    return {
+        REST if worker.node in lent else part_of(nodes[worker.node], parts) for worker in workload.placement
+    }
+
+
+@many
+@given(apart())
+def test_a_job_that_starts_stands_in_one_part(snapshot: Snapshot) -> None:
+    plan = decide(snapshot)
+    for workload in snapshot.workloads:
+        decision = plan.decisions[workload.id]
+        if decision.action is Action.START:
+            assert len(parts_of_job(snapshot, replace(workload, placement=decision.placement))) == 1
+
+
+@many
+@given(apart())
+def test_nothing_inside_a_guarantee_of_a_part_is_lost_to_another_project(snapshot: Snapshot) -> None:
+    plan = decide(snapshot)
+    by_id = {w.id: w for w in snapshot.workloads}
+    assume(all(len(parts_of_job(snapshot, w)) < 2 for w in snapshot.workloads))
+    lost: dict[tuple[str, Any], dict[str, int]] = {}
+    for newcomer, decision in plan.decisions.items():
+        for id in decision.after:
+            victim, asker = by_id[id], by_id[newcomer].request
+            if plan.decisions[id].action is not Action.STOP:
+                continue
+            if asker.environment is Environment.BUILD or asker.project == victim.request.project:
+                return  # a lent GPU that goes back, or the more important job of the same project: other rules
+            (part,) = parts_of_job(snapshot, victim)
+            lost.setdefault((victim.request.project, part), {})[id] = rules.amount(victim)
+    for (project, part), losses in lost.items():
+        guaranteed = guarantees(part, snapshot.pool.projects)[project]
+        there = sum(
+            rules.amount(w)
+            for w in snapshot.workloads
+            if w.running and not w.stopping and w.request.project == project
+            if part in parts_of_job(snapshot, w)
+        )
+        assert guaranteed is not None
+        assert there - (sum(losses.values()) - max(losses.values())) > guaranteed
+
+
+@many
+@given(apart())
+def test_a_job_of_one_worker_takes_what_is_free_in_any_part(snapshot: Snapshot) -> None:
+    pool = replace(snapshot.pool, settings=replace(snapshot.pool.settings, reservations=0))
+    snapshot = replace(snapshot, pool=pool)
+    plan = decide(snapshot)
+    floor = Floor(snapshot.nodes)
+    for workload in snapshot.workloads:
+        decision = plan.decisions[workload.id]
+        stands = decision.placement if decision.action in rules.MORE else workload.placement
+        left = workload.placement if decision.action is Action.MOVE else ()
+        for worker, shape in (*rules.standing(workload, stands), *rules.standing(workload, left)):
+            floor.take(worker, shape)
+    for workload in snapshot.workloads:
+        decision, request = plan.decisions[workload.id], workload.request
+        alone = request.min_workers == 1 and not request.groups and not request.require
+        train = request.environment is Environment.TRAIN
+        if decision.action is Action.WAIT and alone and train and floor.stand(request, 1) is not None:
+            assert decision.blocked_by is not None
+            assert decision.blocked_by["kind"] in ("limit", "guarantee"), decision
+            return
