@@ -127,6 +127,10 @@ class Job:
     def resume(self) -> Job:
         return self._changed(Client.resume)
 
+    def delete(self) -> None:
+        """Delete it with its log, files and checkpoints, once it has ended."""
+        connect().delete(self.id)
+
     def _changed(self, verb: Callable[[Client, str], JobView]) -> Job:
         self.seen = verb(connect(), self.id)
         return self

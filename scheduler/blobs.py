@@ -6,6 +6,7 @@ What must hold:
 - No bundle, whatever it holds, writes outside the folder it is unpacked to, makes anything but files, folders and links
   within it, or fills the disk or the memory: a stranger made it.
 - What a job gets is a copy: whatever it does to its files, the blobs stay as they are.
+- Nothing is swept away that somebody has just put or asked for in order to send a job with it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import re
 import shutil
 import tarfile
 import tempfile
+import threading
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from types import TracebackType
@@ -49,6 +51,7 @@ class Blobs:
         self._incoming = self._folder / "incoming"
         shutil.rmtree(self._incoming, ignore_errors=True)  # what was on its way when the scheduler died
         self._incoming.mkdir(mode=0o700)
+        self._changing = threading.Lock()
 
     def path(self, digest: str) -> Path:
         """Where a bundle is, or would be."""
@@ -59,6 +62,27 @@ class Blobs:
     def exists(self, digest: str) -> bool:
         return self.path(digest).is_file()
 
+    def touch(self, digest: str) -> bool:
+        """Whether a bundle is there; if so, it is spared for a while: somebody is about to need it."""
+        with self._changing:
+            try:
+                os.utime(self.path(digest))
+            except FileNotFoundError:
+                return False
+            return True
+
+    def sweep(self, needed: Container[str], before: float) -> int:
+        """Delete what is not needed and was not put or touched since `before`; returns how many."""
+        count = 0
+        for path in self._folder.glob("[0-9a-f][0-9a-f]/*"):
+            if path.name in needed:
+                continue
+            with self._changing:
+                if path.stat().st_mtime < before:
+                    path.unlink()
+                    count += 1
+        return count
+
     def size(self, digest: str) -> int:
         """Bytes of a bundle. Raises `NotFound`."""
         try:
@@ -68,7 +92,7 @@ class Blobs:
 
     def receive(self, digest: str, max_bytes: int = MAX_BYTES) -> Incoming:
         """Begin to take a bundle in, piece by piece."""
-        return Incoming(self.path(digest), digest, self._incoming, max_bytes)
+        return Incoming(self.path(digest), digest, self._incoming, max_bytes, self._changing)
 
     async def unpack(
         self,
@@ -98,10 +122,13 @@ class Blobs:
 class Incoming:
     """A bundle on its way in. Leaving the context without `commit` takes it away again."""
 
-    def __init__(self, target: Path, digest: str, folder: Path, max_bytes: int) -> None:
+    def __init__(
+        self, target: Path, digest: str, folder: Path, max_bytes: int, changing: threading.Lock
+    ) -> None:
         self._target = target
         self._digest = digest
         self._max_bytes = max_bytes
+        self._changing = changing
         self._hash = hashlib.sha256()
         self.size = 0
         descriptor, name = tempfile.mkstemp(prefix=f"{digest[:16]}-", dir=folder)
@@ -135,7 +162,8 @@ class Incoming:
         self._file.close_durably()
         new = not self._target.parent.exists()
         self._target.parent.mkdir(mode=0o700, exist_ok=True)
-        os.replace(self._name, self._target)
+        with self._changing:
+            os.replace(self._name, self._target)
         sync(self._target.parent)
         if new:
             sync(self._target.parent.parent)

@@ -508,7 +508,7 @@ class Pool:
     """What an administrator declares: everything about the pool but what runs on it.
 
     `build_overcommit` says that `users` may be promised more GPUs to build with than there are.
-    `policy` rules the jobs of all projects.
+    `policy` rules the jobs of all projects. What has ended is deleted after `keep_days`; `None`: never.
     """
 
     node_pools: tuple[NodePool, ...] = (
@@ -522,3 +522,4 @@ class Pool:
     policy: ProjectPolicy = ProjectPolicy()
     topology: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
+    keep_days: float | None = 90.0

@@ -37,6 +37,7 @@ def _rest(file: PoolFile) -> dict[str, Any]:
     return {
         "default_build_quota": file.default_build_quota,
         "build_overcommit": file.build_overcommit,
+        "keep_days": file.keep_days,
         "topology": file.topology,
         **_rules(file.policy.model_dump()),
     }

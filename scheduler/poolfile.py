@@ -175,6 +175,7 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
         ),
         default_build_quota=milli(file.default_build_quota, "default_build_quota"),
         build_overcommit=file.build_overcommit,
+        keep_days=file.keep_days,
         policy=_policy(file.policy, "policy"),
         topology=tuple(file.topology),
         settings=Settings(**file.settings.model_dump()),
@@ -194,6 +195,7 @@ def file_of(pool: Pool) -> PoolFile:
         users=[UserEntry(name=user.name, build_quota=user.build_quota / ONE) for user in pool.users],
         default_build_quota=pool.default_build_quota / ONE,
         build_overcommit=pool.build_overcommit,
+        keep_days=pool.keep_days,
         policy=policy_entry(pool.policy),
         topology=list(pool.topology),
         settings=SettingsEntry.model_validate(

@@ -34,6 +34,7 @@ from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.policy import decide
 from scheduler.poolchange import changes, warnings
 from scheduler.poolfile import parse, pool_of
+from scheduler.retention import Retention
 from scheduler.statefolder import StateFolder
 from scheduler.store import Store
 from scheduler.telemetry import Inventory, open_inventory
@@ -147,10 +148,19 @@ async def _running(
             scrape_token=options.scrape_token,
             metrics=metrics,
         )
+        api = app.settings["api"]
+        retention = asyncio.create_task(Retention(controller, store, api.blobs, api.owners).forever())
+        ends.push_async_callback(_cancel, retention)
         server = make_server(app)
         server.add_sockets(sockets)
         ends.push_async_callback(_close, server)
         yield _address(sockets[0], options.base_url), server, controller
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 async def _close(server: HTTPServer) -> None:

@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,7 @@ class Owners:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._known: set[tuple[str, str]] = set()
+        self._changing = threading.Lock()
 
     def has(self, user: str, digest: str) -> bool:
         known = (user, digest) in self._known or self._mark(user, digest).is_file()
@@ -42,12 +45,21 @@ class Owners:
     def add(self, user: str, digest: str) -> None:
         """Durable when it returns."""
         mark = self._mark(user, digest)
-        if mark.is_file():
-            return
-        mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        with self._changing:
+            if mark.is_file():
+                return
+            mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         for folder in (mark.parent, self._folder, self._folder.parent):
             sync(folder)
+
+    def sweep(self, exists: Callable[[str], bool]) -> None:
+        """Forget who has put what is no longer there."""
+        for mark in self._folder.glob("*/*"):
+            with self._changing:
+                if not exists(mark.name):
+                    mark.unlink()
+        self._known.clear()
 
     def _mark(self, user: str, digest: str) -> Path:
         return self._folder / hashlib.sha256(user.encode()).hexdigest()[:32] / digest
@@ -111,7 +123,7 @@ class BlobHandler(ApiHandler):
         self.answer(BlobView(digest=digest, size=size))
 
     def _there(self, digest: str) -> bool:
-        return self.api.owners.has(self.caller.name, digest) and self.api.blobs.exists(digest)
+        return self.api.owners.has(self.caller.name, digest) and self.api.blobs.touch(digest)
 
     def on_finish(self) -> None:
         super().on_finish()

@@ -1,4 +1,4 @@
-"""Jobs: submit, list, look at, explain, cancel, pause and resume."""
+"""Jobs: submit, list, look at, explain, cancel, pause, resume and delete."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SubmitHandler(ApiHandler):
 
     def _check_blob(self, digest: str, sent: JobSubmit) -> None:
         """A digest opens nothing: who names it has put its bytes here, for the bundle and for every part of a file."""
-        if not (self.api.owners.has(self.caller.name, digest) and self.api.blobs.exists(digest)):
+        if not (self.api.owners.has(self.caller.name, digest) and self.api.blobs.touch(digest)):
             field = "bundle" if digest == sent.bundle else "files"
             raise Invalid(
                 f"{field}: you have put no bundle {digest[:12]}… under /blobs; put it there first.",
@@ -184,6 +184,18 @@ class JobHandler(ApiHandler):
         access = self.access
         job = access.visible_job(await self.api.controller.job(job_id), job_id)
         self.answer(views.job_views([job], self.api.book, access)[0])
+
+    @endpoint(
+        "Delete a job that has ended, with its logs, outputs and checkpoints",
+        Scope.SUBMIT,
+        status=204,
+        refuses=(NotFound, Forbidden, Conflict),
+    )
+    async def delete(self, job_id: str) -> None:
+        self.access.controlled_job(await self.api.controller.job(job_id), job_id)
+        await self.api.controller.delete(job_id)
+        self.set_status(204)
+        self.finish()
 
 
 class ExplainHandler(ApiHandler):

@@ -573,6 +573,12 @@ class PoolFile(Wire):
     build_overcommit: bool = Field(
         False, description="`users` may be promised more GPUs to build with than there are"
     )
+    keep_days: float | None = Field(
+        90,
+        gt=0,
+        le=36_500,
+        description="jobs that ended so long ago are deleted with all they left; null: never",
+    )
     policy: PolicyEntry = Field(PolicyEntry(), description="rules for the jobs of all projects")
     topology: list[str] = Field(default_factory=list)
     settings: SettingsEntry = SettingsEntry()

@@ -1,4 +1,4 @@
-"""Jobs on the command line: `list`, `logs`, `outputs`, `cancel`, `pause`, `resume`."""
+"""Jobs on the command line: `list`, `logs`, `outputs`, `cancel`, `pause`, `resume`, `delete`."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def bring(client: Client, job_id: str, folder: Path) -> None:
     )
 
 
-# -- cancel, pause, resume ----------------------------------------------------------------------------------
+# -- cancel, pause, resume, delete --------------------------------------------------------------------------
 
 
 def cancel(options: argparse.Namespace) -> int:
@@ -196,11 +196,15 @@ def resume(options: argparse.Namespace) -> int:
     return _each(options.jobs, "resume")
 
 
-def _members(client: Client, names: list[str]) -> Iterator[str]:
-    """Jobs by their ids, and in the place of an array those of its jobs that have not ended."""
+def delete(options: argparse.Namespace) -> int:
+    return _each(options.jobs, "delete")
+
+
+def _members(client: Client, names: list[str], verb: str) -> Iterator[str]:
+    """Jobs by their ids, and in the place of an array those of its jobs that have not ended, or, to delete them, that have."""
     for name in names:
         if is_array(name):
-            yield from (job.id for job in jobs_of(client, name) if not job.state.final)
+            yield from (job.id for job in jobs_of(client, name) if job.state.final == (verb == "delete"))
         else:
             yield name
 
@@ -209,13 +213,22 @@ def _each(jobs: list[str], verb: str) -> int:
     """Do it to every job, also where one of them refuses; status 1 where one did."""
     status = 0
     with connect() as client:
-        act = {"cancel": client.cancel, "pause": client.pause, "resume": client.resume}[verb]
-        for job_id in _members(client, jobs):
+        act = {
+            "cancel": client.cancel,
+            "pause": client.pause,
+            "resume": client.resume,
+            "delete": client.delete,
+        }[verb]
+        for job_id in _members(client, jobs, verb):
             try:
                 job = act(job_id)
             except RunaiError as error:
                 print(error.sentence, file=sys.stderr)
                 status = 1
             else:
-                print(f"{job.id} {clean(job.name)} is {job.state.value}")
+                print(
+                    f"{job_id} is deleted"
+                    if job is None
+                    else f"{job.id} {clean(job.name)} is {job.state.value}"
+                )
     return status

@@ -268,6 +268,7 @@ def _verbs(commands: Commands) -> None:
         ("cancel", "end jobs for good"),
         ("pause", "stop jobs until they are resumed"),
         ("resume", "let paused jobs go on"),
+        ("delete", "delete jobs that have ended, with their logs, outputs and checkpoints"),
     ):
         command = _command(commands, verb, f"jobs:{verb}", summary)
         command.add_argument("jobs", nargs="+", metavar="JOB", help="the id of a job or an array")

@@ -65,6 +65,7 @@ class AsyncClient:
     cancel = _method(calls.cancel)
     pause = _method(calls.pause)
     resume = _method(calls.resume)
+    delete = _method(calls.delete)
     log = _method(calls.log)
     outputs = _method(calls.outputs)
     metrics = _method(calls.metrics)

@@ -192,6 +192,11 @@ def resume(job_id: str) -> Call[JobView]:
     return _verb(job_id, "resume")
 
 
+def delete(job_id: str) -> Call[None]:
+    """Delete a job that has ended, with its logs, outputs and checkpoints."""
+    return Call("DELETE", f"jobs/{quote(job_id, safe='')}", _nothing, repeatable=False)
+
+
 def _verb(job_id: str, verb: str) -> Call[JobView]:
     return Call("POST", f"jobs/{quote(job_id, safe='')}/{verb}", _view(JobView), repeatable=False)
 

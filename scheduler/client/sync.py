@@ -69,6 +69,7 @@ class Client:
     cancel = _method(calls.cancel)
     pause = _method(calls.pause)
     resume = _method(calls.resume)
+    delete = _method(calls.delete)
     log = _method(calls.log)
     outputs = _method(calls.outputs)
     metrics = _method(calls.metrics)

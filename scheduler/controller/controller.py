@@ -22,6 +22,7 @@ from heapq import nlargest
 from scheduler.controller import admission, held, lifecycle, notices
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.crew import Crew
+from scheduler.controller.deletion import Deletion
 from scheduler.controller.forecaster import Forecaster
 from scheduler.controller.idleness import LOOK, Idleness
 from scheduler.controller.leases import Leases
@@ -39,6 +40,8 @@ from scheduler.store import Change, EventRecord, Store
 from scheduler.telemetry import Inventory
 
 log = logging.getLogger(__name__)
+
+DAY = 86_400.0
 
 ALL = 1_000_000
 """More jobs than an array has."""
@@ -64,6 +67,7 @@ class Controller:
         self._clock = clock
         self._ledger = Ledger(store, self._begin_anew)
         self._crew = Crew(engine, self._observe)
+        self._deletion = Deletion(self._ledger, store, engine, clock)
         self._planner = Planner(partial(self._decide, decide), self._look, self._carry_out, clock)
         self._held: Mapping[str, Decision] = {}
         self._next_try: float | None = None
@@ -217,6 +221,20 @@ class Controller:
     async def resume(self, job_id: str) -> Job:
         """Queue a paused job again; one that is not paused stays as it is. Raises `Conflict` where it has ended."""
         return await self._ask(job_id, lifecycle.resume)
+
+    async def delete(self, job_id: str) -> None:
+        """Delete a job that has ended and all that is kept of it. Raises `Conflict` while it, or who needs it, has not."""
+        job = self._ahead.jobs.get(job_id) or await self._ended_job(job_id)
+        if job is None:
+            raise NotFound(f"There is no job {job_id}.")
+        await self._deletion.delete(job)
+
+    async def tidy(self) -> None:
+        """Delete what the pool keeps no longer, and finish what was begun."""
+        await self._deletion.finish()
+        keep = self.book.pool.keep_days
+        if keep is not None:
+            await self._deletion.expire(self._clock() - keep * DAY)
 
     async def _ask(self, job_id: str, verb: Callable[[Job, float], Step]) -> Job:
         job = self._ahead.jobs.get(job_id) or await self._ended_job(job_id)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from scheduler.model import Job, Pool, Session
 from scheduler.policy.types import Decision
-from scheduler.store import EventRecord
+from scheduler.store import JOB_DELETED, EventRecord
 
 
 def job_submitted(job: Job, now: float) -> EventRecord:
@@ -15,6 +15,10 @@ def job_submitted(job: Job, now: float) -> EventRecord:
 
 def job_state(job: Job, now: float) -> EventRecord:
     return _of_job(job, "job.state", now, attempt=len(job.attempts))
+
+
+def job_deleted(job: Job, now: float) -> EventRecord:
+    return EventRecord(now, JOB_DELETED, job.id, job.user, job.request.project)
 
 
 def _of_job(job: Job, kind: str, now: float, **more: object) -> EventRecord:

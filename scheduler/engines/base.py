@@ -134,3 +134,7 @@ class Engine(ABC):
     @abstractmethod
     async def forget(self, job: str) -> None:
         """Delete everything that is kept of a job that has ended."""
+
+    @abstractmethod
+    async def kept(self) -> frozenset[str]:
+        """The jobs of which anything is kept. What was being forgotten when the scheduler died is gone when this returns."""

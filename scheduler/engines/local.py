@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from weakref import WeakValueDictionary
 
 from scheduler.blobs import Blobs
@@ -318,6 +318,9 @@ class LocalEngine(Engine):
         for attempt in attempts:
             await asyncio.to_thread(attempt.unmark)
 
+    async def kept(self) -> frozenset[str]:
+        return await asyncio.to_thread(_kept, self._folders.jobs)
+
 
 _TO_COME = frozenset({Stand.UNCLAIMED, Stand.ALIVE})
 
@@ -383,14 +386,33 @@ def _read(log: Path, offset: int, limit: int) -> bytes:
 
 
 def _delete(folder: Path) -> None:
-    """Take a job's folder out of sight at once, and then away; folders that the job made unwritable, too."""
+    """Take a job's folder out of sight at once, and then away."""
     doomed = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
     try:
         os.rename(folder, doomed)
     except FileNotFoundError:
         return
+    _remove(doomed)
 
-    def make_writable(remove: Callable[[str], object], path: str, _error: object) -> None:
+
+def _kept(jobs: Path) -> frozenset[str]:
+    """The jobs that have a folder; what was out of sight already is taken away."""
+    names = os.listdir(jobs)
+    for name in names:
+        if name.startswith("."):
+            with contextlib.suppress(OSError):
+                _remove(jobs / name)
+    return frozenset(name for name in names if not name.startswith("."))
+
+
+def _remove(doomed: Path) -> None:
+    """Folders that the job made unwritable, too. Root needs no leave, and changes nothing that a job may have linked to."""
+
+    def make_writable(remove: Callable[[str], object], path: str, error: Any) -> None:
+        if issubclass(error[0], FileNotFoundError):
+            return
+        if os.geteuid() == 0:
+            raise error[1]
         os.chmod(os.path.dirname(path), 0o700)
         if os.path.isdir(path) and not os.path.islink(path):
             os.chmod(path, 0o700)

@@ -1,7 +1,7 @@
 """Durable state: what was acknowledged is on disk, and comes back after `kill -9` of anything at any instant.
 
 SQLite by default, PostgreSQL for a team, through the same code. What must hold: a change is written whole or not at
-all; changes become durable in the order in which they were given; events are only ever added, their ids increase by
+all; changes become durable in the order in which they were given; events are never changed, their ids increase by
 one, and each is in the same transaction as the change it tells of; two schedulers never share a state.
 """
 
@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from scheduler.store.database import Loaded, Store
 from scheduler.store.lock import StateLock
-from scheduler.store.records import Change, EventRecord
+from scheduler.store.records import JOB_DELETED, Change, EventRecord
 
-__all__ = ["Change", "EventRecord", "Loaded", "StateLock", "Store"]
+__all__ = ["JOB_DELETED", "Change", "EventRecord", "Loaded", "StateLock", "Store"]

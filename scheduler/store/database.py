@@ -26,10 +26,10 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 
 from scheduler.errors import Conflict, Invalid, Unavailable
-from scheduler.model import Attempt, Job, JobState, Pool, Session
+from scheduler.model import Attempt, Job, JobState, Pool, Program, Session
 from scheduler.store import rows, schema, tables
 from scheduler.store.lock import StateLock
-from scheduler.store.records import Change, EventRecord
+from scheduler.store.records import JOB_DELETED, Change, EventRecord
 from scheduler.store.writer import Writer, Written
 
 T = TypeVar("T")
@@ -194,6 +194,30 @@ class Store:
             wanted.append(job.id.between(f"{array}-0", f"{array}-:"))
         return await self._read(lambda connection: _jobs(connection, *wanted, limit=limit))
 
+    async def ended(self, before: float, after: tuple[float, str] | None, limit: int) -> list[Job]:
+        """Jobs that ended before an instant, those submitted first before the others; `after` is the last one seen."""
+        job = tables.jobs.c
+        wanted = [job.submitted < before, job.ended < before]
+        if after is not None:
+            wanted.append(tuple_(job.submitted, job.id) > tuple_(*after))
+        return await self._read(
+            lambda connection: _jobs(connection, *wanted, limit=limit, newest_first=False)
+        )
+
+    async def programs(self, after: str, limit: int) -> list[tuple[str, Program]]:
+        """The ids of jobs and what they run, by id, from the one after `after` on."""
+        job = tables.jobs.c
+        query = select(job.id, job.program).where(job.id > after).order_by(job.id).limit(limit)
+        return await self._read(
+            lambda connection: [(row.id, row.program) for row in connection.execute(query)]
+        )
+
+    async def deleted(self, jobs: Collection[str]) -> set[str]:
+        """Those of these jobs that were there and have been deleted."""
+        event = tables.events.c
+        query = select(event.subject).where(event.subject.in_(jobs), event.kind == JOB_DELETED)
+        return await self._read(lambda connection: set(connection.scalars(query)))
+
     async def session(self, session_id: str) -> Session | None:
         query = select(tables.sessions).where(tables.sessions.c.id == session_id)
 
@@ -226,10 +250,16 @@ def _only(jobs: Sequence[Job]) -> Job | None:
     return jobs[0] if jobs else None
 
 
-def _jobs(connection: Connection, *wanted: ColumnElement[bool], limit: int | None = None) -> list[Job]:
-    """Jobs with their attempts, newest first."""
+def _jobs(
+    connection: Connection,
+    *wanted: ColumnElement[bool],
+    limit: int | None = None,
+    newest_first: bool = True,
+) -> list[Job]:
+    """Jobs with their attempts."""
     job = tables.jobs.c
-    query = select(tables.jobs).where(*wanted).order_by(job.submitted.desc(), job.id.desc()).limit(limit)
+    order = (job.submitted.desc(), job.id.desc()) if newest_first else (job.submitted, job.id)
+    query = select(tables.jobs).where(*wanted).order_by(*order).limit(limit)
     found = connection.execute(query).mappings().all()
     attempts: dict[str, list[Attempt]] = {row["id"]: [] for row in found}
     ids = list(attempts)

@@ -8,6 +8,9 @@ from typing import Any
 
 from scheduler.model import Job, Pool, Session
 
+JOB_DELETED = "job.deleted"
+"""The kind of event that is all that is left of a deleted job. By it is known what files may go that are left of one."""
+
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
@@ -32,6 +35,7 @@ class Change:
     """What becomes durable together.
 
     `submitted` are new jobs, `jobs` are known ones as they are now (of whose attempts only the latest may have changed).
+    `deleted` are jobs that are forgotten with all that was told of them; events up to the one with the id `outdated` are, too.
     """
 
     submitted: tuple[Job, ...] = ()
@@ -39,3 +43,5 @@ class Change:
     sessions: tuple[Session, ...] = ()
     pool: Pool | None = None
     events: tuple[EventRecord, ...] = ()
+    deleted: tuple[str, ...] = ()
+    outdated: int = 0

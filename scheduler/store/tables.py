@@ -132,4 +132,5 @@ events = Table(
     Column("user", Text),
     Column("project", Text),
     Column("data", Document[Mapping[str, Any]](dict[str, Any])),
+    Index("events_by_subject", "subject"),
 )

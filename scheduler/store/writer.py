@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 
-from sqlalchemy import Connection, Table, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -189,6 +189,13 @@ def _put(connection: Connection, changes: Sequence[Change], events: Sequence[Eve
     _upsert(connection, tables.attempts, list(attempts.values()))
     _upsert(connection, tables.sessions, list(sessions.values()))
     _upsert(connection, tables.pool, [{"only": 1, "pool": pool} for pool in pools[-1:]])
+    deleted = [{"_id": job} for change in changes for job in change.deleted]
+    if deleted:
+        connection.execute(_FORGET_EVENTS, deleted)
+        connection.execute(_FORGET, deleted)
+    outdated = max(change.outdated for change in changes)
+    if outdated:
+        connection.execute(delete(tables.events).where(tables.events.c.id <= outdated))
     if events:
         connection.execute(insert(tables.events), [rows.of_event(event) for event in events])
 
@@ -199,6 +206,12 @@ _STANDING = (
     .values(
         {name: bindparam(name) for name in ("state", "reason", "wanted", "queued", "checkpointed", "ended")}
     )
+)
+
+
+_FORGET = delete(tables.jobs).where(tables.jobs.c.id == bindparam("_id"))
+_FORGET_EVENTS = delete(tables.events).where(
+    tables.events.c.subject == bindparam("_id"), tables.events.c.kind.like("job.%")
 )
 
 

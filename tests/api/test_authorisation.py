@@ -32,6 +32,7 @@ POST   /api/v1/jobs/check                      401 401 403 403 204 204 403 204
 POST   /api/v1/arrays                          401 401 403 403 201 201 403 201
 GET    /api/v1/jobs                            401 401 403 200 200 200 200 200
 GET    /api/v1/jobs/{job_id}                   401 401 403 200 200 200 404 200
+DELETE /api/v1/jobs/{job_id}                   401 401 403 403 409 403 404 409
 GET    /api/v1/jobs/{job_id}/explain           401 401 403 200 200 200 404 200
 POST   /api/v1/jobs/{job_id}/cancel            401 401 403 403 200 403 404 200
 POST   /api/v1/jobs/{job_id}/pause             401 401 403 403 200 403 404 200

@@ -185,6 +185,20 @@ def test_jobs_are_paused_resumed_and_cancelled(service: Service) -> None:
     assert "never" not in service.cli("status", job).stdout
 
 
+def test_jobs_that_have_ended_are_deleted(service: Service) -> None:
+    service.start()
+    sent = service.cli("submit", "--no-files", "--array", "0-1", "--gpus", "0", "--", "true").stdout.strip()
+    with service.client() as client:
+        for job in client.jobs().jobs:
+            client.wait(job.id, 30)
+        running = service.cli("submit", "--no-files", "--", "sleep", "1000").stdout.strip()
+        done = service.cli("delete", sent, running, check=False)
+        assert done.returncode == 1
+        assert done.stdout.count(" is deleted") == 2
+        assert "cancel it first" in done.stderr
+        assert [job.id for job in client.jobs().jobs] == [running]
+
+
 def test_the_pool_at_a_glance_shows_who_holds_what_and_why_others_wait(service: Service) -> None:
     service.start()
     service.cli("submit", "--no-files", "--name", "big", "--gpus", "3", "--", "sleep", "1000")

@@ -159,6 +159,9 @@ class ScriptedEngine(Engine):
     async def forget(self, job: str) -> None:
         self.world.workers = {k: v for k, v in self.world.workers.items() if k[0] != job}
 
+    async def kept(self) -> frozenset[str]:
+        return frozenset(job for job, _ in self.world.workers)
+
 
 def first_come(snapshot: Snapshot) -> Plan:
     """The plainest policy: whoever asked first starts where it fits; nobody is stopped."""

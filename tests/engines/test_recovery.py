@@ -241,3 +241,16 @@ async def test_a_job_whose_launch_failed_half_way_is_forgotten(here: Workplace) 
     await here.engine.forget("j")
     assert list((here.state_dir / "jobs").iterdir()) == []
     assert list((here.state_dir / "running").iterdir()) == []
+
+
+async def test_what_is_kept_is_known_and_what_was_half_deleted_is_gone(here: Workplace) -> None:
+    for job in ("j", "k"):
+        await here.engine.launch(launch(job, shell('echo x > "$RUNAI_OUTPUT_DIR/file"')))
+        await here.end(job)
+    assert await here.engine.kept() == {"j", "k"}
+    os.rename(
+        here.job("j"), here.state_dir / "jobs" / ".j-0123"
+    )  # as far as a scheduler came that was killed
+    await here.restart()
+    assert await here.engine.kept() == {"k"}
+    assert [path.name for path in (here.state_dir / "jobs").iterdir()] == ["k"]

@@ -261,6 +261,8 @@ def test_a_job_can_be_paused_resumed_and_cancelled(kernel: Kernel, pool: Running
     waited = kernel.run("_job.wait()")
     assert waited.error is not None
     assert "cancelled" in waited.error
+    kernel.run("_job.delete()")
+    assert job not in [each.id for each in pool.client.jobs().jobs]
 
 
 def test_a_cell_that_saves_itself_goes_on_where_it_was(

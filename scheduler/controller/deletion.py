@@ -1,0 +1,112 @@
+"""What is over is deleted: a job on its owner's word, and by itself once the pool keeps it no longer.
+
+What must hold, over a `kill -9` at any instant:
+- First the state forgets a job, all of it in one transaction; only then do its files go. Those that a crash leaves are looked
+  for at the next start: of jobs that were deleted, and of no others, whatever else lies in the folder.
+- No job is deleted that others wait for, nor one of an array while any of the array is unfinished.
+- It is done in small steps, so that nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from scheduler.controller import held, notices
+from scheduler.controller.ledger import Ledger
+from scheduler.engines.base import Engine
+from scheduler.errors import Conflict, RunaiError
+from scheduler.model import Job
+from scheduler.store import Change, Store
+
+log = logging.getLogger(__name__)
+
+STEP = 100
+"""So many jobs are deleted together …"""
+
+EVENTS = 1_000
+"""… and so many events …"""
+
+REST = 0.05
+"""… and so many seconds are left to others between two steps."""
+
+
+class Deletion:
+    """Deletes from the state, and then what the engine keeps."""
+
+    def __init__(self, ledger: Ledger, store: Store, engine: Engine, clock: Callable[[], float]) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._engine = engine
+        self._clock = clock
+        self._left_behind = True
+
+    async def delete(self, job: Job) -> None:
+        """Delete a job and everything that is kept of it. Raises `Conflict` while it is needed."""
+        if not job.state.final:
+            raise Conflict(
+                f"Job {job.id} is {job.state.value}; cancel it first, and delete it once it has ended."
+            )
+        if self._is_needed(job, self._wanted()):
+            raise Conflict(f"Job {job.id} is needed by jobs that have not ended; delete it once they have.")
+        await self._delete([job])
+
+    async def expire(self, before: float) -> int:
+        """Delete the jobs that ended before an instant, and what was told before it; returns how many jobs."""
+        count, last = 0, None
+        while page := await self._store.ended(before, last, STEP):
+            wanted = self._wanted()
+            over = [job for job in page if not self._is_needed(job, wanted)]
+            if over:
+                await self._delete(over)
+            count += len(over)
+            last = page[-1].submitted, page[-1].id
+            await asyncio.sleep(REST)
+        while outdated := await self._outdated(before):
+            await self._ledger.durable(self._ledger.commit(Change(outdated=outdated)))
+            await asyncio.sleep(REST)
+        return count
+
+    async def finish(self) -> None:
+        """Delete the files of jobs that the state has forgotten: a crash came between, or they could not be deleted then."""
+        if not self._left_behind:
+            return
+        self._left_behind = False
+        kept = sorted(await self._engine.kept())
+        for start in range(0, len(kept), STEP):
+            await self._clear(sorted(await self._store.deleted(kept[start : start + STEP])))
+            await asyncio.sleep(REST)
+
+    def _wanted(self) -> frozenset[str]:
+        """The jobs and arrays that unfinished jobs come after or belong to."""
+        bound = self._ledger.ahead.bound
+        return held.names(bound) | {after.job for job in bound for after in job.request.after}
+
+    def _is_needed(self, job: Job, wanted: frozenset[str]) -> bool:
+        return not wanted.isdisjoint(held.names((job,)))
+
+    async def _delete(self, jobs: Sequence[Job]) -> None:
+        now = self._clock()
+        ids = tuple(job.id for job in jobs)
+        events = tuple(notices.job_deleted(job, now) for job in jobs)
+        await self._ledger.durable(self._ledger.commit(Change(deleted=ids, events=events)))
+        await self._clear(ids)
+
+    async def _clear(self, jobs: Sequence[str]) -> None:
+        for job in jobs:
+            try:
+                await self._engine.forget(job)
+            except (RunaiError, OSError) as error:
+                self._left_behind = True
+                log.warning("What is kept of the deleted job %s could not be deleted yet: %s", job, error)
+
+    async def _outdated(self, before: float) -> int:
+        """The last of the oldest events from before an instant; the very last one stays, since ids go on from it."""
+        oldest = await self._store.events(0, EVENTS)
+        outdated = 0
+        for event in oldest:
+            if event.at >= before or event.id >= self._ledger.book.last_event:
+                break
+            outdated = event.id
+        return outdated

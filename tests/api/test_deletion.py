@@ -1,0 +1,82 @@
+"""A job that has ended is deleted by its owner, with all it left; what no job refers to goes by itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import pytest
+
+from scheduler.model import JobState
+from scheduler.retention import SPARED, Retention
+from tests.api.test_bundles import packed
+
+
+@pytest.fixture
+def retention(service: Any) -> Retention:
+    api = service.app.settings["api"]
+    return Retention(service.controller, service.controller._store, api.blobs, api.owners)
+
+
+async def with_bundle(service: Any, content: str, command: list[str], **job: Any) -> tuple[str, str]:
+    """Put a bundle long ago, and submit a job with it."""
+    bundle, digest = packed(a=content)
+    assert (await service.http["owner"].put(f"blobs/{digest}", content=bundle)).status_code == 200
+    found = await service.submit(command=command, bundle=digest, **job)
+    long_ago = time.time() - 2 * SPARED
+    os.utime(service.app.settings["api"].blobs.path(digest), (long_ago, long_ago))
+    return found["id"], digest
+
+
+async def test_nothing_is_left_of_a_deleted_job_for_anybody(service: Any) -> None:
+    job = (
+        await service.submit(command=["sh", "-c", "echo said; echo left > $RUNAI_OUTPUT_DIR/file"], gpus=0)
+    )["id"]
+    await service.until(job, JobState.SUCCEEDED)
+    assert (await service.http["mate"].delete(f"jobs/{job}")).status_code == 403
+    assert (await service.http["stranger"].delete(f"jobs/{job}")).status_code == 404
+    assert (await service.http["owner"].get(f"jobs/{job}/outputs")).json()["files"]
+    assert (await service.http["owner"].delete(f"jobs/{job}")).status_code == 204
+    for path in ("", "/logs", "/outputs", "/outputs/file", "/metrics", "/explain"):
+        assert (await service.http["owner"].get(f"jobs/{job}{path}")).status_code == 404
+    assert (await service.http["owner"].get("jobs")).json()["jobs"] == []
+    assert (await service.http["owner"].delete(f"jobs/{job}")).status_code == 404
+    assert not list((service.state_dir / "jobs").iterdir())
+
+
+async def test_an_administrator_deletes_any(service: Any) -> None:
+    job = (await service.submit(command=["true"], gpus=0))["id"]
+    await service.until(job, JobState.SUCCEEDED)
+    assert (await service.http["admin"].delete(f"jobs/{job}")).status_code == 204
+
+
+async def test_what_was_captured_stays_as_long_as_a_job_refers_to_it(
+    service: Any, retention: Retention
+) -> None:
+    done, shared = await with_bundle(service, "1", ["true"], gpus=0)
+    await service.until(done, JobState.SUCCEEDED)
+    waiting, same = await with_bundle(service, "1", ["sleep", "60"], gpus=0)
+    assert shared == same
+    gone, alone = await with_bundle(service, "2", ["true"], gpus=0)
+    await service.until(gone, JobState.SUCCEEDED)
+    assert await retention.sweep() == 0
+    for job in (done, gone):
+        assert (await service.http["owner"].delete(f"jobs/{job}")).status_code == 204
+    assert await retention.sweep() == 1
+    owner = service.http["owner"]
+    assert (await owner.head(f"blobs/{alone}")).status_code == 404
+    assert (await owner.head(f"blobs/{shared}")).status_code == 200
+    refused = await owner.post("jobs", json={"command": ["true"], "bundle": alone})
+    assert (refused.status_code, refused.json()["field"]) == (422, "bundle")
+    await service.controller.cancel(waiting)
+
+
+async def test_what_somebody_has_just_asked_for_is_spared(service: Any, retention: Retention) -> None:
+    gone, digest = await with_bundle(service, "1", ["true"], gpus=0)
+    await service.until(gone, JobState.SUCCEEDED)
+    await service.http["owner"].delete(f"jobs/{gone}")
+    assert (await service.http["owner"].head(f"blobs/{digest}")).status_code == 200
+    assert await retention.sweep() == 0
+    again = await service.submit(command=["true"], bundle=digest, gpus=0)
+    await service.until(again["id"], JobState.SUCCEEDED)

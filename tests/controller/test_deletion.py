@@ -1,0 +1,203 @@
+"""What is over is deleted, on its owner's word or by age: never what others need, and whole over any crash."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scheduler.controller.controller import DAY
+from scheduler.errors import Conflict, NotFound, Unavailable
+from scheduler.model import After, ArrayPlace, Job, JobState
+from scheduler.store import JOB_DELETED, Change, Store
+from tests.controller.scheduler_process import command, scheduling
+from tests.controller.stage import POOL, Bench, World, begin, make_job, opened
+
+
+async def ran(bench: Bench, job: Job | None = None) -> Job:
+    job = await bench.controller.submit(job or make_job())
+    await bench.reaches(job, JobState.RUNNING)
+    bench.engine.end(job.id, 1, 0, 0)
+    return await bench.reaches(job, JobState.SUCCEEDED)
+
+
+async def aged(bench: Bench, *jobs: Job, days: float) -> None:
+    """Have jobs been over for so many days."""
+    then = bench.controller._clock() - days * DAY
+    await bench.controller._ledger.durable()
+    older = tuple(replace(job, ended=then) for job in jobs)
+    await bench.store.write(Change(jobs=older))
+    with bench.store._engine.begin() as connection:
+        for job in jobs:
+            connection.exec_driver_sql("UPDATE jobs SET submitted = ? WHERE id = ?", (then, job.id))
+
+
+async def test_a_job_that_has_ended_is_deleted_and_everybody_is_told(bench: Bench) -> None:
+    job = await ran(bench)
+    events = bench.controller.events(bench.controller.book.last_event)
+    await bench.controller.delete(job.id)
+    assert await bench.controller.job(job.id) is None
+    assert job.id not in await bench.engine.kept()
+    async with asyncio.timeout(10):
+        told = await anext(events)
+    assert (told.kind, told.subject, told.user, told.project) == (JOB_DELETED, job.id, "ana", "default")
+    assert [each.kind for each in await bench.store.events(0) if each.subject == job.id] == [JOB_DELETED]
+    with pytest.raises(NotFound):
+        await bench.controller.delete(job.id)
+
+
+async def test_a_job_that_has_not_ended_is_not_deleted(bench: Bench) -> None:
+    running, waiting = [await bench.controller.submit(make_job(gpus=4)) for _ in range(2)]
+    await bench.reaches(running, JobState.RUNNING)
+    paused = await bench.controller.submit(make_job(gpus=4))
+    await bench.controller.pause(paused.id)
+    for job in (running, waiting, paused):
+        with pytest.raises(Conflict, match="cancel it first"):
+            await bench.controller.delete(job.id)
+        assert await bench.controller.job(job.id) is not None
+
+
+async def test_who_comes_after_it_must_have_ended_before(bench: Bench) -> None:
+    first = await ran(bench)
+    follower = await bench.controller.submit(make_job(after=(After(first.id),)))
+    with pytest.raises(Conflict, match="needed by jobs"):
+        await bench.controller.delete(first.id)
+    await aged(bench, first, days=100)
+    await bench.controller.tidy()
+    assert await bench.controller.job(first.id) is not None
+    await bench.reaches(follower, JobState.RUNNING)
+    bench.engine.end(follower.id, 1, 0, 0)
+    await bench.reaches(follower, JobState.SUCCEEDED)
+    await bench.controller.tidy()
+    assert await bench.controller.job(first.id) is None
+
+
+async def test_of_an_array_none_goes_before_all_have_ended(bench: Bench) -> None:
+    jobs = [replace(make_job(), id=f"a-1-{n}") for n in range(2)]
+    places = [ArrayPlace("a-1", n, 2, at_once=1) for n in range(2)]
+    array = [
+        replace(job, request=replace(job.request, array=place))
+        for job, place in zip(jobs, places, strict=True)
+    ]
+    first, second = await bench.controller.submit_array(array)
+    await bench.reaches(first, JobState.RUNNING)
+    bench.engine.end(first.id, 1, 0, 0)
+    await bench.reaches(first, JobState.SUCCEEDED)
+    with pytest.raises(Conflict):
+        await bench.controller.delete(first.id)
+    await bench.controller.cancel(second.id)
+    await bench.reaches(second, JobState.CANCELLED)
+    await bench.controller.delete(first.id)
+    await bench.controller.delete(second.id)
+
+
+@pytest.mark.parametrize(("keep", "left"), [(90.0, {"new"}), (1.0, set()), (None, {"old", "new"})])
+async def test_by_age_goes_what_the_pool_keeps_no_longer(
+    bench: Bench, keep: float | None, left: set[str]
+) -> None:
+    jobs = {name: await ran(bench) for name in ("old", "new")}
+    await aged(bench, jobs["old"], days=91)
+    await aged(bench, jobs["new"], days=89)
+    await bench.controller.apply(replace(POOL, keep_days=keep))
+    await bench.controller.tidy()
+    assert {name for name, job in jobs.items() if await bench.controller.job(job.id)} == left
+
+
+async def test_old_events_go_but_not_the_last(tmp_path: Path, world: World) -> None:
+    async with opened(tmp_path, world) as bench:
+        await ran(bench)
+        last = bench.controller.book.last_event
+        later = bench.controller._clock() + 1
+        await bench.controller._deletion.expire(later)
+        assert [each.kind for each in await bench.store.events(0)] == [JOB_DELETED]
+        assert bench.controller.book.last_event == last + 1
+    async with opened(tmp_path, world, pool=None) as bench:
+        await bench.controller.submit(make_job())
+        assert (await bench.store.events(last + 1))[0].id == last + 2
+
+
+async def test_a_crash_between_the_state_and_the_files_is_made_good_at_the_next_start(
+    tmp_path: Path, world: World
+) -> None:
+    bench = await begin(tmp_path, world)
+    job, stranger = await ran(bench), await ran(bench)
+
+    async def killed(job: str) -> None:
+        raise Unavailable("Killed.")
+
+    bench.engine.forget = killed  # type: ignore[method-assign]
+    await bench.controller.delete(job.id)
+    with bench.store._engine.begin() as connection:  # of another database: nobody here has deleted it
+        connection.exec_driver_sql("DELETE FROM jobs WHERE id = ?", (stranger.id,))
+    await bench.crash()
+    async with opened(tmp_path, world, pool=None) as bench:
+        assert await bench.engine.kept() == {job.id, stranger.id}
+        await bench.controller.tidy()
+        assert await bench.engine.kept() == {stranger.id}
+
+
+async def test_what_could_not_be_deleted_is_tried_again(bench: Bench) -> None:
+    job = await ran(bench)
+    await bench.controller.tidy()
+    forget: Callable[[str], object] = bench.engine.forget
+
+    async def refuse(job: str) -> None:
+        raise OSError("The disk is away.")
+
+    bench.engine.forget = refuse  # type: ignore[method-assign]
+    await bench.controller.delete(job.id)
+    assert job.id in await bench.engine.kept()
+    bench.engine.forget = forget  # type: ignore[method-assign,assignment]
+    await bench.controller.tidy()
+    assert job.id not in await bench.engine.kept()
+
+
+async def test_kill_9_at_any_instant_leaves_each_job_whole_or_nothing_of_it(tmp_path: Path) -> None:
+    remaining = set(await over_with_files(tmp_path, 300))
+    for round in range(4):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.controller.deleting_process",
+            str(tmp_path),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            assert await process.stdout.readline() == b"begins\n"
+            await asyncio.sleep(round * 0.03)
+            process.kill()
+            await process.wait()
+        store = Store(f"sqlite:///{tmp_path}/runai.sqlite")
+        store.open()
+        there = {job.id for job in await store.jobs(limit=1000)}
+        store.close()
+        assert there <= remaining
+        for job in there:
+            assert (tmp_path / "jobs" / job / "output" / "model").read_text() == job
+        remaining = there
+    async with scheduling(tmp_path) as controller:
+        await controller._deletion.finish()
+        assert {path.name for path in (tmp_path / "jobs").iterdir()} == remaining
+        await controller.tidy()
+        assert list((tmp_path / "jobs").iterdir()) == []
+
+
+async def over_with_files(state_dir: Path, count: int) -> list[str]:
+    """Jobs that have ended, each with what it has left."""
+    store = Store(f"sqlite:///{state_dir}/runai.sqlite")
+    store.open()
+    made = [
+        replace(command("true"), state=JobState.SUCCEEDED, ended=1.0, submitted=0.0) for _ in range(count)
+    ]
+    for job in made:
+        output = state_dir / "jobs" / job.id / "output"
+        output.mkdir(parents=True)
+        (output / "model").write_text(job.id)
+    await store.write(Change(submitted=tuple(made)))
+    store.close()
+    return [job.id for job in made]
