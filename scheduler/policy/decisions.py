@@ -76,11 +76,9 @@ class Decisions(Mapping[str, Decision]):
         )
 
     def _in_the_way(self, options: Options) -> Blocked:
-        """Of several parts of the pool, the first in which a rule is in the way and not just others' jobs, else the first."""
-        found = [self._why.blocked(account, ask) for account, ask in options]
-        return next(
-            (blocked for blocked in found if blocked.details["kind"] in ("limit", "guarantee")), found[0]
-        )
+        """Of several parts of the pool, the first in which there is room and only a rule is in the way, else the first."""
+        ruled = (self._why.blocked(*option) for option in options if self._why.has_room(option[1]))
+        return next(ruled, None) or self._why.blocked(*options[0])
 
     def _position(self, work: Work) -> int | None:
         """Its place among the jobs of its project that wait, from 1."""

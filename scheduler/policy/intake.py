@@ -80,7 +80,10 @@ class Intake:
         return self.asks.environment_of(room.node.node_pool) is Environment.TRAIN
 
     def options(self, project: str, ask: Ask) -> Options:
-        """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then elsewhere."""
+        """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then elsewhere.
+
+        A part in which a limit or a guarantee is too small for it stands last: what keeps it waiting is told of the first.
+        """
         found = self._options.get((project, ask))
         if found is None:
             ranked = []
@@ -89,8 +92,10 @@ class Intake:
                 if there.qualifies and all(group.qualifies for group in there.parts):
                     account = ground.accounts[project]
                     wish = next(n for n, mask in enumerate(ask.masks) if mask & ground.mask)
-                    ranked.append((wish, not account.guarantee, number, account, there))
-            ranked.sort(key=lambda entry: entry[:3])
+                    ranked.append(
+                        (_never(account, there), wish, not account.guarantee, number, account, there)
+                    )
+            ranked.sort(key=lambda entry: entry[:4])
             found = [(account, there) for *_, account, there in ranked]
             if not found:
                 found = [(self._wished(ask.request).accounts[project], ask)]
@@ -194,6 +199,14 @@ class Intake:
         for line in self._unsorted.values():
             line.sort(key=_by_urgency)
         self._unsorted.clear()
+
+
+def _never(account: Account, ask: Ask) -> bool:
+    """Whether a limit, or for what can't be preempted a guarantee, is too small for a job of this project."""
+    return any(
+        ask.least > step.limit or (not ask.preemptible and ask.least > step.guarantee)
+        for step in account.path
+    )
 
 
 def _by_urgency(work: Work) -> tuple[int, float, str]:

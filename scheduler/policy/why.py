@@ -74,6 +74,10 @@ class Why:
             return reasons.above_share(account, ask, free)
         return reasons.no_room(ask, free)
 
+    def has_room(self, ask: Ask) -> bool:
+        """Whether as many GPUs are free as it needs."""
+        return free_gpus(self._now, ask.qualifies) >= ask.least
+
     def _could_ever(self, ask: Ask) -> bool:
         """Whether the gang would fit if all that qualifies for it were free."""
         if ask.parts:
