@@ -63,7 +63,8 @@ class Ending(StrEnum):
     """Why an attempt ended, or is ending: it is known at the latest when its last worker is gone.
 
     `stopped` is its owner's wish (pause or cancel), `preempted` the plan's, `overran` its longest run time, `idle` that it
-    left its GPUs idle for too long. `lost` is nobody's fault that we know: a worker, its supervisor or its node is gone.
+    left its GPUs idle for too long. After `resized` and `moved` the next attempt begins at once, with more or fewer workers or
+    in other places. `lost` is nobody's fault that we know: a worker, its supervisor or its node is gone.
     """
 
     SUCCEEDED = "succeeded"
@@ -72,6 +73,8 @@ class Ending(StrEnum):
     IDLE = "idle"
     STOPPED = "stopped"
     PREEMPTED = "preempted"
+    RESIZED = "resized"
+    MOVED = "moved"
     LOST = "lost"
 
 
@@ -326,8 +329,8 @@ class Workload:
     """What the policy sees of a job or a session.
 
     `running` holds the GPUs of its placement; `stopping` (running, too) is on its way out and gives them back by itself.
-    The placement of one that waits is what the last plan promised it, once others have left. `submitted` is its age, which a
-    preemption does not change; `preempted` is when it was stopped last.
+    `claim` is where one that waits or is stopping goes on: what a plan promised it, once others (or it itself) have left.
+    `submitted` is its age, which a preemption does not change; `preempted` is when it was stopped last.
     """
 
     id: str
@@ -339,6 +342,7 @@ class Workload:
     checkpointed: float | None = None
     placement: tuple[WorkerPlacement, ...] = ()
     preempted: float | None = None
+    claim: tuple[WorkerPlacement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +409,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A train workload and where it stands. `wanted` is the state its owner asked for last, which outlives a stop."""
+    """A train workload and where it stands. `wanted` is the state its owner asked for last, which outlives a stop.
+
+    `claim` is where the next attempt of one that was resized or moved is to begin; `checkpointed` is when it last saved its
+    state.
+    """
 
     id: str
     name: str
@@ -420,6 +428,7 @@ class Job:
     checkpointed: float | None = None
     ended: float | None = None
     idempotency_key: str | None = None
+    claim: tuple[WorkerPlacement, ...] = ()
 
     @property
     def user(self) -> str:
@@ -441,6 +450,8 @@ class Job:
 
     def workload(self) -> Workload:
         holds = self.state.holds_gpus
+        started = self.attempts[-1].started if holds else None
+        saved = self.checkpointed if holds else None
         preempted = (a.stopping for a in reversed(self.attempts) if a.ending is Ending.PREEMPTED)
         return Workload(
             id=self.id,
@@ -449,9 +460,10 @@ class Job:
             preempted=next(preempted, None),
             running=holds,
             stopping=self.state is JobState.STOPPING,
-            started=self.attempts[-1].started if holds else None,
-            checkpointed=self.checkpointed if holds else None,
+            started=started,
+            checkpointed=saved if saved is None or started is None else max(saved, started),
             placement=self.placement,
+            claim=self.claim,
         )
 
 
@@ -494,13 +506,18 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The policy's options. Unknown names are refused where settings are read."""
+    """The policy's options. Unknown names are refused where settings are read.
+
+    `resize_interval` is how long an attempt runs at least before it is ended to begin again with more workers; 0: a restart
+    costs nothing.
+    """
 
     reclaim: str = "fair_share"
     reservations: int = 1
     preemption_delay: float = 0.0
     time_aware: float = 0.0
     lending: bool = False
+    resize_interval: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from scheduler.model import Environment, Framework, JobKind, JobState, Parameter, PlacementStyle, SessionState
+from scheduler.model import (
+    Ending,
+    Environment,
+    Framework,
+    JobKind,
+    JobState,
+    Parameter,
+    PlacementStyle,
+    SessionState,
+)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._@ /-]{0,126}[A-Za-z0-9])?$")]
 """A name of a project, node pool or job: 1 to 128 letters, digits and `. _ @ / -`, with a letter or digit at both ends."""
@@ -143,6 +152,10 @@ class AttemptView(Wire):
     workers: list[WorkerView]
     exit_codes: list[int | None]
     reason: str
+    ending: Ending | None = Field(
+        None,
+        description="why it ended, or is ending; after `resized` and `moved` the next attempt begins at once",
+    )
 
 
 class JobView(Wire):
@@ -554,6 +567,11 @@ class SettingsEntry(Wire):
     preemption_delay: float = Field(0, ge=0)
     time_aware: float = Field(0, ge=0)
     lending: bool = Field(False, description="idle build GPUs may be lent to preemptible jobs")
+    resize_interval: float = Field(
+        300,
+        ge=0,
+        description="seconds that an elastic job's attempt runs at least before it is ended to begin again with more workers",
+    )
 
 
 class PoolFile(Wire):

@@ -135,6 +135,7 @@ def _attempt_view(attempt: Attempt, reason: str) -> AttemptView:
         workers=worker_views(attempt.placement),
         exit_codes=list(attempt.exit_codes),
         reason=reason,
+        ending=attempt.ending,
     )
 
 

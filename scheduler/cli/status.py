@@ -145,7 +145,7 @@ def _job(options: argparse.Namespace) -> int:
     if job.attempts:
         screen.line()
         screen.table(
-            ["ATTEMPT", "STARTED", "RAN", "ON", "EXIT", "REASON"],
+            ["ATTEMPT", "STARTED", "RAN", "ON", "ENDED", "EXIT", "REASON"],
             [_attempt(attempt, now) for attempt in job.attempts],
             right=["ATTEMPT"],
         )
@@ -188,6 +188,7 @@ def _attempt(attempt: AttemptView, now: float) -> tuple[object, ...]:
         "" if attempt.started is None else ago(attempt.started, now),
         duration(ran),
         places,
+        attempt.ending and attempt.ending.value,
         ", ".join(codes),
         attempt.reason,
     )

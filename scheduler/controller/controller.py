@@ -21,6 +21,7 @@ from heapq import nlargest
 
 from scheduler.controller import admission, held, lifecycle, notices
 from scheduler.controller.book import Book, Holdings
+from scheduler.controller.checkpoints import Checkpoints
 from scheduler.controller.crew import Crew
 from scheduler.controller.deletion import Deletion
 from scheduler.controller.forecaster import Forecaster
@@ -72,6 +73,7 @@ class Controller:
         self._held: Mapping[str, Decision] = {}
         self._next_try: float | None = None
         self._forecaster = Forecaster(forecast, self._foretell, clock)
+        self._checkpoints = Checkpoints(self._crew.saved, lambda: self._ahead.jobs.values(), self._saved)
         self._leases = Leases()
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
         self._idleness = Idleness()
@@ -105,6 +107,7 @@ class Controller:
         self._begin_anew()
         self._planner.open()
         self._forecaster.open()
+        self._checkpoints.open()
         self._look_for_idle_jobs()
         self.ready = True
 
@@ -113,6 +116,7 @@ class Controller:
         self.ready = False
         await self._planner.close()
         await self._forecaster.close()
+        await self._checkpoints.close()
         if self._looking is not None:
             self._looking.cancel()
         for deadline in self._deadlines.values():
@@ -397,6 +401,14 @@ class Controller:
             self._take(job, lifecycle.idled(job, self._clock()))
         self._looking = asyncio.get_running_loop().call_later(LOOK, self._look_for_idle_jobs)
 
+    def _saved(self, job_id: str, at: float) -> None:
+        """A job has saved its state since it was looked at last."""
+        job = self._ahead.jobs.get(job_id)
+        if job is not None:
+            self._take(job, Step(replace(job, checkpointed=min(at, self._clock()))))
+            if job.checkpointed is None:
+                self._planner.wake()  # it may grow now
+
     def _take(self, before: Job, step: Step) -> Written | None:
         """Take a step: what it asks for is done once it is durable."""
         job = step.job
@@ -447,7 +459,7 @@ class Controller:
         )
         promises = self.book.plan.promises
         workloads = (
-            replace(w, placement=promises[w.id]) if w.id in promises and not w.running else w
+            replace(w, claim=promises[w.id]) if w.id in promises and not w.running else w
             for w in ahead.workloads.values()
             if w.id not in held_back
         )
@@ -471,11 +483,15 @@ class Controller:
         self.book.plan = digest.plan
         self._forecaster.look(digest.snapshot)
         holdings = Holdings(self._ahead.nodes, self._ahead.workloads.values())
+        for workload, claim in digest.lost.items():
+            job = self._ahead.jobs.get(workload)
+            if job is not None and job.claim == claim:
+                self._take(job, lifecycle.disclaim(job))
         for workload, decision in digest.acts.items():
             if decision.action is Action.START:
                 self._start(workload, decision, holdings)
-            elif decision.action is not Action.GROW:  # no engine can add workers to an attempt
-                self._preempt(workload, decision)
+            else:
+                self._stop(workload, decision)
         for session in list(self._leases.waiting):
             if session in digest.plan.decisions and session not in self._ahead.sessions:
                 self._answer(session, digest.plan.decisions[session])
@@ -509,10 +525,19 @@ class Controller:
         change = Change(sessions=(leased,), events=(notices.session_state(leased, now),))
         self._ledger.commit(change, partial(self._leases.granted, leased))
 
-    def _preempt(self, workload: str, decision: Decision) -> None:
-        job = self._ahead.jobs.get(workload)
-        if job is not None:
-            self._take(job, lifecycle.preempt(job, decision.reason, self._clock()))
+    def _stop(self, workload: str, decision: Decision) -> None:
+        """End a job's attempt, to take its GPUs back or to go on elsewhere: no engine can change one that runs."""
+        job, now = self._ahead.jobs.get(workload), self._clock()
+        if job is None:
+            return
+        match decision.action:
+            case Action.GROW | Action.SHRINK:
+                step = lifecycle.resize(job, decision.placement, decision.reason, now)
+            case Action.MOVE:
+                step = lifecycle.move(job, decision.placement, decision.reason, now)
+            case _:
+                step = lifecycle.preempt(job, decision.reason, now)
+        self._take(job, step)
 
     def _answer(self, session: str, decision: Decision) -> None:
         """A session that was not leased its GPUs by this plan waits for those that come back, or is refused."""

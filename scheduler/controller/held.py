@@ -4,7 +4,8 @@ Pure. What must hold:
 - A job that comes after another starts when that one has ended as it has to. One that can't start any more, because another
   has ended otherwise, is ended in the very change that ends the other: whatever is not in the book has ended well for
   those that are, also after a `kill -9` in between.
-- Of an array, never more than `at_once` hold GPUs, and those with the lowest indices go first.
+- Of an array, never more than `at_once` hold GPUs, and those with the lowest indices go first, but for one that only changes
+  its size or its place.
 - A job that failed again and again is tried after ever longer pauses. They follow from its attempts, so a restart keeps them.
 """
 
@@ -70,7 +71,7 @@ def _beyond(jobs: list[Job], running: int) -> Mapping[str, Decision]:
     array = jobs[0].request.array
     if array is None or array.at_once is None:
         return {}
-    jobs.sort(key=lambda job: job.request.array.index if job.request.array else 0)
+    jobs.sort(key=lambda job: (not job.claim, job.request.array.index if job.request.array else 0))
     decision = Decision(
         Action.WAIT,
         f"At most {array.at_once} jobs of this array run at once.",

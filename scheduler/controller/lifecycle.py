@@ -61,7 +61,7 @@ class Step:
 def start(job: Job, placement: tuple[WorkerPlacement, ...], now: float, gpu_type: str | None = None) -> Step:
     """A queued job gets its GPUs, all of one type where that is said."""
     attempt = Attempt(len(job.attempts) + 1, placement, created=now, gpu_type=gpu_type)
-    started = replace(job, state=JobState.STARTING, reason=f"Starts on {where(placement)}.")
+    started = replace(job, state=JobState.STARTING, reason=f"Starts on {where(placement)}.", claim=())
     return Step(started.with_attempt(attempt), (Launch(job.id, attempt.number),))
 
 
@@ -70,6 +70,36 @@ def preempt(job: Job, reason: str, now: float) -> Step:
     if job.state not in (JobState.STARTING, JobState.RUNNING):
         return Step(job)
     return _stop(job, Ending.PREEMPTED, reason or "Its GPUs are needed elsewhere.", now)
+
+
+def resize(job: Job, claim: tuple[WorkerPlacement, ...], why: str, now: float) -> Step:
+    """It is to have more or fewer workers: its attempt ends, and the next one begins at once in the places of `claim`."""
+    before, after = len(job.placement), len(claim)
+    if after > before:
+        reason = f"Grew from {before} to {after} workers: GPUs stood idle."
+    else:
+        reason = f"Gave {before - after} of {before} workers back: {_clause(why)}"
+    return _go_on(job, claim, Ending.RESIZED, reason, f"with {after} workers instead of {before}", now)
+
+
+def move(job: Job, claim: tuple[WorkerPlacement, ...], why: str, now: float) -> Step:
+    """It is to stand elsewhere: its attempt ends, and the next one begins at once in the places of `claim`."""
+    reason = f"Moved to {where(claim)}: {_clause(why)}"
+    return _go_on(job, claim, Ending.MOVED, reason, f"on {where(claim)}", now)
+
+
+def _go_on(
+    job: Job, claim: tuple[WorkerPlacement, ...], ending: Ending, reason: str, how: str, now: float
+) -> Step:
+    if job.state not in (JobState.STARTING, JobState.RUNNING):
+        return Step(job)
+    step = _stop(replace(job, claim=claim), ending, reason, now)
+    return replace(step, job=replace(step.job, reason=f"Saves its state, to go on {how}."))
+
+
+def disclaim(job: Job) -> Step:
+    """The places in which it was to go on can't be had any more: it waits like any other."""
+    return Step(replace(job, claim=(), reason="Its places are gone; waits for its turn."))
 
 
 # -- what its owner asks ----------------------------------------------------------------------------------------
@@ -81,7 +111,7 @@ def cancel(job: Job, now: float) -> Step:
         return Step(job)
     if job.state.final:
         raise Conflict(f"Job {job.id} has {job.state.value} already; there is nothing left to cancel.")
-    job = replace(job, wanted=JobState.CANCELLED)
+    job = replace(job, wanted=JobState.CANCELLED, claim=())
     if not job.state.holds_gpus:
         return Step(_over(job, JobState.CANCELLED, "Cancelled.", now))
     return _stop(job, Ending.STOPPED, "Is being cancelled.", now)
@@ -92,7 +122,7 @@ def pause(job: Job, now: float) -> Step:
     if job.state is JobState.PAUSED or job.wanted is JobState.PAUSED:
         return Step(job)
     _refuse_ended(job, "paused")
-    job = replace(job, wanted=JobState.PAUSED)
+    job = replace(job, wanted=JobState.PAUSED, claim=())
     if not job.state.holds_gpus:
         return Step(replace(job, state=JobState.PAUSED, reason="Paused; resume it to queue it again."))
     return _stop(job, Ending.STOPPED, "Is being paused.", now)
@@ -249,7 +279,7 @@ def _again(job: Job) -> bool:
             recent = job.attempts[-LOSSES:]
             return len(recent) < LOSSES or any(attempt.ending is not Ending.LOST for attempt in recent)
         case ending:
-            return ending in (Ending.PREEMPTED, Ending.STOPPED)
+            return ending in (Ending.PREEMPTED, Ending.STOPPED, Ending.RESIZED, Ending.MOVED)
 
 
 def again_at(job: Job) -> float | None:
@@ -275,6 +305,8 @@ def _why_again(job: Job) -> str:
             return f"Is queued again through no fault of its own: {attempt.reason}"
         case Ending.STOPPED:
             return "Resumed; waits for its turn."
+        case Ending.RESIZED | Ending.MOVED if not job.claim:
+            return "Waits for its turn."
         case _:
             return attempt.reason
 
@@ -284,7 +316,7 @@ def _count(job: Job, ending: Ending) -> int:
 
 
 def _over(job: Job, state: JobState, reason: str, now: float) -> Job:
-    return replace(job, state=state, reason=reason, ended=now)
+    return replace(job, state=state, reason=reason, ended=now, claim=())
 
 
 # -- workers ----------------------------------------------------------------------------------------------------
@@ -319,6 +351,10 @@ def _how(worker: WorkerStatus) -> str:
 
 
 # -- words ------------------------------------------------------------------------------------------------------
+
+
+def _clause(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def signal_name(number: int) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from scheduler.model import WorkerPlacement
 from scheduler.policy import Action, Decision, Plan, Snapshot
 
 log = logging.getLogger(__name__)
@@ -37,13 +38,15 @@ Told = Mapping[str, tuple[str, int | None]]
 class Digest:
     """A plan, with what has to be done picked out of it.
 
-    `acts` are the decisions that change something now; `news` are waiting jobs that have another reason or position.
+    `acts` are the decisions that change something now; `news` are waiting jobs that have another reason or position; `lost`
+    are claims that could not be honoured.
     """
 
     snapshot: Snapshot
     plan: Plan
     acts: Mapping[str, Decision]
     news: Mapping[str, Decision]
+    lost: Mapping[str, tuple[WorkerPlacement, ...]]
 
 
 class Planner:
@@ -127,4 +130,6 @@ class Planner:
         news = {name: waits[name] for name in changed[:TELL]}
         told = {name: self._told[name] for name in waits if name in self._told}
         told.update({name: (decision.reason, decision.position) for name, decision in news.items()})
-        return Digest(snapshot, plan, acts, news), told
+        claims = {workload.id: workload.claim for workload in snapshot.workloads if workload.claim}
+        lost = {id: c for id, c in claims.items() if plan.decisions[id].placement[: len(c)] != c}
+        return Digest(snapshot, plan, acts, news, lost), told

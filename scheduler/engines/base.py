@@ -132,6 +132,10 @@ class Engine(ABC):
         """Open one of them for reading (to be closed by the caller). Raises `NotFound`; never leaves the folder."""
 
     @abstractmethod
+    async def saved(self, job: str) -> float | None:
+        """When a job last wrote into its checkpoint folder; `None` where there is nothing in it, or nobody can say."""
+
+    @abstractmethod
     async def forget(self, job: str) -> None:
         """Delete everything that is kept of a job that has ended."""
 

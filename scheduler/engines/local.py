@@ -306,6 +306,10 @@ class LocalEngine(Engine):
     async def open_output(self, job: str, path: str) -> BinaryIO:
         return await asyncio.to_thread(outputs.open_file, self._folders.job(job).output, path)
 
+    async def saved(self, job: str) -> float | None:
+        files = await asyncio.to_thread(outputs.listing, self._folders.job(job).checkpoint)
+        return max((file.modified for file in files), default=None)
+
     async def forget(self, job: str) -> None:
         folder = self._folders.job(job)
         marked = await asyncio.to_thread(lambda: [each for each in self._folders.marked() if each[0] == job])

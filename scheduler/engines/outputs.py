@@ -1,4 +1,4 @@
-"""The files that a job leaves in its output folder, without ever leaving that folder.
+"""The files that a job leaves in its output (or checkpoint) folder, without ever leaving that folder.
 
 The job made what is in there, so every part of a path is opened by itself and never through a link; what is not a
 file (a pipe would hold its reader for ever) is not opened at all.

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from scheduler.model import WorkerPlacement
 from scheduler.policy.accounts import Account
+from scheduler.policy.claims import honour_claims
 from scheduler.policy.consolidation import consolidate, settle_elsewhere
 from scheduler.policy.decisions import Decisions
 from scheduler.policy.grounds import Ground
+from scheduler.policy.growth import NEVER, may_grow_from
 from scheduler.policy.intake import Intake, Waiting
 from scheduler.policy.placement import Placer
 from scheduler.policy.queues import Line, Order, Queue
@@ -46,6 +48,7 @@ class Cycle:
         self.grown: dict[str, Work] = {}
         self.stopped: dict[str, str] = {}
         self.cut: dict[str, Work] = {}
+        self.kept: dict[str, Decision] = {}
         self.again_at: float | None = None
         self.reservations = Reservations(self.state, self.placer, self.settings.reservations, now)
         self._in_vain: dict[tuple[int, int], int] = {}
@@ -120,19 +123,11 @@ class Cycle:
             order.changed(queue.account)
 
     def _honour_claims(self) -> None:
-        """Who was promised places by the plan before gets them, as long as they can still be had."""
-        for work in sorted(self.intake.claims.values(), key=lambda work: work.urgency[1:]):
-            account, ask, workers = work.account, work.ask, work.workload.placement
-            assert account is not None
-            if self._stands_in(account.capped(ask.least), workers):
-                continue
-            if not self._refused(ask, account) and self.state.take_places(workers, ask):
-                self.state.settle(work, workers)
+        for work in honour_claims(self.intake):
+            if work.moved:
+                self.kept[work.id] = Decision(Action.KEEP, "Goes on when it has ended.", work.placement)
+            else:
                 self.started.append(work)
-
-    def _stands_in(self, mask: int, workers: tuple[WorkerPlacement, ...]) -> bool:
-        rooms = self.state.rooms.by_name
-        return bool(mask) and any(w.node in rooms and rooms[w.node].bit & mask for w in workers)
 
     def _open_queues(self, ground: Ground, waiting: Waiting) -> dict[str, Queue]:
         """The lines that might get something of this part of the pool in this cycle."""
@@ -320,13 +315,19 @@ class Cycle:
     def _grow(self) -> None:
         """Elastic jobs get one worker after another of what nobody else could use."""
         lines: dict[Account, list[Line]] = {}
+        too_early: list[tuple[float, str, Work]] = []
         for work in [*self.intake.elastic.values(), *self.started]:
             missing = work.ask.workers - len(work.placement)
             if work.account is None or work.leaves or missing <= 0 or not work.placement:
                 continue
-            if work.id not in self.cut and not self._after(work):
+            if work.id in self.cut or work.id in self.kept or self._after(work):
+                continue
+            earliest = may_grow_from(work, self.settings.resize_interval, self.now)
+            if earliest <= self.now:
                 growth = Line(work.ask, work.ask.each, [work] * missing)
                 lines.setdefault(work.account, []).append(growth)
+            elif earliest < NEVER:
+                too_early.append((earliest, work.id, work))
         for ground in self.intake.grounds:
             here = {
                 account.name: Queue(account, growing)
@@ -334,29 +335,37 @@ class Cycle:
                 if account.part == ground.part
             }
             self._grow_in(ground, here)
+        for earliest, _, work in sorted(too_early):
+            mark = self.state.mark()
+            assert work.account is not None
+            could = self._one_more(work, work.account)
+            self.state.undo(mark)
+            if could is not None:
+                self._again(earliest)
+                break
 
     def _grow_in(self, ground: Ground, queues: dict[str, Queue]) -> None:
         order = Order(ground.tops, queues)
         while (queue := order.next()) is not None:
             line = queue.next
             assert line is not None
-            if self._grow_one(line.first, queue.account):
+            work = line.first
+            workers = self._one_more(work, queue.account)
+            if workers is not None:
+                self.state.settle(work, workers)
+                self.grown[work.id] = work
                 queue.advance()
             else:
                 queue.close()
             order.changed(queue.account)
 
-    def _grow_one(self, work: Work, account: Account) -> bool:
+    def _one_more(self, work: Work, account: Account) -> list[WorkerPlacement] | None:
+        """A place for one more worker."""
         ask = work.ask
         if account.over_limit(ask.each) or (not ask.preemptible and account.over_guarantee(ask.each)):
-            return False
+            return None
         beside = self.placer.beside(ask, work.placement) & ~account.capped(ask.each)
-        workers = self.placer.place(ask, 1, False, beside) if beside else None
-        if workers is None:
-            return False
-        self.state.settle(work, workers)
-        self.grown[work.id] = work
-        return True
+        return self.placer.place(ask, 1, False, beside) if beside else None
 
     # -- the plan -----------------------------------------------------------------------------------------
 
@@ -379,7 +388,7 @@ class Cycle:
         for id, what_for in self.stopped.items():
             work = self.intake.works[id]
             if work.moved:
-                changed[id] = Decision(Action.MOVE, f"Moves: {what_for}", work.placement, self._after(work))
+                changed[id] = Decision(Action.MOVE, what_for, work.placement, self._after(work))
             elif work.leaves:
                 changed[id] = Decision(Action.STOP, what_for)
             elif len(work.placement) < len(work.workload.placement):
@@ -389,7 +398,7 @@ class Cycle:
                 reason = f"Grows to {len(work.placement)} workers on GPUs that nobody else can use."
                 changed[work.id] = Decision(Action.GROW, reason, work.placement)
         why = Why(self.intake, self.reservations.kept)
-        return Decisions(self.intake, changed, self.blocked, self.reservations.starts, why)
+        return Decisions(self.intake, changed, self.kept, self.blocked, self.reservations.starts, why)
 
     def _figures(self) -> dict[str, ProjectFigures]:
         by_part = {ground.part: self._figures_in(ground) for ground in self.intake.grounds}

@@ -23,6 +23,7 @@ class Decisions(Mapping[str, Decision]):
         self,
         intake: Intake,
         changed: dict[str, Decision],
+        kept: dict[str, Decision],
         blocked: dict[str, Blocked],
         starts: dict[str, float],
         why: Why,
@@ -33,7 +34,7 @@ class Decisions(Mapping[str, Decision]):
         self._blocked = blocked
         self._starts = starts
         self._why = why
-        self._told = dict(changed)
+        self._told = {**kept, **changed}
         self._positions: dict[str, dict[str, int]] = {}
 
     @property

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from scheduler.model import Workload
 from scheduler.policy.planner import Planner
 from scheduler.policy.play import after
-from scheduler.policy.types import Action, Decision, Snapshot
+from scheduler.policy.types import Action, Decision, Plan, Snapshot
 
 STEPS = 500
 """How many plans are made at the most …"""
@@ -75,10 +75,21 @@ class _Future:
             elif decision.action is Action.STOP and id not in self.starts:
                 self.unstarted.add(id)
         if self._leaving or any(map(_gives_back, plan.changes.values())):
-            self._remove(self._leaving)
-            self._leaving = []
+            self._let_go(plan)
             return True  # at the same instant: there may be room for others now
         return self._go_on(plan.again_at)
+
+    def _let_go(self, plan: Plan) -> None:
+        """Who was on its way out is gone, or goes on where it has a claim to."""
+        for id in self._leaving:
+            decision = plan.decisions[id]
+            if decision.placement:
+                workload = self._workloads[id] = after(self._workloads[id], decision, self.now)
+                self._planner.put(workload)
+                self._note_end(workload)
+            else:
+                self._remove([id])
+        self._leaving = []
 
     def _go_on(self, again_at: float | None) -> bool:
         while self._ends and not self._holds(*self._ends[0]):

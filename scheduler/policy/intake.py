@@ -72,7 +72,7 @@ class Intake:
             line.append(work)
             if len(line) > 1:
                 self._unsorted[id(line)] = line
-            if workload.placement:
+            if workload.claim:
                 self.claims[work.id] = work
         _demand(work, 1)
 
@@ -110,7 +110,7 @@ class Intake:
     def choice(self, options: Options, workload: Workload, ask: Ask) -> tuple[Account, Ask]:
         """The part in which a workload stands or is promised places; else the first of its options."""
         by_name = self.state.rooms.by_name
-        for worker in workload.placement:
+        for worker in (*workload.placement, *workload.claim):
             room = by_name.get(worker.node)
             if room is not None:
                 number, ground = next((n, g) for n, g in enumerate(self.grounds) if g.mask & room.bit)
@@ -177,6 +177,8 @@ class Intake:
                 self.reduced[work.id] = work
             if work.ask.workers > work.ask.gang:
                 self.elastic[work.id] = work
+            if work.leaves and work.workload.claim and not work.account.children:
+                self.claims[work.id] = work
 
     def _forget(self, work: Work) -> None:
         if work.workload.running:

@@ -9,11 +9,14 @@ from scheduler.policy.types import Action, Decision, Plan, Snapshot
 
 
 def carry_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """The snapshot after `plan`, at the same instant. Whoever was stopped is queued again and keeps its age."""
+    """The snapshot after `plan`, at the same instant. Whoever was stopped is queued again and keeps its age.
+
+    Who was on its way out is gone, or goes on in the places that it has a claim to.
+    """
     workloads = (
         after(workload, plan.decisions[workload.id], snapshot.now)
         for workload in snapshot.workloads
-        if not workload.stopping
+        if not workload.stopping or plan.decisions[workload.id].placement
     )
     return replace(snapshot, workloads=tuple(workloads))
 
@@ -22,12 +25,20 @@ def after(workload: Workload, decision: Decision, now: float) -> Workload:
     """One workload once its decision has been carried out."""
     match decision.action:
         case Action.START | Action.MOVE:
-            return replace(workload, running=True, started=now, placement=decision.placement)
+            return _begun(workload, decision, now)
         case Action.GROW | Action.SHRINK:
             return replace(workload, placement=decision.placement)
         case Action.STOP:
             return replace(
                 workload, running=False, started=None, checkpointed=None, placement=(), preempted=now
             )
+        case Action.KEEP if workload.stopping and decision.placement:
+            return _begun(workload, decision, now)
         case Action.KEEP | Action.WAIT:
             return workload
+
+
+def _begun(workload: Workload, decision: Decision, now: float) -> Workload:
+    return replace(
+        workload, running=True, stopping=False, started=now, placement=decision.placement, claim=()
+    )

@@ -38,9 +38,10 @@ class Action(StrEnum):
 class Decision:
     """What happens to one workload.
 
-    `placement` is where it stands once the plan is carried out. `after` names those that must stop or shrink first
-    (those already stopping included); where it is empty the GPUs are free now. `reason` is a sentence for people,
-    `blocked_by` the same for programs; `position` counts from 1 in its project's queue; `estimated_start` is a time.
+    `placement` is where it stands once the plan is carried out, also that of one that stops to go on there. `after` names
+    those that must stop or shrink first (those already stopping included); where it is empty the GPUs are free now. `reason`
+    is a sentence for people, `blocked_by` the same for programs; `position` counts from 1 in its project's queue;
+    `estimated_start` is a time.
     """
 
     action: Action
@@ -92,7 +93,7 @@ class Plan:
 
     @property
     def promises(self) -> Mapping[str, tuple[WorkerPlacement, ...]]:
-        """Who starts when others have left, and where. The next plan is told of it (`Workload.placement`)."""
+        """Who starts when others have left, and where. The next plan is told of it (`Workload.claim`)."""
         return {
             id: decision.placement
             for id, decision in self.changes.items()

@@ -86,6 +86,13 @@ class JobEntry(Wire):
     checkpointed: Time | None = None
     preempted: Time | None = None
     placement: list[WorkerEntry] = Field(default_factory=list)
+    claim: list[WorkerEntry] = Field(default_factory=list)
+
+
+class PlannedSettings(SettingsEntry):
+    """A plan of a file is carried out at once, and for nothing."""
+
+    resize_interval: Amount = 0
 
 
 class Scenario(Wire):
@@ -96,4 +103,4 @@ class Scenario(Wire):
     users: list[UserEntry] = Field(default_factory=list)
     default_build_quota: Amount = 1
     jobs: list[JobEntry] = Field(default_factory=list)
-    settings: SettingsEntry = SettingsEntry()
+    settings: PlannedSettings = PlannedSettings()

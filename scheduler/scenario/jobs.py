@@ -37,12 +37,18 @@ class Jobs:
         named: dict[int, list[WorkerPlacement | None]] = {}
         requests = [self._request(entry, f"jobs[{n}]") for n, entry in enumerate(entries)]
         shapes = [request.shapes for request in requests]
+        claims: dict[int, tuple[WorkerPlacement, ...]] = {}
         for n, entry in enumerate(entries):
             self._check_state(entry, f"jobs[{n}]")
+            holds = entry.state != "queued"
             named[n] = [
-                self._named(worker, shapes[n][m], f"jobs[{n}].placement[{m}]", entry.state != "queued")
-                for m, worker in enumerate(entry.placement)
+                self._named(worker, shapes[n][m], f"jobs[{n}].placement[{m}]")
+                for m, worker in enumerate(entry.placement if holds else [])
             ]
+            claims[n] = tuple(
+                self._claimed(worker, shapes[n][m], f"jobs[{n}].claim[{m}]")
+                for m, worker in enumerate(entry.claim or ([] if holds else entry.placement))
+            )
         return tuple(
             Workload(
                 id=entry.name,
@@ -57,6 +63,7 @@ class Jobs:
                     worker or self._any_free(entry.placement[m], shapes[n][m], f"jobs[{n}].placement[{m}]")
                     for m, worker in enumerate(named[n])
                 ),
+                claim=claims[n],
             )
             for n, entry in enumerate(entries)
         )
@@ -107,26 +114,34 @@ class Jobs:
                     raise at(f"{place}.{key}", "only a running job has that.")
         elif not entry.placement:
             raise at(f"{place}.placement", "a running job needs one entry a worker.")
+        if entry.state == "running" and entry.claim:
+            raise at(f"{place}.claim", "only a job that waits or is stopping has that.")
         workers = sum(group.workers for group in entry.groups) or entry.workers
-        if len(entry.placement) > workers:
-            raise at(f"{place}.placement", f"{len(entry.placement)} entries, but {workers} workers.")
+        for key in ("placement", "claim"):
+            if len(getattr(entry, key)) > workers:
+                raise at(f"{place}.{key}", f"{len(getattr(entry, key))} entries, but {workers} workers.")
 
-    def _named(self, worker: WorkerEntry, shape: Shape, place: str, holds: bool) -> WorkerPlacement | None:
-        """A worker that names its GPUs, which it `holds` or was promised; None where it takes any free ones."""
+    def _named(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement | None:
+        """A worker that names its GPUs, which nobody else then has; None where it takes any free ones."""
+        if worker.gpus is None and worker.node in self.nodes and shape.gpus + (shape.gpu_memory or 0):
+            return None
+        named = self._claimed(worker, shape, place)
+        for m, gpu in enumerate(worker.gpus or ()):
+            self._use(self.nodes[named.node], gpu, named.share, f"{place}.gpus[{m}]")
+        return named
+
+    def _claimed(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement:
+        """A worker with its GPUs, whoever has them now."""
         node = self.nodes.get(worker.node)
         if node is None:
             raise no_such(f"{place}.node", "node", worker.node)
         share, count = _share_on(node, shape, place)
-        if worker.gpus is None and count and holds:
-            return None
         gpus = worker.gpus or []
         if len(gpus) != count:
             raise at(f"{place}.gpus", f"names {len(gpus)} GPUs, but a worker has {count}.")
         for m, gpu in enumerate(gpus):
             if gpu >= node.gpus:
                 raise at(f"{place}.gpus[{m}]", f"{node.name} has no GPU {gpu}; it has {node.gpus}.")
-            if holds:
-                self._use(node, gpu, share, f"{place}.gpus[{m}]")
         return WorkerPlacement(node.name, tuple(sorted(gpus)), share)
 
     def _any_free(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement:

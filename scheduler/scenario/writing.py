@@ -5,7 +5,7 @@ What must hold: read back, it makes the policy decide the same. Times become sec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scheduler.model import (
@@ -22,7 +22,15 @@ from scheduler.model import (
 )
 from scheduler.policy import Snapshot
 from scheduler.poolfile import file_of, quota_entries
-from scheduler.scenario.entries import GroupEntry, JobEntry, NodeEntry, ProjectEntry, Scenario, WorkerEntry
+from scheduler.scenario.entries import (
+    GroupEntry,
+    JobEntry,
+    NodeEntry,
+    PlannedSettings,
+    ProjectEntry,
+    Scenario,
+    WorkerEntry,
+)
 
 
 def scenario_of(snapshot: Snapshot) -> Scenario:
@@ -33,11 +41,12 @@ def scenario_of(snapshot: Snapshot) -> Scenario:
         nodes=[_node(node) for node in snapshot.nodes],
         projects=[_project(project, now) for project in pool.projects],
         jobs=[_job(workload, nodes, pool, now) for workload in snapshot.workloads],
+        settings=PlannedSettings(**file_of(pool).settings.model_dump()),
         **{key: getattr(file_of(pool), key) for key in _AS_IN_THE_POOL_FILE},
     )
 
 
-_AS_IN_THE_POOL_FILE = ("node_pools", "topology", "users", "default_build_quota", "settings")
+_AS_IN_THE_POOL_FILE = ("node_pools", "topology", "users", "default_build_quota")
 
 
 def spoken(scenario: Scenario) -> dict[str, Any]:
@@ -104,11 +113,8 @@ def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) 
         started=_since(workload.started, now),
         checkpointed=_since(workload.checkpointed, now),
         preempted=_since(workload.preempted, now),
-        placement=[
-            WorkerEntry(node=worker.node, gpus=list(worker.gpus))
-            for worker in workload.placement
-            if _is_there(worker, nodes)
-        ],
+        placement=_workers([worker for worker in workload.placement if _is_there(worker, nodes)]),
+        claim=_workers(workload.claim if all(_is_there(worker, nodes) for worker in workload.claim) else ()),
     )
 
 
@@ -123,6 +129,10 @@ def _amounts(shape: Shape) -> dict[str, Any]:
         "cpus": _whole(shape.cpus),
         "memory_gib": _gib(shape.memory),
     }
+
+
+def _workers(placement: Iterable[WorkerPlacement]) -> list[WorkerEntry]:
+    return [WorkerEntry(node=worker.node, gpus=list(worker.gpus)) for worker in placement]
 
 
 def _is_there(worker: WorkerPlacement, nodes: Mapping[str, Node]) -> bool:

@@ -4,6 +4,7 @@ The policy sees what it sees in production: what runs, what waits, and no durati
 carried out as the controller does: a start with nothing in its way happens at once, a stop gives the job `saving`
 seconds (it holds its GPUs and makes no progress), then it is queued again with the age it had; its next start spends
 `restarting` seconds before it makes progress. Work since the last checkpoint is lost only where jobs save by themselves.
+An elastic job changes its size at once, as often as it helps.
 
 Work is conserved: every job does exactly its GPUs × duration of work, however often it is stopped.
 """
@@ -96,13 +97,13 @@ class Player:
         speeds_known: bool = True,
     ) -> None:
         self.trace = trace
-        self.pool = pool
+        self.pool = replace(pool, settings=replace(pool.settings, resize_interval=0.0))
         self.nodes = tuple(nodes)
         self.types = {node.name: node.gpu_type for node in self.nodes}
         self.costs = costs
         self.every = every
         self.clock = _Clock()
-        self.planner = Planner(pool, self.nodes)
+        self.planner = Planner(self.pool, self.nodes)
         self.waiting_or_running: dict[str, _Progress] = {}
         self.sessions = {session.job.id: session for session in sessions}
         widest = max((node.gpus for node in self.nodes), default=8)
@@ -193,7 +194,7 @@ class Player:
         for name in sorted(self.promised | promised.keys()):
             progress = self.waiting_or_running.get(name)
             if progress is not None and not progress.workload.running:
-                self._now_is(progress, replace(progress.workload, placement=promised.get(name, ())))
+                self._now_is(progress, replace(progress.workload, claim=promised.get(name, ())))
         self.promised = set(promised)
 
     def _carry_out(self, progress: _Progress, decision: Decision, now: float) -> None:
@@ -215,7 +216,8 @@ class Player:
             progress.overhead = self.costs.restarting
             progress.lost += self.costs.restarting * _held(progress) / ONE
         progress.version += 1
-        self._now_is(progress, replace(progress.workload, running=True, started=now, placement=placement))
+        running = replace(progress.workload, running=True, started=now, placement=placement, claim=())
+        self._now_is(progress, running)
         end = now + progress.overhead + progress.remaining / self._speed(progress)
         self.clock.at(end, "end", progress.job.id, progress.version)
 

@@ -36,6 +36,7 @@ def of_standing(job: Job) -> dict[str, Any]:
         "queued": job.queued,
         "checkpointed": job.checkpointed,
         "ended": job.ended,
+        "claim": job.claim,
     }
 
 
@@ -54,6 +55,7 @@ def to_job(row: Row, attempts: tuple[Attempt, ...]) -> Job:
         checkpointed=row["checkpointed"],
         ended=row["ended"],
         idempotency_key=row["idempotency_key"],
+        claim=row["claim"],
     )
 
 

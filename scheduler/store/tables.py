@@ -72,6 +72,12 @@ jobs = Table(
     Column("idempotency_key", Text),
     Column("request", Document[Request](Request), nullable=False),
     Column("program", Document[Program](Program), nullable=False),
+    Column(
+        "claim",
+        Document[tuple[WorkerPlacement, ...]](tuple[WorkerPlacement, ...]),
+        nullable=False,
+        server_default="[]",
+    ),
     UniqueConstraint("user", "idempotency_key", name="jobs_once"),
     Index("jobs_newest", "submitted", "id"),
     Index("jobs_by_project", "project", "submitted", "id"),

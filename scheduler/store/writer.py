@@ -204,7 +204,10 @@ _STANDING = (
     update(tables.jobs)
     .where(tables.jobs.c.id == bindparam("_id"))
     .values(
-        {name: bindparam(name) for name in ("state", "reason", "wanted", "queued", "checkpointed", "ended")}
+        {
+            name: bindparam(name)
+            for name in ("state", "reason", "wanted", "queued", "checkpointed", "ended", "claim")
+        }
     )
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -62,6 +63,7 @@ class World:
     workers: dict[tuple[str, int], dict[int, WorkerStatus]] = field(default_factory=dict)
     launches: list[tuple[str, int]] = field(default_factory=list)
     placements: dict[tuple[str, int], Launch] = field(default_factory=dict)
+    saved: dict[str, float] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     """Nodes on which nothing can be started."""
 
@@ -156,6 +158,9 @@ class ScriptedEngine(Engine):
     async def open_output(self, job: str, path: str) -> BinaryIO:
         raise NotFound("There are no files here.")
 
+    async def saved(self, job: str) -> float | None:
+        return self.world.saved.get(job)
+
     async def forget(self, job: str) -> None:
         self.world.workers = {k: v for k, v in self.world.workers.items() if k[0] != job}
 
@@ -164,7 +169,7 @@ class ScriptedEngine(Engine):
 
 
 def first_come(snapshot: Snapshot) -> Plan:
-    """The plainest policy: whoever asked first starts where it fits; nobody is stopped."""
+    """The plainest policy: whoever has a claim, or else asked first, starts where it fits; nobody is stopped."""
     environments = {node_pool.name: node_pool.environment for node_pool in snapshot.pool.node_pools}
     free = {(node.name, gpu): ONE for node in snapshot.nodes for gpu in range(node.gpus)}
     for workload in snapshot.workloads:
@@ -172,7 +177,12 @@ def first_come(snapshot: Snapshot) -> Plan:
             for gpu in worker.gpus:
                 free[worker.node, gpu] = free.get((worker.node, gpu), 0) - worker.share
     decisions = {w.id: Decision(Action.KEEP) for w in snapshot.workloads if w.running}
-    waiting = [w for w in snapshot.workloads if not w.running]
+    for workload in snapshot.workloads:
+        own = workload.placement if workload.stopping else ()
+        if workload.claim and _take(free, workload.claim, own):
+            action = Action.KEEP if workload.running else Action.START
+            decisions[workload.id] = Decision(action, placement=workload.claim)
+    waiting = [w for w in snapshot.workloads if not w.running and w.id not in decisions]
     for position, workload in enumerate(sorted(waiting, key=lambda w: (w.submitted, w.id)), 1):
         nodes = [n for n in snapshot.nodes if environments[n.node_pool] is workload.request.environment]
         placement = _fit(workload.request, nodes, dict(free))
@@ -185,6 +195,22 @@ def first_come(snapshot: Snapshot) -> Plan:
             for gpu in worker.gpus:
                 free[worker.node, gpu] -= worker.share
     return Plan(decisions, {})
+
+
+def _take(
+    free: dict[tuple[str, int], int], claim: tuple[WorkerPlacement, ...], own: tuple[WorkerPlacement, ...]
+) -> bool:
+    """Take places if they are free, but for what their owner itself still holds of them."""
+    needs: Counter[tuple[str, int]] = Counter()
+    for worker in claim:
+        needs.update({(worker.node, gpu): worker.share for gpu in worker.gpus})
+    for worker in own:
+        needs.subtract({(worker.node, gpu): worker.share for gpu in worker.gpus if needs[worker.node, gpu]})
+    if any(free.get(gpu, 0) < share for gpu, share in needs.items()):
+        return False
+    for gpu, share in needs.items():
+        free[gpu] -= max(0, share)
+    return True
 
 
 def _fit(
@@ -286,6 +312,7 @@ class Bench:
         self.engine.report = None
         await controller._planner.close()
         await controller._forecaster.close()
+        await controller._checkpoints.close()
         for task in controller._crew._tasks:
             task.cancel()
         for deadline in controller._deadlines.values():

@@ -387,3 +387,46 @@ def test_where(nodes: int, words: str) -> None:
 )
 def test_durations(seconds: float, words: str) -> None:
     assert lifecycle.duration(seconds) == words
+
+
+# -- growing, shrinking, moving ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "claim", "ending", "reason"),
+    [
+        (2, 4, Ending.RESIZED, "Grew from 2 to 4 workers: GPUs stood idle."),
+        (4, 1, Ending.RESIZED, "Gave 3 of 4 workers back: project a is due the GPUs."),
+        (2, 2, Ending.MOVED, "Moved to n0 and n1: project a is due the GPUs."),
+    ],
+)
+def test_it_ends_to_go_on_where_it_has_a_claim(size: int, claim: int, ending: Ending, reason: str) -> None:
+    change = lifecycle.move if ending is Ending.MOVED else lifecycle.resize
+    step = change(running(size, grace=7.0), placed(claim), "Project a is due the GPUs.", NOW + 1)
+    assert step.do == (Stop(step.job.id, 1, 7.0),)
+    assert (step.job.state, step.job.claim) == (JobState.STOPPING, placed(claim))
+    assert change(step.job, placed(3), "", NOW + 2) == lifecycle.Step(step.job), (
+        "The same again changes nothing."
+    )
+    queued = ended(step.job, *[-15] * size)
+    assert (queued.state, queued.reason, queued.claim) == (JobState.QUEUED, reason, placed(claim))
+    assert (queued.attempts[0].ending, queued.workload().preempted) == (ending, None)
+    assert lifecycle.start(queued, placed(claim), NOW + 9).job.claim == ()
+
+
+@pytest.mark.parametrize("verb", [lifecycle.pause, lifecycle.cancel])
+def test_its_owner_may_have_other_plans(verb: Callable[[Job, float], lifecycle.Step]) -> None:
+    job = verb(lifecycle.resize(running(), placed(2), "", NOW + 1).job, NOW + 2).job
+    assert (job.state, job.claim) == (JobState.STOPPING, ())
+    assert ended(job, -15).state in (JobState.PAUSED, JobState.CANCELLED)
+
+
+def test_what_fails_while_it_saves_its_state_is_tried_again() -> None:
+    job = lifecycle.resize(running(2, retries=0), placed(4), "", NOW + 1).job
+    assert ended(job, 1, "lost").state is JobState.QUEUED
+
+
+def test_one_that_lost_its_places_waits_its_turn() -> None:
+    job = lifecycle.resize(running(), placed(2), "", NOW + 1).job
+    assert ended(lifecycle.disclaim(job).job, -15).reason == "Waits for its turn."
+    assert lifecycle.disclaim(ended(job, -15)).job.reason == "Its places are gone; waits for its turn."

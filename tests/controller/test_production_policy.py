@@ -47,7 +47,7 @@ async def test_who_waits_for_victims_keeps_the_places_it_was_promised(tmp_path: 
         promised = bench.controller.book.plan.decisions[speech.id].placement
         (waits,) = [w for w in bench.controller.snapshot().workloads if w.id == speech.id]
         assert not waits.running
-        assert waits.placement == promised
+        assert waits.claim == promised
         for victim in victims:
             bench.engine.end(victim, 1, 0, -15)
         assert (await bench.reaches(speech, JobState.RUNNING)).placement == promised

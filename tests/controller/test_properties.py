@@ -1,8 +1,8 @@
 """Whatever happens in whatever order: no job is lost, none runs twice, no GPU is given twice.
 
 Hypothesis plays owners, workers, the plan, the machines and the plug: it submits, cancels, pauses and resumes, opens and
-closes sessions, ends workers well and badly, takes GPUs back, fills the disk, takes a node away, and kills the scheduler at
-any instant, with changes on their way to the disk.
+closes sessions, ends workers well and badly, takes GPUs back, has jobs grow, shrink and move, fills the disk, takes a node
+away, and kills the scheduler at any instant, with changes on their way to the disk.
 """
 
 from __future__ import annotations
@@ -29,13 +29,38 @@ from hypothesis.stateful import (
 
 from scheduler.controller import ledger
 from scheduler.errors import Conflict, RunaiError, Unavailable
-from scheduler.model import ONE, Job, JobState, Node, Session
+from scheduler.model import ONE, Job, JobState, Node, Session, WorkerPlacement, Workload
 from scheduler.policy import Action, Decision, Plan, Snapshot
 from tests.controller.stage import NODES, Bench, World, begin, first_come, make_job, make_session
 
 T = TypeVar("T")
 
 SPARE = replace(NODES[1], name="n2", gpus=2)
+
+
+def sized(
+    workload: Workload, workers: int, snapshot: Snapshot, plan: Plan
+) -> tuple[WorkerPlacement, ...] | None:
+    """Places for so many workers: where it stands as far as that goes, and what nobody has; the same number moves."""
+    one = workload.placement[0]
+    taken = {
+        (worker.node, gpu)
+        for other in snapshot.workloads
+        for worker in (*other.placement, *other.claim, *plan.decisions[other.id].placement)
+        for gpu in worker.gpus
+    }
+    free = [
+        WorkerPlacement(node.name, tuple(range(first, first + len(one.gpus))), one.share)
+        for node in snapshot.nodes
+        if node.node_pool == "train"
+        for first in range(0, node.gpus, len(one.gpus))
+        if all((node.name, gpu) not in taken for gpu in range(first, first + len(one.gpus)))
+        and first + len(one.gpus) <= node.gpus
+    ]
+    if workers == len(workload.placement):
+        return tuple(free[:workers]) if len(free) >= workers else None
+    found = (*workload.placement[:workers], *free[: max(0, workers - len(workload.placement))])
+    return found if len(found) == workers else None
 
 
 class Watched(World):
@@ -64,6 +89,7 @@ class Lives(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="runai-lives-"))
         self.world = Watched()
         self.victims: set[str] = set()
+        self.changing: dict[str, int] = {}
         self.acknowledged: dict[str, Job] = {}
         self.cancelled: set[str] = set()
         self.leased: dict[str, Session] = {}
@@ -98,7 +124,15 @@ class Lives(RuleBasedStateMachine):
             if workload.id in self.victims and workload.running and not workload.stopping
         }
         self.victims -= stops.keys()
-        return Plan({**plan.decisions, **stops}, {})
+        running = {w.id: w for w in snapshot.workloads if w.running and not w.stopping}
+        changes = {}
+        for id in (self.changing.keys() & running.keys()) - stops.keys():
+            placement = sized(running[id], self.changing.pop(id), snapshot, plan)
+            if placement is not None:
+                action = Action.GROW if len(placement) > len(running[id].placement) else Action.SHRINK
+                action = Action.MOVE if len(placement) == len(running[id].placement) else action
+                changes[id] = Decision(action, "GPUs are needed elsewhere.", placement)
+        return Plan({**plan.decisions, **stops, **changes}, {})
 
     def try_to(self, verb: Callable[[str], Awaitable[Job]], job: Job) -> bool:
         try:
@@ -211,13 +245,18 @@ class Lives(RuleBasedStateMachine):
         self.victims.add(job.id)
         self.bench.controller.refresh()
 
+    @rule(job=jobs, workers=st.integers(1, 3))
+    def resize_or_move(self, job: Job, workers: int) -> None:
+        self.changing[job.id] = workers
+        self.bench.controller.refresh()
+
     @rule(stubborn=st.booleans())
     def stops_take_long(self, stubborn: bool) -> None:
         self.bench.engine.stubborn = stubborn
 
     @rule(
         which=st.integers(0, 7),
-        rank=st.integers(0, 1),
+        rank=st.integers(0, 2),
         code=st.sampled_from([0, 0, 0, 1, -9, None]),
     )
     def a_worker_ends(self, which: int, rank: int, code: int | None) -> None:
@@ -274,6 +313,7 @@ class Lives(RuleBasedStateMachine):
         """When all goes well from now on, every job gets to its end, and it has run for what it says."""
         self.bench.engine.stubborn = False
         self.victims.clear()
+        self.changing.clear()
         await self.bench.settled()
         for job_id, job in list(self.bench.controller.book.jobs.items()):
             if job.state is JobState.PAUSED or job.wanted is JobState.PAUSED:

@@ -168,6 +168,7 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
             preemption_delay=draw(st.sampled_from([0.0, 0.0, 100.0])),
             time_aware=draw(st.sampled_from([0.0, 0.0, 1.0])),
             lending=draw(st.booleans()),
+            resize_interval=draw(st.sampled_from([0.0, 0.0, 300.0])),
         ),
     )
     floor = Floor(found)
@@ -183,8 +184,18 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
         workload = Workload(f"w{n:02}", request, submitted=NOW - draw(st.integers(0, 2000)))
         if draw(st.booleans()):
             workload = _run(draw, floor, workload)
+        if not plain and (workload.stopping or not workload.running) and draw(st.integers(0, 3)) == 0:
+            workload = replace(workload, claim=draw(claims(found, request)))
         work.append(workload)
     return Snapshot(NOW, pool, found, tuple(work))
+
+
+@st.composite
+def claims(draw: Draw, nodes: tuple[Node, ...], request: Request) -> tuple[WorkerPlacement, ...]:
+    """Places that once were there for it: they may be somebody else's now, or on a node that is gone."""
+    first = draw(st.integers(0, len(nodes) - 1))
+    floor = Floor((*nodes[first:], *nodes[:first], Node("n9", gpus=8, gpu_memory=81_920)))
+    return floor.stand(request, draw(st.integers(request.min_workers, request.workers))) or ()
 
 
 def _run(draw: Draw, floor: Floor, workload: Workload) -> Workload:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduler.model import WorkerPlacement
-from scheduler.policy import Action, Snapshot, decide
+from scheduler.policy import Action, Snapshot, decide, forecast
+from scheduler.policy.play import carry_out
 from scheduler.scenario import read
 
 
@@ -25,7 +26,7 @@ def half_gone() -> Snapshot:
 def test_a_claim_is_honoured_before_anybody_else_is_asked() -> None:
     snapshot = half_gone()
     v, gang, old = snapshot.workloads
-    claimed = replace(gang, placement=(WorkerPlacement("n0", (0, 1)),))
+    claimed = replace(gang, claim=(WorkerPlacement("n0", (0, 1)),))
     plan = decide(replace(snapshot, workloads=(v, claimed, old)))
     assert plan.decisions["gang"].action is Action.START
     assert plan.decisions["gang"].after == ("v",)
@@ -42,5 +43,60 @@ def test_a_claim_to_what_is_not_there_is_no_claim() -> None:
     snapshot = half_gone()
     v, gang, old = snapshot.workloads
     for places in (WorkerPlacement("n9", (0, 1)), WorkerPlacement("n0", (1, 2))):
-        plan = decide(replace(snapshot, workloads=(v, replace(gang, placement=(places,)), old)))
+        plan = decide(replace(snapshot, workloads=(v, replace(gang, claim=(places,)), old)))
         assert plan.decisions["old"].action is Action.START
+
+
+def resizing(claim: str = "[{node: n0, gpus: [0]}, {node: n0, gpus: [1]}]", limit: str = "null") -> Snapshot:
+    """A job is on its way out of one GPU, to go on on two; a newcomer would have the second."""
+    (snapshot,) = read(f"""
+        nodes: [{{name: n0, gpus: 2, gpu_type: A100}}]
+        projects: [{{name: a, quotas: [{{gpu_type: A100, limit: 2}}], limit: {limit}}}, {{name: b}}]
+        jobs:
+          - {{name: e, project: a, workers: 2, min_workers: 1, state: stopping, started: -9,
+             placement: [{{node: n0, gpus: [0]}}], claim: {claim}}}
+          - {{name: new, project: b}}
+        settings: {{reclaim: guarantee}}
+    """)
+    return snapshot
+
+
+def test_who_stops_to_go_on_keeps_its_places_and_nobody_has_those_it_leaves() -> None:
+    snapshot = resizing()
+    plan = decide(snapshot)
+    assert plan.decisions["e"].action is Action.KEEP
+    assert plan.decisions["e"].placement == snapshot.workloads[0].claim
+    assert plan.decisions["new"].action is Action.WAIT
+    assert not plan.changes
+
+
+def test_who_shrinks_gives_the_rest_to_those_who_wait_for_it() -> None:
+    plan = decide(resizing("[{node: n0, gpus: [1]}]"))
+    assert plan.decisions["new"].placement == (WorkerPlacement("n0", (0,)),)
+    assert plan.decisions["new"].after == ("e",)
+
+
+def test_once_it_has_ended_it_starts_there() -> None:
+    snapshot = resizing()
+    e, new = snapshot.workloads
+    waiting = replace(e, running=False, stopping=False, started=None, placement=())
+    plan = decide(replace(snapshot, workloads=(waiting, new)))
+    assert (plan.decisions["e"].action, plan.decisions["e"].after) == (Action.START, ())
+    assert plan.decisions["e"].placement == e.claim
+
+
+def test_a_limit_that_was_lowered_meanwhile_ends_the_claim() -> None:
+    plan = decide(resizing(limit="1"))
+    assert plan.decisions["e"].placement == ()
+    assert plan.decisions["new"].action is Action.START
+
+
+def test_played_on_it_stands_where_it_has_a_claim() -> None:
+    snapshot = resizing()
+    (e, new) = carry_out(snapshot, decide(snapshot)).workloads
+    assert (e.running, e.stopping, e.placement, e.claim) == (True, False, snapshot.workloads[0].claim, ())
+    assert not new.running
+    assert forecast(snapshot).starts == {}
+    ends = replace(snapshot.workloads[0].request, expected_runtime=60.0)
+    ending = replace(snapshot, workloads=(replace(snapshot.workloads[0], request=ends), new))
+    assert forecast(ending).starts == {"new": 60.0}

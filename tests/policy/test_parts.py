@@ -60,6 +60,7 @@ def two_pools(draw: Draw) -> tuple[Snapshot, Snapshot]:
                 id=f"f{w.id}",
                 request=replace(w.request, project=named[w.request.project], node_pools=(FAST,)),
                 placement=tuple(replace(worker, node=f"f{worker.node}") for worker in w.placement),
+                claim=tuple(replace(worker, node=f"f{worker.node}") for worker in w.claim),
             )
             for w in other.workloads
         ),

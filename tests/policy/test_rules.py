@@ -66,9 +66,8 @@ def test_no_gpu_is_given_twice(snapshot: Snapshot) -> None:
         grown = decision.action in MORE and not decision.after
         for worker, shape in standing(workload, decision.placement if grown else workload.placement):
             at_once.take(worker, shape)
-        if not workload.stopping:
-            for worker, shape in standing(workload, decision.placement):
-                in_the_end.take(worker, shape)
+        for worker, shape in standing(workload, decision.placement):
+            in_the_end.take(worker, shape)
     assert in_the_end.overfull() == []
     assert at_once.overfull() == []
 

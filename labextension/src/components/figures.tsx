@@ -1,6 +1,6 @@
 /** The figures of a job's card: how far it is, its metrics as lines, the use of its GPUs, its attempts in time. */
 import { useEffect, useRef, useState, type ReactElement, type RefObject } from 'react';
-import type { JobView, PoolView } from '../model/api';
+import type { AttemptView, JobView, PoolView } from '../model/api';
 import type { Client } from '../model/client';
 import { clock, duration, gib, percent } from '../model/format';
 import { isFinal } from '../model/pool';
@@ -203,7 +203,7 @@ export function Timeline({ job, now }: { job: JobView; now: number }): ReactElem
           <div
             key={one.number}
             className="runai-Timeline-run"
-            data-failed={one.exit_codes.some(code => code !== null && code > 0)}
+            data-failed={one.ending === 'failed'}
             title={trans.__('attempt %1: %2', one.number, one.reason || trans.__('running'))}
             style={place(one.started!, one.ended ?? runs[at + 1]?.started ?? end)}
           />
@@ -214,7 +214,7 @@ export function Timeline({ job, now }: { job: JobView; now: number }): ReactElem
         {runs.length > 1 && (
           <li className="runai-Timeline-reason">
             {trans.__(
-              '%1 stopped: %2',
+              goesOn(runs.at(-2)!) ? '%1 %2' : '%1 stopped: %2',
               clock(runs.at(-2)!.ended ?? begin, now),
               runs.at(-2)!.reason
             )}
@@ -225,6 +225,11 @@ export function Timeline({ job, now }: { job: JobView; now: number }): ReactElem
       </ol>
     </div>
   );
+}
+
+/** Whether an attempt ended only to go on at once with more or fewer workers, or elsewhere. */
+function goesOn(attempt: AttemptView): boolean {
+  return attempt.ending === 'resized' || attempt.ending === 'moved';
 }
 
 function amount(value: number): string {

@@ -15,6 +15,8 @@ export interface AttemptView {
   workers: WorkerView[];
   exit_codes: (number | null)[];
   reason: string;
+  /** why it ended, or is ending; after resized and moved the next attempt begins at once */
+  ending: Ending | null;
 }
 
 /** What a job gets where it says nothing. */
@@ -45,6 +47,15 @@ export interface DisplayLine {
   display: number;
   output: Record<string, unknown>;
 }
+
+/**
+ * Why an attempt ended, or is ending: it is known at the latest when its last worker is gone.
+ *
+ * stopped is its owner's wish (pause or cancel), preempted the plan's, overran its longest run time, idle that it
+ * left its GPUs idle for too long. After resized and moved the next attempt begins at once, with more or fewer workers or
+ * in other places. lost is nobody's fault that we know: a worker, its supervisor or its node is gone.
+ */
+export type Ending = 'succeeded' | 'failed' | 'overran' | 'idle' | 'stopped' | 'preempted' | 'resized' | 'moved' | 'lost';
 
 /** Which kind of workload a node pool serves. */
 export type Environment = 'build' | 'train';

@@ -1,7 +1,7 @@
 import { act, cleanup, fireEvent, render, screen, waitFor, within } from '@testing-library/react';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { aJob, aProject, aSession, Scheduler } from '../../__tests__/scheduler';
-import type { JobState, JobView, Me } from '../../model/api';
+import type { AttemptView, JobState, JobView, Me } from '../../model/api';
 import type { JobVerb } from '../../model/client';
 import { PoolModel } from '../../model/pool';
 import { plain } from '../../trans';
@@ -371,7 +371,8 @@ describe('the card of a job', () => {
       ended: null,
       workers: [],
       exit_codes: [],
-      reason: ''
+      reason: '',
+      ending: null
     };
     scheduler.jobs.set('a', aJob('a', { state: 'running', started: begun, attempts: [run] }));
     scheduler.reports.set('a', [
@@ -399,27 +400,43 @@ describe('the card of a job', () => {
   });
 
   it('shows its attempts on a line, and why one ended', () => {
-    const attempt = (number: number, started: number, ended: number | null, reason: string) => ({
+    const attempt = (
+      number: number,
+      started: number,
+      ended: number | null,
+      ending: AttemptView['ending'],
+      reason: string
+    ) => ({
       number,
       created: started,
       started,
       ended,
       workers: [],
       exit_codes: [],
-      reason
+      reason,
+      ending
     });
     const job = aJob('a', {
       state: 'running',
       started: 0,
-      attempts: [attempt(1, 0, 50, 'paused for speech'), attempt(2, 75, null, '')]
+      attempts: [
+        attempt(1, 0, 50, 'preempted', 'paused for speech'),
+        attempt(2, 75, null, null, '')
+      ]
     });
-    render(<Timeline job={job} now={100} />);
+    const { unmount } = render(<Timeline job={job} now={100} />);
     const runs = [...document.querySelectorAll<HTMLElement>('.runai-Timeline-run')];
     expect(runs.map(run => [run.style.left, run.style.width])).toEqual([
       ['0%', '50%'],
       ['75%', '25%']
     ]);
-    expect(screen.getByText(/paused for speech/)).toBeTruthy();
+    expect(screen.getByText(/stopped: paused for speech/)).toBeTruthy();
     expect(screen.getByText('now')).toBeTruthy();
+    unmount();
+    const grown = attempt(1, 0, 50, 'resized', 'Grew from 2 to 4 workers: GPUs stood idle.');
+    render(
+      <Timeline job={{ ...job, attempts: [grown, attempt(2, 51, null, null, '')] }} now={100} />
+    );
+    expect(screen.getByText(/Grew from 2 to 4 workers/).textContent).not.toContain('stopped');
   });
 });

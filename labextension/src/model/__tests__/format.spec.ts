@@ -18,6 +18,7 @@ function attempt(change: Partial<AttemptView> = {}): AttemptView {
     workers: [{ rank: 0, node: 'n3', gpus: [0, 1, 2, 3], share: 1 }],
     exit_codes: [],
     reason: '',
+    ending: null,
     ...change
   };
 }

@@ -1,0 +1,46 @@
+"""Who was promised places by an earlier plan gets them before anybody else is asked, as long as they can still be had.
+
+That is who waits for others to leave, and who is on its way out of some places to go on in others. What can't be had any
+more is no claim: a limit or a guarantee forbids it, or its node is gone.
+"""
+
+from __future__ import annotations
+
+from scheduler.model import Milli, WorkerPlacement
+from scheduler.policy.accounts import Cap
+from scheduler.policy.intake import Intake
+from scheduler.policy.needs import held_by
+from scheduler.policy.state import State
+from scheduler.policy.work import Work
+
+
+def honour_claims(intake: Intake) -> list[Work]:
+    """Give those who have a claim their places, the oldest first; returns those who got them."""
+    state = intake.state
+    honoured = []
+    for work in sorted(intake.claims.values(), key=lambda work: work.urgency[1:]):
+        workers = work.workload.claim
+        if _may_have(state, work, workers) and state.take_places(workers, work.ask):
+            (state.move if work.leaves else state.settle)(work, workers)
+            honoured.append(work)
+    return honoured
+
+
+def _may_have(state: State, work: Work, workers: tuple[WorkerPlacement, ...]) -> bool:
+    """Whether limits and guarantees allow it; what the work leaves itself is not in its own way."""
+    account, amount = work.account, held_by(workers)
+    assert account is not None
+    if account.over_limit(amount) or (not work.preemptible and account.over_guarantee(amount)):
+        return False
+    left = work.placement if work.leaves else ()
+    for cap in [cap for step in account.path for cap in step.caps]:
+        asked = _under(state, cap, workers)
+        if asked and cap.held - _under(state, cap, left) + asked > cap.limit:
+            return False
+    return True
+
+
+def _under(state: State, cap: Cap, workers: tuple[WorkerPlacement, ...]) -> Milli:
+    """What of these workers counts under a limit."""
+    rooms = state.rooms.by_name
+    return held_by(tuple([w for w in workers if w.node in rooms and rooms[w.node].bit & cap.mask]))

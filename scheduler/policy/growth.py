@@ -1,0 +1,25 @@
+"""When a running job may be ended to begin again with more workers.
+
+Growing is a gain that nobody asked for, so it must not cost what was done: a job that has never saved its state would begin
+from nothing, and one that was only just started, or is about to end, would lose more time than it gains.
+"""
+
+from __future__ import annotations
+
+from scheduler.policy.reservation import end_of
+from scheduler.policy.work import Work
+
+NEVER = float("inf")
+
+
+def may_grow_from(work: Work, interval: float, now: float) -> float:
+    """The time from which on a job may grow (`NEVER`: not as far as is known). One that is only just starting may at once.
+
+    `interval` is how long an attempt runs at least before that; where it is 0 a job's restart costs nothing.
+    """
+    workload = work.workload
+    if not workload.running or not interval:
+        return now
+    if workload.started is None or workload.checkpointed is None or end_of(work, now) < now + interval:
+        return NEVER
+    return max(workload.started + interval, work.protected_until())
