@@ -23,11 +23,11 @@ LEAVES_A_TRACE = 'echo "$RUNAI_ATTEMPT $RUNAI_RANK" >> "$RUNAI_OUTPUT_DIR/ran"; 
 
 
 @asynccontextmanager
-async def scheduling(state_dir: Path) -> AsyncIterator[Controller]:
+async def scheduling(state_dir: Path, gpus: int = 8) -> AsyncIterator[Controller]:
     """The real thing: real policy, real processes, a real database."""
     store = Store(f"sqlite:///{state_dir}/runai.sqlite")
     store.open()
-    controller = Controller(store, LocalEngine(state_dir), open_inventory(8))
+    controller = Controller(store, LocalEngine(state_dir), open_inventory(gpus))
     await controller.start()
     try:
         yield controller

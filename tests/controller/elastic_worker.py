@@ -1,0 +1,39 @@
+"""A worker of an elastic job that goes on from what it saved: `python elastic_worker.py FOLDER`.
+
+It locks its GPUs by folders in FOLDER, and says so there when somebody else has one of them. It steps on until FOLDER/done is
+there; one that is asked to stop takes its time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from jupyter_ext import job
+
+
+def main(folder: Path) -> None:
+    locks = [folder / f"gpu-{gpu}" for gpu in os.environ["CUDA_VISIBLE_DEVICES"].split(",")]
+    for lock in locks:
+        try:
+            lock.mkdir()
+        except FileExistsError:
+            (folder / "twice").write_text(f"{lock.name} in attempt {job.attempt} of {job.id}")
+    step = job.restore(default=0)
+    while not job.should_stop() and not (folder / "done").exists():
+        if job.rank == 0:
+            step += 1
+            job.checkpoint(step)
+            job.report(step=step, workers=job.world_size)
+        time.sleep(0.02)
+    if job.should_stop():
+        (folder / f"asked-{job.attempt}-{job.rank}").touch()
+        time.sleep(0.3)
+    for lock in locks:
+        lock.rmdir()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
