@@ -13,6 +13,7 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool
 
 from jupyter_ext.connection import Mode
+from jupyter_ext.frontend import RENDERER
 from jupyter_ext.proxy import ProxyHandler, StatusHandler
 from jupyter_ext.upstream import Upstream
 from scheduler.statefolder import default_state_dir
@@ -30,6 +31,9 @@ class RunaiExtension(ExtensionApp):
     def initialize_settings(self) -> None:
         self.upstream = Upstream(embedded=self.embedded)
         self.settings["runai_upstream"] = self.upstream
+        os.environ[RENDERER] = (
+            "jupyterlab"  # for kernels: jobs are shown by the front end that has come with this
+        )
         if self.upstream.mode is Mode.EMBEDDED:
             # So that kernels find the same one, whatever their own Jupyter makes of its data folder.
             os.environ.setdefault("RUNAI_STATE_DIR", str(default_state_dir()))

@@ -14,6 +14,7 @@ from jupyter_ext import card, reports
 from jupyter_ext.connection import connect, locate
 from jupyter_ext.files import Files
 from jupyter_ext.follow import Follower
+from jupyter_ext.frontend import view_of, wants_widgets
 from jupyter_ext.shown import Shown, get_shell
 from jupyter_ext.travel import FOLDER, RESULT, VARIABLES, Unreadable, unpack
 from scheduler.api.schema import JobView
@@ -59,6 +60,7 @@ class Job:
         """What the scheduler said of it when it was last asked."""
         self._brought: dict[str, Any] | None = None
         self.shown_in: int | None = None
+        self._widget: JobWidget | None = None
 
     # -- how it stands --------------------------------------------------------------------------------------
 
@@ -145,7 +147,8 @@ class Job:
                 for happening in happenings:
                     shown.take(happening)
         except KeyboardInterrupt:
-            shown.let_go()
+            self.seen = shown.job
+            shown.let_go(self._bundle(shown.job))
             raise LetGo(
                 f"Let go of {self.name}, which stays in the pool: _job.wait() shows it again, _job.cancel() stops it."
             ) from None
@@ -230,13 +233,19 @@ class Job:
         return card.text(self._fresh())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return card.bundle(self._fresh())
+        return self._bundle(self._fresh())
+
+    def _bundle(self, job: JobView) -> dict[str, Any]:
+        live = not job.state.final and wants_widgets(get_shell())
+        return {**card.bundle(job), **(view_of(self.widget()) if live else {})}
 
     def widget(self) -> JobWidget:
-        """The live card as an ipywidget, for a front end that has not JupyterLab's own."""
+        """The live card as an ipywidget, which a front end gets by itself that has not JupyterLab's own."""
         from jupyter_ext.widget import JobWidget
 
-        return JobWidget(self)
+        if self._widget is None or self._widget.comm is None:
+            self._widget = JobWidget(self)
+        return self._widget
 
     def _ipython_display_(self) -> None:
         """As the last value of the very cell that has shown it all along, it is not shown again."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import html
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from typing import Any, overload
 
 from jupyter_ext import card
 from jupyter_ext.connection import connect
+from jupyter_ext.frontend import view_of, wants_widgets
 from jupyter_ext.handle import Job
+from jupyter_ext.shown import get_shell
 from scheduler.api.schema import JobView
 from scheduler.errors import RunaiError
 from scheduler.model import JobState
@@ -87,6 +89,14 @@ class Jobs(Sequence[Job]):
             "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Beside the table itself: one that goes on by itself, where the front end is to have widgets."""
+        if all(job.seen.state.final for job in self._jobs) or not wants_widgets(get_shell()):
+            return {}
+        from jupyter_ext.table_widget import JobsWidget
+
+        return view_of(JobsWidget(self))
 
     def _repr_html_(self) -> str:
         """Names and reasons are a user's text: escaped, always."""

@@ -51,10 +51,10 @@ class Shown:
                     self._said = said
                     self._update()
 
-    def let_go(self) -> None:
-        """Nothing of the job is shown here any more, by nobody."""
+    def let_go(self, bundle: Output) -> None:
+        """Nothing of the job is shown below its card any more, by nobody; `bundle` is the card from now on."""
         self._follows = False
-        self._update()
+        self._handle.update(bundle, raw=True)
 
     def close(self) -> None:
         self._write(self._gate.end())
@@ -84,5 +84,4 @@ class Shown:
                 )
 
     def _update(self) -> None:
-        if self._handle is not None:
-            self._handle.update(card.bundle(self.job, follows=self._follows), raw=True)
+        self._handle.update(card.bundle(self.job, follows=self._follows), raw=True)

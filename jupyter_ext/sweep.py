@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from jupyter_ext.handle import Calm, Job, LetGo
 from jupyter_ext.jobs import Jobs
 from jupyter_ext.shown import get_shell
 from scheduler.api.schema import ArrayView, JobView
+from scheduler.client import Client
 from scheduler.client.arrays import jobs_of
 from scheduler.errors import RunaiError, Unavailable
 from scheduler.model import JobState
@@ -49,6 +51,7 @@ class Trials(Jobs):
         self.goal = goal
         self._points: dict[str, list[reports.Point]] = {}
         self._offsets: dict[str, int] = {}
+        self._looking = threading.Lock()  # a live table looks, too
         self.shown_in: int | None = None
 
     # -- how it stands --------------------------------------------------------------------------------------
@@ -106,7 +109,10 @@ class Trials(Jobs):
 
     def _look(self) -> None:
         """Ask what has become of the jobs, and what those that have run have reported since."""
-        client = connect()
+        with self._looking:
+            self._ask(connect())
+
+    def _ask(self, client: Client) -> None:
         before = {job.id: job.seen.state for job in self._jobs}
         views = self.views
         for view in views:

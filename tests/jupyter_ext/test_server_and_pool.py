@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tornado.httpclient import HTTPClientError
 
+from jupyter_ext.frontend import RENDERER
 from scheduler.api.schema import JobSubmit
 from scheduler.model import JobState
 from tests.jupyter_ext.pool import RunningPool, running_pool
@@ -29,6 +30,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
 def jp_server_config(pool: RunningPool, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setenv("RUNAI_URL", pool.address.url)
     monkeypatch.setenv("RUNAI_TOKEN", pool.address.token)
+    monkeypatch.setenv(RENDERER, "")  # the server sets it: it is to be gone afterwards
     return {
         "ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}
     }

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tornado.httpclient import HTTPClientError
 
+from jupyter_ext.frontend import RENDERER
 from jupyter_ext.proxy import ROUTES
 
 # Other extensions' handlers are theirs to mend; a method of ours that says nothing of who may call it fails every test here.
@@ -30,6 +31,7 @@ def nobody_listens() -> str:
 @pytest.fixture
 def jp_server_config(nobody_listens: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setenv("RUNAI_URL", nobody_listens)
+    monkeypatch.setenv(RENDERER, "")  # the server sets it: it is to be gone afterwards
     monkeypatch.setenv("RUNAI_TOKEN", SECRET)
     monkeypatch.setenv("RUNAI_GPUS", "GPU-1,GPU-2")
     return {

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from jupyter_ext.card import MIME
 from jupyter_ext.follow import Follower
+from jupyter_ext.frontend import RENDERER, VIEW
 from scheduler.api.schema import JobView
 from scheduler.model import JobState
 from tests.jupyter_ext.pool import Kernel, RunningPool, running_pool
@@ -83,11 +85,11 @@ THREADS = "[t.name for t in __import__('threading').enumerate() if _job.id in t.
 
 
 def shown(kernel: Kernel, front_end: FrontEnd, name: str) -> str:
-    """Send a job and show its card; the job's id."""
-    kernel.run(CELL.format(name=name))
-    job = kernel.value("_job.id").strip("'")
-    kernel.send("card = _job.widget(); card")
+    """Send a job, which shows its card; the job's id."""
+    kernel.send(CELL.format(name=name))
     front_end.until(lambda: "3 / 10" in front_end.text and "<svg" in front_end.text)
+    job = kernel.value("_job.id").strip("'")
+    kernel.value("globals().update(card=_job.widget())")  # which takes none of the front end's messages
     return job
 
 
@@ -145,3 +147,56 @@ def test_what_happens_comes_together_and_the_end_at_last(kernel: Kernel, pool: R
     assert last.state is JobState.SUCCEEDED
     texts = [one["text"] for batch in batches for one in batch if isinstance(one, dict)]
     assert "first\nsecond\n" in "".join(texts)
+
+
+def test_a_front_end_that_cannot_show_jobs_gets_a_widget_while_there_is_something_to_follow(
+    kernel: Kernel, pool: RunningPool
+) -> None:
+    kernel.run("%runai_train --detach -- sleep 60")
+    job = kernel.value("_job.id").strip("'")
+    shown = kernel.run("_job").result
+    assert shown is not None
+    assert list(shown) == [MIME, "text/html", "text/plain", VIEW]
+    assert kernel.value(f"_job.widget().model_id == {shown[VIEW]['model_id']!r}") == "True"
+    again = kernel.run("_job").result
+    assert again is not None
+    assert again[VIEW] == shown[VIEW]  # another view of the same
+
+    kernel.run(f"import os; os.environ[{RENDERER!r}] = 'jupyterlab'")
+    known = kernel.run("_job").result
+    kernel.run(f"del os.environ[{RENDERER!r}]")
+    assert known is not None
+    assert list(known) == [MIME, "text/html", "text/plain"]
+
+    pool.client.cancel(job)
+    pool.client.wait(job, timeout=60)
+    over = kernel.run("_job").result
+    assert over is not None
+    assert VIEW not in over
+    gone(kernel)
+
+
+def test_a_table_of_jobs_goes_on_by_itself_until_all_have_ended(kernel: Kernel, pool: RunningPool) -> None:
+    front_end = FrontEnd(kernel)
+    kernel.send("%runai_train --detach --name tabled -- sleep 60")
+    job = kernel.value("_job.id").strip("'")
+    kernel.send("from jupyter_ext import Jobs\nJobs([_job])")
+    front_end.until(lambda: "tabled" in front_end.text and "cancelled" not in front_end.text)
+    pool.client.cancel(job)
+    front_end.until(lambda: "cancelled" in front_end.text)
+    kernel.run(
+        "import threading, time\n"
+        "while any(t.name == 'table of jobs' for t in threading.enumerate()): time.sleep(0.02)"
+    )
+    assert VIEW not in (kernel.run("Jobs([_job])").result or {})
+
+
+def test_who_lets_go_of_a_job_is_left_with_its_buttons(kernel: Kernel, pool: RunningPool) -> None:
+    message = kernel.send("%%runai_train --name kept\nimport time\nprint('begun')\ntime.sleep(60)")
+    shown = kernel.collect(message, until="begun\n")
+    kernel.interrupt()
+    shown = kernel.collect(message, into=shown)
+    assert VIEW not in shown.displays[0]  # while the cell waits nobody would hear its buttons
+    assert VIEW in shown.updates[-1]
+    pool.client.cancel(kernel.value("_job.id").strip("'"))
+    gone(kernel)

@@ -97,7 +97,8 @@ export const cardPlugin: JupyterFrontEndPlugin<void> = {
     registry.addFactory({
       safe: true,
       mimeTypes: [JOB_MIME],
-      defaultRank: 10,
+      // Before widgets (-10), which stand beside it where a kernel could not know of this renderer.
+      defaultRank: -20,
       createRenderer: () => new CardRenderer(model, actions, trans)
     });
   }
