@@ -209,10 +209,10 @@ class ExplainHandler(ApiHandler):
 class VerbHandler(ApiHandler):
     """One of the controller's verbs, on a job of the caller's own or, for an administrator, on any."""
 
-    async def apply(self, job_id: str, verb: Callable[[str], Awaitable[Job]]) -> None:
+    async def apply(self, job_id: str, verb: Callable[[str, str | None], Awaitable[Job]]) -> None:
         access = self.access
-        access.controlled_job(await self.api.controller.job(job_id), job_id)
-        job = await verb(job_id)
+        job = access.controlled_job(await self.api.controller.job(job_id), job_id)
+        job = await verb(job_id, None if access.owns(job) else self.caller.name)
         self.tell_event()
         self.answer(views.job_views([job], self.api.book, access)[0])
 

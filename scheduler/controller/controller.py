@@ -214,17 +214,20 @@ class Controller:
                         held.may_follow(after, each)
                     known.add(after)
 
-    async def cancel(self, job_id: str) -> Job:
-        """End a job for good. Raises `Conflict` where it has ended by itself."""
-        return await self._ask(job_id, lifecycle.cancel)
+    async def cancel(self, job_id: str, by: str | None = None) -> Job:
+        """End a job for good; `by` somebody else than its owner. Raises `Conflict` where it has ended by itself."""
+        return await self._ask(job_id, partial(lifecycle.cancel, by=by))
 
-    async def pause(self, job_id: str) -> Job:
-        """Have a job give its GPUs back and wait for `resume`. Raises `Conflict` where it has ended or is being cancelled."""
-        return await self._ask(job_id, lifecycle.pause)
+    async def pause(self, job_id: str, by: str | None = None) -> Job:
+        """Have a job give its GPUs back and wait for `resume`; `by` somebody else than its owner.
 
-    async def resume(self, job_id: str) -> Job:
+        Raises `Conflict` where it has ended or is being cancelled.
+        """
+        return await self._ask(job_id, partial(lifecycle.pause, by=by))
+
+    async def resume(self, job_id: str, by: str | None = None) -> Job:
         """Queue a paused job again; one that is not paused stays as it is. Raises `Conflict` where it has ended."""
-        return await self._ask(job_id, lifecycle.resume)
+        return await self._ask(job_id, partial(lifecycle.resume, by=by))
 
     async def delete(self, job_id: str) -> None:
         """Delete a job that has ended and all that is kept of it. Raises `Conflict` while it, or who needs it, has not."""

@@ -105,38 +105,49 @@ def disclaim(job: Job) -> Step:
 # -- what its owner asks ----------------------------------------------------------------------------------------
 
 
-def cancel(job: Job, now: float) -> Step:
-    """End it for good. Raises `Conflict` where it has ended by itself."""
+def cancel(job: Job, now: float, by: str | None = None) -> Step:
+    """End it for good; `by` somebody else than its owner. Raises `Conflict` where it has ended by itself."""
     if job.state is JobState.CANCELLED or job.wanted is JobState.CANCELLED:
         return Step(job)
     if job.state.final:
         raise Conflict(f"Job {job.id} has {job.state.value} already; there is nothing left to cancel.")
     job = replace(job, wanted=JobState.CANCELLED, claim=())
     if not job.state.holds_gpus:
-        return Step(_over(job, JobState.CANCELLED, "Cancelled.", now))
-    return _stop(job, Ending.STOPPED, "Is being cancelled.", now)
+        return Step(_over(job, JobState.CANCELLED, f"Cancelled{_by(by)}.", now))
+    return _stop(job, Ending.STOPPED, f"Is being cancelled{_by(by)}.", now)
 
 
-def pause(job: Job, now: float) -> Step:
-    """Give its GPUs back and wait until it is resumed. Raises `Conflict` where it has ended or is about to for good."""
+def pause(job: Job, now: float, by: str | None = None) -> Step:
+    """Give its GPUs back and wait until it is resumed; `by` somebody else than its owner.
+
+    Raises `Conflict` where it has ended or is about to for good.
+    """
     if job.state is JobState.PAUSED or job.wanted is JobState.PAUSED:
         return Step(job)
     _refuse_ended(job, "paused")
     job = replace(job, wanted=JobState.PAUSED, claim=())
     if not job.state.holds_gpus:
-        return Step(replace(job, state=JobState.PAUSED, reason="Paused; resume it to queue it again."))
-    return _stop(job, Ending.STOPPED, "Is being paused.", now)
+        return Step(replace(job, state=JobState.PAUSED, reason=_paused(_by(by))))
+    return _stop(job, Ending.STOPPED, f"Is being paused{_by(by)}.", now)
 
 
-def resume(job: Job, now: float) -> Step:
+def resume(job: Job, now: float, by: str | None = None) -> Step:
     """Queue a paused job again, behind those that waited meanwhile. A job that is not paused stays as it is."""
     _refuse_ended(job, "resumed")
     if job.wanted is not JobState.PAUSED:
         return Step(job)
     job = replace(job, wanted=None, queued=now)
     if job.state is JobState.PAUSED:
-        return Step(replace(job, state=JobState.QUEUED, reason="Resumed; waits for its turn."))
-    return Step(replace(job, reason="Resumed; is queued again once its workers have ended."))
+        return Step(replace(job, state=JobState.QUEUED, reason=f"Resumed{_by(by)}; waits for its turn."))
+    return Step(replace(job, reason=f"Resumed{_by(by)}; is queued again once its workers have ended."))
+
+
+def _by(who: str | None) -> str:
+    return f" by {who}" if who else ""
+
+
+def _paused(by: str) -> str:
+    return f"Paused{by}; resume it to queue it again."
 
 
 def _refuse_ended(job: Job, verb: str) -> None:
@@ -253,12 +264,13 @@ def _ended(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
     job = job.with_attempt(attempt)
     if attempt.ending is Ending.SUCCEEDED:
         return _over(job, JobState.SUCCEEDED, attempt.reason, now)
+    _, by, who = job.reason.removesuffix(".").partition(" by ")  # as `cancel` and `pause` have written it
     if job.wanted is JobState.CANCELLED:
-        return _over(job, JobState.CANCELLED, "Cancelled.", now)
+        return _over(job, JobState.CANCELLED, f"Cancelled{by}{who}.", now)
     if not _again(job):
         return _over(job, JobState.FAILED, attempt.reason, now)
     if job.wanted is JobState.PAUSED:
-        return replace(job, state=JobState.PAUSED, reason="Paused; resume it to queue it again.")
+        return replace(job, state=JobState.PAUSED, reason=_paused(by + who))
     return replace(job, state=JobState.QUEUED, reason=_why_again(job))
 
 

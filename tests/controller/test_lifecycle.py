@@ -430,3 +430,14 @@ def test_one_that_lost_its_places_waits_its_turn() -> None:
     job = lifecycle.resize(running(), placed(2), "", NOW + 1).job
     assert ended(lifecycle.disclaim(job).job, -15).reason == "Waits for its turn."
     assert lifecycle.disclaim(ended(job, -15)).job.reason == "Its places are gone; waits for its turn."
+
+
+@pytest.mark.parametrize(("who", "by"), [("root", " by root"), (None, "")])
+def test_what_somebody_else_asks_says_who(who: str | None, by: str) -> None:
+    waiting = make_job(state=JobState.QUEUED)
+    assert lifecycle.cancel(waiting, NOW, who).job.reason == f"Cancelled{by}."
+    assert ended(lifecycle.cancel(running(), NOW, who).job, 143).reason == f"Cancelled{by}."
+    paused = ended(lifecycle.pause(running(), NOW, who).job, 143)
+    assert paused.reason == f"Paused{by}; resume it to queue it again."
+    assert lifecycle.pause(waiting, NOW, who).job.reason == paused.reason
+    assert lifecycle.resume(paused, NOW, who).job.reason == f"Resumed{by}; waits for its turn."

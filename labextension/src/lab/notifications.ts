@@ -1,45 +1,47 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import type { JobView } from '../model/api';
-import { duration, elapsed } from '../model/format';
-import type { Trans } from '../trans';
+import { noticeOf } from '../model/endings';
 import { DOMAIN } from './domain';
 import { IJobActions, IPoolModel } from './tokens';
 
-/** Jobs shorter than this need no notice: whoever sent them still looks at them. */
-const SHORT = 30;
+const ID = 'jupyter-runai:notifications';
 
 export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
-  id: 'jupyter-runai:notifications',
+  id: ID,
   description: 'Says when a job of the user has ended.',
   autoStart: true,
   requires: [IPoolModel, IJobActions],
-  optional: [ITranslator],
+  optional: [ISettingRegistry, ITranslator],
   activate: (
     _: JupyterFrontEnd,
     model: IPoolModel,
     actions: IJobActions,
+    registry: ISettingRegistry | null,
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
+    let wanted = true;
+    registry?.load(ID).then(
+      settings => {
+        const read = () => {
+          wanted = settings.composite.jobsThatEnd !== false;
+        };
+        settings.changed.connect(read);
+        read();
+      },
+      () => undefined // without the schema there is nothing to set
+    );
     model.jobEnded.connect((_, job) => {
-      const ran = elapsed(job, Date.now() / 1000) ?? 0;
-      const log = { label: trans.__('Log'), callback: () => actions.openLog(job) };
-      if (job.state === 'failed') {
-        Notification.error(failed(job, trans), { actions: [log], autoClose: false });
-      } else if (job.state === 'succeeded' && ran >= SHORT) {
-        Notification.success(trans.__('%1 finished after %2.', job.name, duration(ran, trans)), {
+      const notice = wanted ? noticeOf(job, model.state.jobs.values(), trans) : null;
+      if (notice) {
+        const log = { label: trans.__('Log'), callback: () => actions.openLog(job) };
+        Notification.emit(notice.text, notice.kind, {
           actions: [log],
-          autoClose: 8000
+          autoClose: notice.kind === 'error' ? false : 8000
         });
       }
     });
   }
 };
-
-function failed(job: JobView, trans: Trans): string {
-  return job.reason
-    ? trans.__('%1 failed: %2', job.name, job.reason)
-    : trans.__('%1 failed.', job.name);
-}

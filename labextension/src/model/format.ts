@@ -167,7 +167,7 @@ function ending(job: JobView, ran: number | null, now: number, trans: Trans): st
 }
 
 /** The reason without the state that it begins with: that has been said. */
-function news(job: JobView, trans: Trans): string {
+export function news(job: JobView, trans: Trans): string {
   const word = stateWord(job.state, trans);
   const same = job.reason.toLowerCase().startsWith(word);
   return same ? job.reason.slice(word.length).replace(/^[\s.;:,]+/, '') : job.reason;

@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest';
+import { aJob } from '../../__tests__/scheduler';
+import { plain } from '../../trans';
+import type { JobView } from '../api';
+import { noticeOf } from '../endings';
+
+const said = (job: JobView, ...others: JobView[]) => {
+  const notice = noticeOf(job, [job, ...others], plain);
+  return notice && `${notice.kind}: ${notice.text}`;
+};
+const LONG = { name: 'train', submitted: 1000, ended: 1125 };
+
+describe('what is said when a job has ended', () => {
+  it.each<[string, Partial<JobView>, string | null]>([
+    ['success after a while', { state: 'succeeded' }, 'success: train succeeded after 2 min.'],
+    ['success at once', { state: 'succeeded', ended: 1029 }, null],
+    [
+      'failure',
+      { state: 'failed', reason: 'It ended with exit code 3.', ended: 1001 },
+      'error: train failed: It ended with exit code 3.'
+    ],
+    ['being cancelled by its owner', { state: 'cancelled', reason: 'Cancelled.' }, null],
+    [
+      'being cancelled by somebody else',
+      { state: 'cancelled', reason: 'Cancelled by root.' },
+      'warning: train was cancelled by root.'
+    ],
+    [
+      'the failure of what it was to come after',
+      {
+        state: 'cancelled',
+        reason: 'Job prepare has failed, and this was to come after its success.'
+      },
+      'warning: train was cancelled: Job prepare has failed, and this was to come after its success.'
+    ],
+    ['a trial of a search', { state: 'succeeded', parameters: { lr: 1 } }, null],
+    ['a failing trial', { state: 'failed', parameters: { lr: 1 } }, 'error: train failed.']
+  ])('%s', (_, change, text) => {
+    expect(said(aJob('a', { ...LONG, ...change }))).toBe(text);
+  });
+
+  it('is one sentence for many that were sent as one, with the last of them', () => {
+    const member = (index: number, change: Partial<JobView>) =>
+      aJob(`x-${index}`, { ...LONG, name: `sweep-${index}`, array: 'x', index, ...change });
+    const [first, second] = [member(0, { state: 'succeeded' }), member(1, { state: 'running' })];
+    expect(said(first, second)).toBeNull();
+    const last = member(1, { state: 'failed' });
+    expect(said(last, first)).toBe('error: sweep has ended after 2 min: 1 of 2 jobs succeeded.');
+    const well = member(1, { state: 'succeeded' });
+    expect(said(well, first)).toBe('success: sweep has ended after 2 min: 2 of 2 jobs succeeded.');
+  });
+});

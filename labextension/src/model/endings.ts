@@ -1,0 +1,81 @@
+/** What is said when a job of the user's has ended: what they may not have seen, once, and no more than that. */
+import type { Trans } from '../trans';
+import type { JobView } from './api';
+import { duration, news } from './format';
+import { isFinal } from './pool';
+
+/** Whoever sent a job that took no longer still looks at it. */
+const SHORT = 30;
+
+export interface Notice {
+  readonly kind: 'success' | 'warning' | 'error';
+  readonly text: string;
+}
+
+/**
+ * The notice of a job that has just ended; null where there is nothing to say. Of many that were sent as one there is one
+ * notice, with the last of them; a trial of a search says only that it has failed.
+ */
+export function noticeOf(job: JobView, jobs: Iterable<JobView>, trans: Trans): Notice | null {
+  return job.array === null ? ofOne(job, trans) : ofArray(job, job.array, jobs, trans);
+}
+
+function ofOne(job: JobView, trans: Trans): Notice | null {
+  const why = news(job, trans);
+  if (job.state === 'failed') {
+    return {
+      kind: 'error',
+      text: why ? trans.__('%1 failed: %2', job.name, why) : trans.__('%1 failed.', job.name)
+    };
+  }
+  if (Object.keys(job.parameters).length > 0) {
+    return null;
+  }
+  if (job.state === 'cancelled') {
+    // By its owner: they know.
+    if (!why) {
+      return null;
+    }
+    const text = why.startsWith('by ')
+      ? trans.__('%1 was cancelled %2', job.name, why)
+      : trans.__('%1 was cancelled: %2', job.name, why);
+    return { kind: 'warning', text };
+  }
+  const took = taken([job]);
+  return took < SHORT
+    ? null
+    : {
+        kind: 'success',
+        text: trans.__('%1 succeeded after %2.', job.name, duration(took, trans))
+      };
+}
+
+function ofArray(
+  job: JobView,
+  array: string,
+  jobs: Iterable<JobView>,
+  trans: Trans
+): Notice | null {
+  const all = [...jobs].filter(one => one.array === array);
+  const took = taken(all);
+  const well = all.filter(one => one.state === 'succeeded').length;
+  const failed = all.some(one => one.state === 'failed');
+  if (!all.every(one => isFinal(one.state)) || (!failed && took < SHORT)) {
+    return null;
+  }
+  const name = job.name.replace(/-\d+$/, '');
+  const text = trans.__(
+    '%1 has ended after %2: %3 of %4 jobs succeeded.',
+    name,
+    duration(took, trans),
+    well,
+    all.length
+  );
+  return { kind: failed ? 'error' : well === all.length ? 'success' : 'warning', text };
+}
+
+/** From the first submission to the last end. */
+function taken(jobs: readonly JobView[]): number {
+  const ended = Math.max(...jobs.map(job => job.ended ?? job.submitted));
+  return ended - Math.min(...jobs.map(job => job.submitted));
+}
