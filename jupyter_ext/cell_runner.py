@@ -26,6 +26,7 @@ from typing import Any
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
+from jupyter_ext import pictures
 from jupyter_ext.displays import Displays, LastValue, Publisher
 from jupyter_ext.travel import BUFFERS, CELL, FOLDER, RESULT, VARIABLES, TooMuch, Unreadable, pack, unpack
 
@@ -95,6 +96,7 @@ def main() -> int:
     shell = _shell(about, module)
     warnings.filterwarnings("ignore", "To exit: use 'exit'")
     result = shell.run_cell(_text(about))  # type: ignore[no-untyped-call]
+    shell.displays.pictures.close()
     code = _exit_code(result)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -139,6 +141,7 @@ def _shell(about: Mapping[str, Any], module: types.ModuleType) -> _Shell:
     config.InteractiveShell.cache_size = 0
     shell: _Shell = _Shell.instance(config=config, user_module=module, user_ns=module.__dict__)
     shell.displays = Displays.of_this_worker()
+    pictures.listen(shell.displays.pictures)
     shell.compile.flags |= about["flags"]
     shell.execution_count = about["number"]
     shell.source = about["source"]

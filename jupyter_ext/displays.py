@@ -24,6 +24,7 @@ from typing import Any
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 
+from jupyter_ext.pictures import WIDGETS, Pictures
 from jupyter_ext.travel import FOLDER
 
 MOST = 10 * 2**20
@@ -35,9 +36,6 @@ LIMIT = 64 * 2**20
 TEXT = 64 * 1024
 """Characters of the text that stands for one."""
 
-WIDGETS = "application/vnd.jupyter.widget-view+json"
-"""Needs a kernel that listens: a job has none, so its text is shown."""
-
 Output = dict[str, Any]
 
 
@@ -45,6 +43,7 @@ class Displays:
     """The file, for as long as the worker runs. `None` for `folder`: nobody looks, and only the text is printed."""
 
     def __init__(self, folder: Path | None, attempt: str = "1", *, limit: int = LIMIT) -> None:
+        self.pictures = Pictures(self.show)
         self._file = -1
         self._left = limit
         if folder is not None:
@@ -58,6 +57,22 @@ class Displays:
         first = os.environ.get("RUNAI_RANK", "0") == "0" and "RUNAI_OUTPUT_DIR" in os.environ
         folder = Path(os.environ["RUNAI_OUTPUT_DIR"]) if first else None
         return cls(folder, os.environ.get("RUNAI_ATTEMPT", "1"))
+
+    def show_data(
+        self,
+        data: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None,
+        transient: Mapping[str, Any] | None = None,
+        *,
+        update: bool = False,
+        plain: str | None = None,
+    ) -> bool:
+        """Display a mime bundle, a widget as it looks; false where its text says it all."""
+        output = self.pictures.picture(data) or display_data(data, metadata, transient, update=update)
+        if output is None:
+            return False
+        self.show(output, plain or text_of(data))
+        return True
 
     def show(self, output: Output, plain: str) -> None:
         """Display `output`, and print the text that stands for it."""
@@ -134,11 +149,8 @@ class Publisher(DisplayPublisher):
     def publish(  # type: ignore[no-untyped-def]
         self, data, metadata=None, source=None, *, transient=None, update=False, **rest
     ) -> None:
-        output = display_data(data, metadata, transient, update=update)
-        if output is None:
+        if not self.shell.displays.show_data(data, metadata, transient, update=update):
             print(text_of(data), end="")
-        else:
-            self.shell.displays.show(output, text_of(data))
 
     def clear_output(self, wait: bool = False) -> None:
         output = {"output_type": "clear_output", "wait": wait}
@@ -155,9 +167,6 @@ class LastValue(DisplayHook):
         printed = io.StringIO()
         with redirect_stdout(printed):
             super().write_format_data(format_dict, md_dict)
-        output = display_data(format_dict, md_dict)
-        if output is None:
+        shell: Any = self.shell
+        if not shell.displays.show_data(format_dict, md_dict, plain=printed.getvalue()):
             sys.stdout.write(printed.getvalue())
-        else:
-            shell: Any = self.shell
-            shell.displays.show(output, printed.getvalue() or text_of(format_dict))

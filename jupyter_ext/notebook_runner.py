@@ -28,7 +28,7 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from traitlets.config import Config
 
 from jupyter_ext import job
-from jupyter_ext.displays import Displays, display_data, text_of
+from jupyter_ext.displays import Displays, text_of
 from scheduler import notebooks
 from scheduler.errors import Invalid
 from scheduler.model import Parameter
@@ -87,6 +87,7 @@ class _Client(NotebookClient):
             print(f"--- cell {self.number(cell_index)} of {self.cells} ---", flush=True)
 
     def _done(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
+        self._displays.pictures.close()
         job.report(cell=self.number(cell_index), cells=self.cells)
         self.keep()
 
@@ -110,6 +111,11 @@ class _Client(NotebookClient):
                 self._show(content)
         return shown
 
+    def handle_comm_msg(self, outs: Any, msg: Any, cell_index: int) -> None:
+        super().handle_comm_msg(outs, msg, cell_index)
+        content = msg["content"]
+        self._displays.pictures.told(msg["msg_type"], content["comm_id"], content["data"])
+
     def _update_display_id(self, display_id: str, msg: Any) -> None:
         if msg["msg_type"] == "update_display_data":
             self._show(msg["content"], update=True)
@@ -117,11 +123,8 @@ class _Client(NotebookClient):
 
     def _show(self, content: Mapping[str, Any], *, update: bool = False) -> None:
         data = content["data"]
-        output = display_data(data, content["metadata"], content.get("transient"), update=update)
-        if output is None:
+        if not self._displays.show_data(data, content["metadata"], content.get("transient"), update=update):
             print(text_of(data), end="", flush=True)
-        else:
-            self._displays.show(output, text_of(data))
 
 
 def _runs(cell: Any) -> bool:
