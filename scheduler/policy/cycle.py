@@ -120,7 +120,28 @@ class Cycle:
                 queue.advance()
             else:
                 queue.close()
+                self._close_the_hopeless(queue)
             order.changed(queue.account)
+
+    def _close_the_hopeless(self, queue: Queue) -> None:
+        """Close the lines that come next and of which others' trials have shown that they get nothing."""
+        account = queue.account
+        least_important = self._least_important(account)
+        while (line := queue.next) is not None and line.ask.priority <= least_important:
+            if not self._hopeless(line, account):
+                return
+            queue.close()
+
+    def _hopeless(self, line: Line, account: Account) -> bool:
+        """Whether there is no place, nobody could move or be reclaimed from, and nothing would be reserved."""
+        ask, gains, name = line.ask, self.state.gains, (line.ask.kind, 0)
+        return (
+            self._in_vain.get(name) == gains
+            and self._no_moves.get(name) == gains
+            and account.held + ask.least > max(account.guarantee, account.share)
+            and not (self.reservations.open_to(account) and ask.least <= account.due)
+            and not self.reservations.kept_from(line.first, account)
+        )
 
     def _honour_claims(self) -> None:
         for work in honour_claims(self.intake):
@@ -135,7 +156,6 @@ class Cycle:
         if not here:
             return {}
         fits = {kind for kind, ask in self.intake.asks.kinds.items() if self.placer.may_fit(ask)}
-        placed = bool(self.started)
         queues = {}
         for account, lines in here:
             reach = account.due - account.held  # what it may take back from others
@@ -153,10 +173,9 @@ class Cycle:
                 first = list(lines.items())[urgencies.index(min(urgencies))]
                 if all(ask is not first[0] for ask, _ in may):
                     may.append(first)
-            if placed:
-                may = [(ask, left) for ask, works in may if (left := [w for w in works if not w.placement])]
-            if may:
-                queues[account.name] = Queue(account, [Line(ask, ask.least, works) for ask, works in may])
+            open_lines = [line for ask, works in may if not (line := Line(ask, ask.least, works)).over]
+            if open_lines:
+                queues[account.name] = Queue(account, open_lines)
         return queues
 
     def _least_important(self, account: Account) -> float:
@@ -324,7 +343,7 @@ class Cycle:
                 continue
             earliest = may_grow_from(work, self.settings.resize_interval, self.now)
             if earliest <= self.now:
-                growth = Line(work.ask, work.ask.each, [work] * missing)
+                growth = Line(work.ask, work.ask.each, [work] * missing, grow=True)
                 lines.setdefault(work.account, []).append(growth)
             elif earliest < NEVER:
                 too_early.append((earliest, work.id, work))

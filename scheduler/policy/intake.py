@@ -49,6 +49,7 @@ class Intake:
         self.train = sum([room.bit for room in rooms.all if room.node.schedulable and self._trains(room)])
         for workload in workloads:
             self.put(workload)
+        self.sort()
 
     def put(self, workload: Workload) -> None:
         """A workload is new."""

@@ -20,19 +20,33 @@ OrderKey = tuple[bool, bool, int, float, float, Milli, float]
 
 
 class Line:
-    """Jobs of one project that ask for the same, the first in line first; `at` is the next, `asked` what it takes."""
+    """Jobs of one project that ask for the same, the first in line first; `at` is the next, `asked` what it takes.
 
-    __slots__ = ("ask", "asked", "at", "works")
+    Who has a place already is passed over, unless the line is for jobs that `grow`.
+    """
 
-    def __init__(self, ask: Ask, asked: Milli, works: list[Work]) -> None:
+    __slots__ = ("ask", "asked", "at", "grow", "works")
+
+    def __init__(self, ask: Ask, asked: Milli, works: list[Work], grow: bool = False) -> None:
         self.ask = ask
         self.asked = asked
         self.works = works
-        self.at = 0
+        self.grow = grow
+        self.at = -1
+        self.advance()
 
     @property
     def first(self) -> Work:
         return self.works[self.at]
+
+    @property
+    def over(self) -> bool:
+        return self.at >= len(self.works)
+
+    def advance(self) -> None:
+        self.at += 1
+        while not self.grow and not self.over and self.works[self.at].placement:
+            self.at += 1
 
 
 class Queue:
@@ -52,8 +66,8 @@ class Queue:
     def advance(self) -> None:
         """The first in line was placed."""
         _, number, line = self.heap[0]
-        line.at += 1
-        if line.at < len(line.works):
+        line.advance()
+        if not line.over:
             heapq.heapreplace(self.heap, (line.first.urgency, number, line))
         else:
             heapq.heappop(self.heap)

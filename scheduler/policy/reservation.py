@@ -43,6 +43,7 @@ class Reservations:
         self.made: list[Reservation] = []
         self.kept: dict[tuple[str, Ask], str] = {}
         self.starts: dict[str, float] = {}
+        self._vain: dict[int, int] = {}
 
     def open_to(self, account: Account) -> bool:
         """Whether the first in line of this project may have one."""
@@ -53,13 +54,18 @@ class Reservations:
         ask = work.ask
         if not self.open_to(account) or ask.least > account.due or not ask.qualifies:
             return
-        if any(reservation.work is work for reservation in self.made):
+        if (
+            any(reservation.work is work for reservation in self.made)
+            or self._vain.get(ask.kind) == self.state.gains
+        ):
             return
         reservation = reserve(self.state, self.placer, work, self.now)
         if reservation is not None:
             self.made.append(reservation)
             if reservation.at != UNKNOWN:
                 self.starts[work.id] = reservation.at
+        else:
+            self._vain[ask.kind] = self.state.gains
 
     def kept_from(self, work: Work, account: Account) -> int:
         """The rooms that are reserved for others and that this job would still hold when their time has come."""
