@@ -64,7 +64,8 @@ class Why:
             if not ask.preemptible and step.firm + ask.least > step.guarantee:
                 return reasons.outside_guarantee(step, ask.least)
         free = free_gpus(self._now, ask.qualifies)
-        if (account.name, ask) in self._kept:
+        still_free = free >= ask.least or ask.need.partial
+        if still_free and (account.name, ask) in self._kept:
             return reasons.reserved(ask, self._kept[account.name, ask], free)
         if ask.require is not None and self._fits_without_rule(ask):
             return reasons.no_domain(ask, ask.require)
