@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_ext import reductions
-from jupyter_ext.names import Names, names_of
+from jupyter_ext.names import Names, in_query, names_of
 from jupyter_ext.travel import BUFFERS, CELL, VARIABLES, Packed, TooMuch, pack
 from scheduler.bundle import Content, in_words
 
@@ -167,9 +167,12 @@ def _closed_over(function: types.FunctionType) -> Iterator[Any]:
 
 def _globals_of(code: types.CodeType) -> Iterator[str]:
     yield from (i.argval for i in dis.get_instructions(code) if i.opname in _GLOBAL)
+    queries = not {"query", "eval"}.isdisjoint(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _globals_of(constant)
+        elif queries and isinstance(constant, str):
+            yield from in_query(constant)
 
 
 # -- what is refused ----------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ Exit codes: 0, 1 for an exception, what the cell itself gave `sys.exit`, and 3 w
 
 from __future__ import annotations
 
+import builtins
+import getpass
 import json
 import linecache
 import mmap
@@ -93,6 +95,7 @@ def main() -> int:
         )
         return NOT_RUN
     module.__dict__.update(variables, **json.loads(os.environ.get("RUNAI_PARAMETERS", "{}")))
+    builtins.input = getpass.getpass = _nobody_answers
     shell = _shell(about, module)
     warnings.filterwarnings("ignore", "To exit: use 'exit'")
     result = shell.run_cell(_text(about))  # type: ignore[no-untyped-call]
@@ -103,6 +106,12 @@ def main() -> int:
     if _brings_back():
         _write_result(_output_folder(), about, shell, code)
     return code
+
+
+def _nobody_answers(prompt: object = "", stream: object = None) -> str:
+    raise EOFError(
+        f"{prompt} Nobody is there to answer in a job; take the answer along as a variable.".lstrip()
+    )
 
 
 def _memory(number: int) -> mmap.mmap:

@@ -173,12 +173,17 @@ class _Reading:
         match call.func:
             case ast.Name(id="exec" | "eval" | "globals" | "locals" | "vars"):
                 self.opaque = True
+                for text in _texts(call.args[:1]):
+                    self._text(text, known)
+            case ast.Attribute(attr="query" | "eval"):
+                for text in _texts(call.args):
+                    for name in in_query(text):
+                        self._need(name, known)
             case ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython"))):
                 self.opaque = True
                 names_a_magic = call.func.attr in ("run_line_magic", "run_cell_magic")
-                for argument in call.args[names_a_magic:]:
-                    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                        self._text(argument.value, known)
+                for text in _texts(call.args[names_a_magic:]):
+                    self._text(text, known)
 
     def _text(self, text: str, known: set[str]) -> None:
         """What a magic or a shell command is given: Python code perhaps, or text with `{expressions}` and `$names`."""
@@ -192,6 +197,17 @@ class _Reading:
             for name in inner.needs:
                 self._need(name, known)
             self.assigns |= inner.assigns
+
+
+def in_query(text: str) -> list[str]:
+    """The variables in the text of a pandas query: `df.query("loss < @best")`."""
+    return re.findall(r"@([A-Za-z_]\w*)", text)
+
+
+def _texts(arguments: Iterable[ast.expr]) -> Iterator[str]:
+    for argument in arguments:
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            yield argument.value
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import types
+import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,6 +23,11 @@ def reduce(thing: Any) -> Any:
     elif isinstance(thing, functools.cached_property):
         # It has a lock before Python 3.12.
         return functools.cached_property, (thing.func,), {"attrname": thing.attrname}
+    elif isinstance(thing, (typing.ParamSpec, typing.TypeVarTuple)):
+        # By themselves these are looked up by their names in `__main__`.
+        return type(thing), (thing.__name__,)
+    elif isinstance(thing, typing.NewType):
+        return typing.NewType, (thing.__name__, thing.__supertype__)
     elif isinstance(thing, BaseException) and type(thing).__reduce__ is BaseException.__reduce__:
         # By itself it is made by calling its class with `args`, which an `__init__` of one's own may not take.
         return copyreg.__newobj__, (type(thing), *thing.args), thing.__dict__ or None  # type: ignore[attr-defined]

@@ -200,6 +200,18 @@ def test_how_a_cell_ends(end: str, code: int, notebook: Notebook, tmp_path: Path
     assert "To exit" not in done.stderr
 
 
+@pytest.mark.parametrize("ask", ["input('Which one?')", "import getpass\ngetpass.getpass('Which one?')"])
+def test_nobody_answers_in_a_job(ask: str, notebook: Notebook, tmp_path: Path) -> None:
+    about = json.loads(taken(notebook, "1").files[CELL])
+    files = {**taken(notebook, "1").files, CELL: json.dumps({**about, "source": ask}).encode()}
+    done, _ = run_as_job(files, Path.cwd(), tmp_path / "j")
+    assert done.returncode == 1
+    assert (
+        "EOFError: Which one? Nobody is there to answer in a job; take the answer along as a variable."
+        in (done.stdout)
+    )
+
+
 def test_another_python_is_told(notebook: Notebook, tmp_path: Path) -> None:
     files = {**taken(notebook, "1").files}
     about = json.loads(files[CELL])

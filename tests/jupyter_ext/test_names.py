@@ -44,6 +44,10 @@ NEEDS = {
     "await f(x)": "f x",
     "async with s as t:\n    async for u in t: u": "s",
     "x, *rest = y\nrest": "y",
+    "df.query('v < @limit and w == @other')": "df limit other",
+    "limit = 1\ndf.query('v < @limit')": "df",
+    "send('me@example')": "send",
+    "eval('a + b')": "eval a b",
 }
 """A cell, and the names it needs (built-in ones too: what is in the notebook decides)."""
 
