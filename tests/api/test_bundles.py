@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 import io
 import os
@@ -17,9 +18,12 @@ from scheduler.model import JobState
 
 
 def packed(**files: str) -> tuple[bytes, str]:
-    """A tar.gz of these files, and its digest."""
+    """A tar.gz of these files, and its digest: of the same files the same, whatever the time."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+    with (
+        gzip.GzipFile(fileobj=buffer, mode="w", mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as archive,
+    ):
         for name, text in files.items():
             info = tarfile.TarInfo(name.replace("__", "."))
             info.size = len(text.encode())
