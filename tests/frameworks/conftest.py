@@ -58,7 +58,8 @@ class Sender:
     scripts: dict[str, bytes]
 
     def send(self, framework: Framework, *command: str, workers: int = 2, gpus: float = 1, retries: int = 0,
-             env: dict[str, str] | None = None, **more: bytes) -> str:  # fmt: skip
+             env: dict[str, str] | None = None, project: str | None = None, least: int | None = None,
+             **more: bytes) -> str:  # fmt: skip
         """Queue a job; returns its id. `more` are files beside the page's scripts, `NAME` for `NAME.py`."""
         files = {**self.scripts, **{f"{name}.py": text for name, text in more.items()}}
         bundle = pack(Listing(Path("/"), ()), files)
@@ -66,7 +67,8 @@ class Sender:
         path = f"{Path(self.python).parent}:/usr/bin:/bin"
         sent = JobSubmit(
             kind=JobKind.COMMAND, command=list(command), framework=framework, workers=workers,
-            gpus=gpus, retries=retries, env={"PATH": path, **(env or {})}, **uploaded.fields,
+            gpus=gpus, retries=retries, env={"PATH": path, **(env or {})}, project=project, min_workers=least,
+            **uploaded.fields,
         )  # fmt: skip
         return self.pool.client.submit(sent).id
 

@@ -1,0 +1,111 @@
+"""Plans carried out as in production, where what is stopped takes its time to end: claims hold, and nothing takes turns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler.model import Environment, Request, Workload
+from scheduler.policy import Action, Decision, Plan, Snapshot, decide
+from tests.policy.pools import Draw, Floor, snapshots
+
+many = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def jobs_only(draw: Draw) -> Snapshot:
+    """A pool of jobs (sessions come before all claims), many of them elastic."""
+    snapshot = draw(snapshots())
+    work = []
+    for workload in snapshot.workloads:
+        if workload.request.environment is Environment.TRAIN:
+            work.append(replace(workload, request=_elastic(draw, workload), claim=()))
+    pool = replace(snapshot.pool, settings=replace(snapshot.pool.settings, lending=False))
+    return replace(snapshot, pool=pool, workloads=tuple(work))
+
+
+def _elastic(draw: Draw, workload: Workload) -> Request:
+    request = workload.request
+    if request.groups or draw(st.booleans()):
+        return request
+    return replace(
+        request, workers=max(4, request.workers), min_workers=draw(st.integers(1, request.min_workers))
+    )
+
+
+def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """As the controller does it: a claim with every stop that is to go on, and a promise with every start that must wait."""
+    work = [_next(workload, plan.decisions[workload.id], snapshot.now) for workload in snapshot.workloads]
+    return replace(snapshot, workloads=tuple(work))
+
+
+def _next(workload: Workload, decision: Decision, now: float) -> Workload:
+    match decision.action:
+        case Action.START if not decision.after:
+            return replace(workload, running=True, started=now, placement=decision.placement, claim=())
+        case Action.GROW | Action.SHRINK | Action.MOVE:
+            return replace(workload, stopping=True, claim=decision.placement)
+        case Action.STOP:
+            return replace(workload, stopping=True)
+        case _ if not workload.running or workload.stopping:
+            return replace(workload, claim=decision.placement)
+        case _:
+            return workload
+
+
+def gone(workload: Workload, now: float) -> Workload:
+    """Its last worker has ended."""
+    preempted = workload.preempted if workload.claim else now
+    return replace(
+        workload, running=False, stopping=False, started=None, checkpointed=None, placement=(), preempted=preempted
+    )  # fmt: skip
+
+
+def check(snapshot: Snapshot) -> None:
+    """What stands somewhere, on its way out or not, has its GPUs to itself."""
+    floor = Floor(snapshot.nodes)
+    for workload in snapshot.workloads:
+        for worker, shape in zip(workload.placement, workload.request.shapes, strict=False):
+            floor.take(worker, shape)
+    assert floor.overfull() == []
+
+
+@many
+@given(jobs_only(), st.lists(st.integers(1, 400), min_size=8, max_size=8), st.data())
+def test_claims_hold_while_others_take_their_time(
+    snapshot: Snapshot, steps: list[int], data: st.DataObject
+) -> None:
+    for step in steps:
+        claims = {w.id: w.claim for w in snapshot.workloads if w.claim}
+        plan = decide(snapshot)
+        for id, claim in claims.items():
+            assert plan.decisions[id].placement[: len(claim)] == claim, f"{id} has lost its places"
+        snapshot = carried_out(snapshot, plan)
+        check(snapshot)
+        now = snapshot.now + step
+        ends = {w.id for w in snapshot.workloads if w.stopping and data.draw(st.booleans())}
+        work = tuple(gone(w, now) if w.id in ends else w for w in snapshot.workloads)
+        snapshot = replace(snapshot, now=now, workloads=work)
+
+
+@many
+@given(jobs_only(), st.lists(st.integers(1, 400), min_size=40, max_size=40))
+def test_resizing_takes_no_turns(snapshot: Snapshot, steps: list[int]) -> None:
+    """Among the same jobs nobody grows again and again into what it then gives back."""
+    turns: Counter[str] = Counter()
+    grown: set[str] = set()
+    for step in steps:
+        plan = decide(snapshot)
+        shrunk = {id for id, decision in plan.changes.items() if decision.action is Action.SHRINK}
+        turns.update(shrunk & grown)
+        grown -= shrunk
+        grown |= {id for id, decision in plan.changes.items() if decision.action is Action.GROW}
+        after = carried_out(snapshot, plan)
+        now = snapshot.now + step
+        work = tuple(gone(w, now) if w.stopping else w for w in after.workloads)
+        snapshot = replace(snapshot, now=now, workloads=work)
+    assert all(times == 1 for times in turns.values()), turns
+    assert decide(snapshot).changes == {}
