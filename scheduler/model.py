@@ -411,8 +411,8 @@ class Attempt:
 class Job:
     """A train workload and where it stands. `wanted` is the state its owner asked for last, which outlives a stop.
 
-    `claim` is where the next attempt of one that was resized or moved is to begin; `checkpointed` is when it last saved its
-    state.
+    `claim` is where its next attempt is to begin, once others, or it itself, have left; `checkpointed` is when it last saved
+    its state.
     """
 
     id: str

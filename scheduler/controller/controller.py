@@ -460,12 +460,7 @@ class Controller:
         waiting = (
             w.session.workload() for w in self._leases.waiting.values() if w.session.id not in ahead.sessions
         )
-        promises = self.book.plan.promises
-        workloads = (
-            replace(w, claim=promises[w.id]) if w.id in promises and not w.running else w
-            for w in ahead.workloads.values()
-            if w.id not in held_back
-        )
+        workloads = (w for w in ahead.workloads.values() if w.id not in held_back)
         return Snapshot(now, ahead.pool, ahead.nodes, (*workloads, *waiting))
 
     def _look(self) -> Snapshot:
@@ -486,10 +481,7 @@ class Controller:
         self.book.plan = digest.plan
         self._forecaster.look(digest.snapshot)
         holdings = Holdings(self._ahead.nodes, self._ahead.workloads.values())
-        for workload, claim in digest.lost.items():
-            job = self._ahead.jobs.get(workload)
-            if job is not None and job.claim == claim:
-                self._take(job, lifecycle.disclaim(job))
+        self._keep_promises(digest)
         for workload, decision in digest.acts.items():
             if decision.action is Action.START:
                 self._start(workload, decision, holdings)
@@ -500,6 +492,17 @@ class Controller:
                 self._answer(session, digest.plan.decisions[session])
         if digest.news:  # told behind what was decided before: who is not durable yet is by then
             self._ledger.commit(Change(), partial(self._tell, digest.news))
+
+    def _keep_promises(self, digest: Digest) -> None:
+        """Write down who is to start where others leave first, and who can't have the places that it was promised."""
+        for workload, placement in digest.plan.promises.items():
+            job = self._ahead.jobs.get(workload)
+            if job is not None:
+                self._take(job, lifecycle.promise(job, placement))
+        for workload, claim in digest.lost.items():
+            job = self._ahead.jobs.get(workload)
+            if job is not None and job.claim == claim:
+                self._take(job, lifecycle.disclaim(job))
 
     def _foretell(self, found: Forecast, moved: Collection[str]) -> None:
         self.book.forecast = found

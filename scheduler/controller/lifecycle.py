@@ -97,9 +97,16 @@ def _go_on(
     return replace(step, job=replace(step.job, reason=f"Saves its state, to go on {how}."))
 
 
+def promise(job: Job, claim: tuple[WorkerPlacement, ...]) -> Step:
+    """A queued job is to start in these places, once others have left them."""
+    return Step(replace(job, claim=claim) if job.state is JobState.QUEUED else job)
+
+
 def disclaim(job: Job) -> Step:
-    """The places in which it was to go on can't be had any more: it waits like any other."""
-    return Step(replace(job, claim=(), reason="Its places are gone; waits for its turn."))
+    """Its places can't be had any more: it waits like any other."""
+    goes_on = job.attempts and job.attempts[-1].ending in (Ending.RESIZED, Ending.MOVED)
+    reason = "Its places are gone; waits for its turn." if goes_on else job.reason
+    return Step(replace(job, claim=(), reason=reason))
 
 
 # -- what its owner asks ----------------------------------------------------------------------------------------

@@ -383,6 +383,9 @@ class Cycle:
         ask = work.ask
         if account.over_limit(ask.each) or (not ask.preemptible and account.over_guarantee(ask.each)):
             return None
+        over, rooms = account.capped(0), self.state.rooms.by_name
+        if over and any(rooms[worker.node].bit & over for worker in work.placement):
+            return None  # it could not begin again where it stands
         beside = self.placer.beside(ask, work.placement) & ~account.capped(ask.each)
         return self.placer.place(ask, 1, False, beside) if beside else None
 

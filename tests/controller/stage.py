@@ -30,7 +30,7 @@ from scheduler.model import (
     Shape,
     WorkerPlacement,
 )
-from scheduler.policy import Action, Decision, Plan, Snapshot
+from scheduler.policy import Action, Decision, Plan, Snapshot, decide
 from scheduler.store import Store
 from scheduler.telemetry import GpuUsage, Inventory
 from scheduler.telemetry.machine import Machine
@@ -195,6 +195,14 @@ def first_come(snapshot: Snapshot) -> Plan:
             for gpu in worker.gpus:
                 free[worker.node, gpu] -= worker.share
     return Plan(decisions, {})
+
+
+def nobody_starts(snapshot: Snapshot) -> Plan:
+    """The plan of a scheduler that is killed before anybody has started."""
+    plan = decide(snapshot)
+    starts = {id: d for id, d in plan.decisions.items() if d.action is Action.START}
+    later = {id: replace(decision, after=("somebody",)) for id, decision in starts.items()}
+    return replace(plan, decisions={**plan.decisions, **later}, changes={**plan.changes, **later})
 
 
 def _take(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from scheduler.model import JobState
 from scheduler.policy import decide
-from tests.controller.stage import Bench, World, make_job, make_session, opened
+from tests.controller.stage import POOL, Bench, World, begin, make_job, make_session, nobody_starts, opened
 
 
 async def test_a_project_gets_its_guarantee_back_and_the_victim_goes_on_by_itself(
@@ -33,24 +35,38 @@ async def test_a_project_gets_its_guarantee_back_and_the_victim_goes_on_by_itsel
             assert len(again.attempts) == 2
 
 
-async def test_who_waits_for_victims_keeps_the_places_it_was_promised(tmp_path: Path, world: World) -> None:
-    async with opened(tmp_path, world, decide=decide) as bench:
-        bench.engine.stubborn = True
-        sweep = [await bench.controller.submit(make_job(user="ana")) for _ in range(4)]
-        for job in sweep:
-            await bench.reaches(job, JobState.RUNNING)
-        speech = await bench.controller.submit(make_job("speech", gpus=2, user="bo"))
+@pytest.mark.parametrize("killed", [False, True])
+async def test_who_waits_for_victims_keeps_the_places_it_was_promised(
+    tmp_path: Path, world: World, killed: bool
+) -> None:
+    bench = await begin(tmp_path, world, decide=decide)
+    await bench.controller.apply(POOL)
+    bench.engine.stubborn = True
+    sweep = [await bench.controller.submit(make_job(user="ana")) for _ in range(4)]
+    for job in sweep:
+        await bench.reaches(job, JobState.RUNNING)
+    speech = await bench.controller.submit(make_job("speech", gpus=2, user="bo"))
+    await bench.settled()
+    jobs = bench.controller.book.jobs
+    victims = [job.id for job in sweep if jobs[job.id].state is JobState.STOPPING]
+    assert len(victims) == 2
+    promised = bench.controller.book.plan.decisions[speech.id].placement
+    if killed:
+        await bench.crash()
+        bench = await begin(tmp_path, world, decide=nobody_starts)
         await bench.settled()
-        jobs = bench.controller.book.jobs
-        victims = [job.id for job in sweep if jobs[job.id].state is JobState.STOPPING]
-        assert len(victims) == 2
-        promised = bench.controller.book.plan.decisions[speech.id].placement
-        (waits,) = [w for w in bench.controller.snapshot().workloads if w.id == speech.id]
-        assert not waits.running
-        assert waits.claim == promised
-        for victim in victims:
-            bench.engine.end(victim, 1, 0, -15)
-        assert (await bench.reaches(speech, JobState.RUNNING)).placement == promised
+    (waits,) = [w for w in bench.controller.snapshot().workloads if w.id == speech.id]
+    assert not waits.running
+    assert waits.claim == promised
+    if killed:
+        await bench.crash()
+        bench = await begin(tmp_path, world, decide=decide)
+    for victim in victims:
+        bench.engine.end(victim, 1, 0, -15)
+    started = await bench.reaches(speech, JobState.RUNNING)
+    assert (started.placement, started.claim) == (promised, ())
+    await bench.controller.stop()
+    bench.store.close()
 
 
 async def test_everything_comes_to_its_end(tmp_path: Path, world: World) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from scheduler.controller import checkpoints
 from scheduler.model import ONE, ArrayPlace, Ending, Job, JobState, Node, Pool, Project, Settings
-from scheduler.policy import Action, Plan, Snapshot, decide
-from tests.controller.stage import POOL, Bench, World, begin, make_job, opened
+from scheduler.policy import decide
+from tests.controller.stage import POOL, Bench, World, begin, make_job, nobody_starts, opened
 
 AT_ONCE = replace(POOL, settings=Settings(resize_interval=0))
 """Nothing is waited for before a job grows."""
@@ -198,7 +198,7 @@ async def test_a_kill_between_stop_and_start_loses_neither_job_nor_places(
     _, job = await grown(bench)
     await bench.crash()
     give_in(bench, job)  # while nobody looks
-    bench = await begin(tmp_path, world, decide=_nobody_starts)
+    bench = await begin(tmp_path, world, decide=nobody_starts)
     await bench.reaches(job, JobState.QUEUED)
     await bench.crash()
     async with opened(tmp_path, world, pool=None, decide=decide) as bench:
@@ -208,13 +208,6 @@ async def test_a_kill_between_stop_and_start_loses_neither_job_nor_places(
         await bench.settled()
         assert bench.controller.book.jobs[rival.id].state is JobState.QUEUED
     assert world.launches.count((job.id, 2)) == 1
-
-
-def _nobody_starts(snapshot: Snapshot) -> Plan:
-    plan = decide(snapshot)
-    starts = {id for id, decision in plan.decisions.items() if decision.action is Action.START}
-    held = {id: replace(plan.decisions[id], after=("somebody",)) for id in starts}
-    return replace(plan, decisions={**plan.decisions, **held}, changes={**plan.changes, **held})
 
 
 @pytest.mark.parametrize("when", ["stopping", "queued"])

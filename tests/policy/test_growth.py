@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.model import Settings
+from scheduler.model import Quota, Settings
 from scheduler.policy import Action, Decision, Plan, Snapshot, decide
 from scheduler.policy.play import carry_out
 from scheduler.scenario import read
@@ -104,3 +104,14 @@ def test_shrinking_is_never_delayed() -> None:
     plan, decision = decided(replace(snapshot, pool=pools, workloads=(job, newcomer)))
     assert (decision.action, len(decision.placement)) == (Action.SHRINK, 2)
     assert plan.decisions["n"].after == ("e",)
+
+
+def test_one_that_could_not_begin_again_where_it_stands_stays_as_it_is() -> None:
+    """Since then its project's limit there was lowered."""
+    snapshot = pool(300)
+    (project,) = snapshot.pool.projects
+    nodes = (replace(snapshot.nodes[0], gpus=1, gpu_type="A100"), replace(snapshot.nodes[0], name="n1"))
+    limited = replace(project, quotas=(Quota(limit=500, gpu_type="A100"),))
+    pools = replace(snapshot.pool, projects=(limited,))
+    _, decision = decided(replace(snapshot, nodes=nodes, pool=pools))
+    assert decision.action is Action.KEEP

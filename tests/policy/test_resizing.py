@@ -5,26 +5,35 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import Environment, Request, Workload
 from scheduler.policy import Action, Decision, Plan, Snapshot, decide
 from tests.policy.pools import Draw, Floor, snapshots
+from tests.policy.test_elastic import full_pools
+from tests.policy.test_rules import held, within
 
 many = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @st.composite
 def jobs_only(draw: Draw) -> Snapshot:
-    """A pool of jobs (sessions come before all claims), many of them elastic."""
+    """A pool of jobs (sessions come before all claims), many of them elastic, where nobody holds more than he may."""
     snapshot = draw(snapshots())
     work = []
     for workload in snapshot.workloads:
         if workload.request.environment is Environment.TRAIN:
             work.append(replace(workload, request=_elastic(draw, workload), claim=()))
     pool = replace(snapshot.pool, settings=replace(snapshot.pool.settings, lending=False))
-    return replace(snapshot, pool=pool, workloads=tuple(work))
+    snapshot = replace(snapshot, pool=pool, workloads=tuple(work))
+    staying = replace(snapshot, workloads=tuple(replace(w, stopping=False) for w in work))
+    for project in pool.projects:
+        assume(project.limit is None or held(staying, project.name) <= project.limit)
+        for quota in project.quotas:
+            nodes = {node.name for node in snapshot.nodes if quota.covers(node)}
+            assume(quota.limit is None or held(within(staying, nodes), project.name) <= quota.limit)
+    return snapshot
 
 
 def _elastic(draw: Draw, workload: Workload) -> Request:
@@ -74,7 +83,7 @@ def check(snapshot: Snapshot) -> None:
 
 
 @many
-@given(jobs_only(), st.lists(st.integers(1, 400), min_size=8, max_size=8), st.data())
+@given(full_pools() | jobs_only(), st.lists(st.integers(1, 400), min_size=8, max_size=8), st.data())
 def test_claims_hold_while_others_take_their_time(
     snapshot: Snapshot, steps: list[int], data: st.DataObject
 ) -> None:
@@ -86,13 +95,14 @@ def test_claims_hold_while_others_take_their_time(
         snapshot = carried_out(snapshot, plan)
         check(snapshot)
         now = snapshot.now + step
-        ends = {w.id for w in snapshot.workloads if w.stopping and data.draw(st.booleans())}
-        work = tuple(gone(w, now) if w.id in ends else w for w in snapshot.workloads)
+        stop = {w.id for w in snapshot.workloads if w.stopping and data.draw(st.booleans())}
+        end = {w.id for w in snapshot.workloads if w.running and data.draw(st.integers(0, 9)) == 0} - stop
+        work = tuple(gone(w, now) if w.id in stop else w for w in snapshot.workloads if w.id not in end)
         snapshot = replace(snapshot, now=now, workloads=work)
 
 
 @many
-@given(jobs_only(), st.lists(st.integers(1, 400), min_size=40, max_size=40))
+@given(full_pools() | jobs_only(), st.lists(st.integers(1, 400), min_size=40, max_size=40))
 def test_resizing_takes_no_turns(snapshot: Snapshot, steps: list[int]) -> None:
     """Among the same jobs nobody grows again and again into what it then gives back."""
     turns: Counter[str] = Counter()
