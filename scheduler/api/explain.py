@@ -17,6 +17,7 @@ from scheduler.api.remedies import would_help
 from scheduler.api.schema import Explanation, Holder, HolderJob, SpeedView
 from scheduler.api.views import held, over_quota_jobs
 from scheduler.controller.admission import capacity
+from scheduler.controller.lifecycle import duration
 from scheduler.model import ONE, Environment, Job, JobState, Milli, Node, Pool, Request, WorkerPlacement
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def explanation(job: Job, book: Book, access: Access) -> Explanation:
         runtime_source=expected.source.value if expected else None,
         speeds=_speeds(paces),
         speed=_speed(paces),
+        size=_size(job, book.pool),
         after=len(decision.after) if decision else 0,
         free=from_milli(_free(nodes, standing, book.nodes) - sessions),
         holders=[*_holders(holding, book, access), *_sessions(sessions)],
@@ -192,6 +194,25 @@ def _speed(paces: Sequence[Pace]) -> str:
     )
     runs = sum(pace.attempts for pace in paces)
     return f"On {best.gpu_type}: {slower} for jobs like this one, measured on {runs} runs."
+
+
+# -- how large -----------------------------------------------------------------------------------------------
+
+
+def _size(job: Job, pool: Pool) -> str:
+    """`Runs with 2 of 4 workers. It is given more when …`: what it has of what it wants, and on what terms it gets more."""
+    request, has, interval = job.request, len(job.placement), pool.settings.resize_interval
+    if job.state is not JobState.RUNNING or request.min_workers == request.workers:
+        return ""
+    if has == request.workers:
+        return f"Runs with all of its {has} workers."
+    more = "when GPUs stand idle that nobody else can use"
+    if interval and job.checkpointed is None:
+        more = f"{more} and it has saved its state, of which nothing has been seen yet"
+    elif interval:
+        least = duration(max(interval, request.min_runtime))
+        more = f"{more}, {least} after its latest start at the earliest"
+    return f"Runs with {has} of {request.workers} workers. It is given more {more}."
 
 
 # -- when ---------------------------------------------------------------------------------------------------

@@ -173,6 +173,25 @@ def test_a_job_that_does_not_wait_waits_for_nobody() -> None:
     assert (ended.action, ended.estimated_start, ended.would_help) == (None, None, [])
 
 
+@pytest.mark.parametrize(
+    ("has", "saved", "said"),
+    [
+        (4, None, "Runs with all of its 4 workers."),
+        (1, None, "Runs with 1 of 4 workers. It is given more when GPUs stand idle that nobody else can use and it has saved "
+         "its state, of which nothing has been seen yet."),
+        (2, NOW, "Runs with 2 of 4 workers. It is given more when GPUs stand idle that nobody else can use, 5 min after its "
+         "latest start at the earliest."),
+    ],
+)  # fmt: skip
+def test_an_elastic_job_is_told_when_it_may_grow(has: int, saved: float | None, said: str) -> None:
+    job = replace(a_job("vision", on=(("n1", 0),), gpus=1, workers=4, min_workers=1), checkpointed=saved)
+    placement = tuple(WorkerPlacement("n1", (gpu,)) for gpu in range(has))
+    job = job.with_attempt(replace(job.attempts[0], placement=placement))
+    assert explanation(job, planned(job), caller("ann")).size == said
+    fixed = a_job("vision", on=(("n1", 0),))
+    assert explanation(fixed, planned(fixed), caller("ann")).size == ""
+
+
 def test_a_project_with_many_jobs_shows_the_largest() -> None:
     nodes = tuple(Node(f"m{n}", gpus=2) for n in range(SHOWN + 5))
     jobs = [a_job("vision", on=((node.name, 0), (node.name, 1))) for node in nodes[1:]]
