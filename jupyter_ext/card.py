@@ -41,7 +41,7 @@ def text(job: JobView) -> str:
 def state(job: JobView) -> str:
     """The state with its reason and, while it waits, its place and when it is likely to start."""
     said = ", ".join([f"{job.state}{_after(job)}", *_where(job)]) + "."
-    if job.reason and job.state not in (JobState.RUNNING, JobState.SUCCEEDED):
+    if job.reason and job.state not in (JobState.STARTING, JobState.RUNNING, JobState.SUCCEEDED):
         said += f" {job.reason.rstrip('.')}."
     return said
 

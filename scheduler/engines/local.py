@@ -14,6 +14,7 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import sys
 import time
 import uuid
@@ -209,7 +210,7 @@ class LocalEngine(Engine):
         if log and (port := taken(log, await asyncio.to_thread(worker.ports))) is not None:
             self._tell(key, WorkerState.LOST, at, code, f"port {port}, where it was to listen, was taken.")
         else:
-            said = last_words(log)
+            said = "" if code == -signal.SIGKILL else last_words(log)  # who is killed so has had none
             self._tell(key, WorkerState.EXITED, at, code, standing.reason, said, throughput)
 
     def _clean_up(self, key: Key, standing: Standing) -> None:

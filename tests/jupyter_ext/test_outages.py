@@ -126,3 +126,74 @@ def test_without_a_hub_the_first_cell_starts_a_scheduler(tmp_path: Path, folder:
         found = embedded.find(state)
         if found is not None:
             os.kill(found.pid, signal.SIGTERM)
+
+
+# -- what kill -9 does to a job, and what its owner sees of it --------------------------------------------------
+
+DEADLY = """%%runai_train --no-files --out steps {options}
+import os, signal
+from jupyter_ext import job
+class Deadly:
+    def __reduce__(self): os.kill(os.getpid(), signal.SIGKILL)
+steps = job.restore(default=[])
+print("begins with", steps, flush=True)
+steps.append(job.attempt)
+job.checkpoint(steps)
+if job.attempt == 1:
+    job.checkpoint(["x" * 10**6, Deadly()])
+print("ends with", steps)
+"""
+
+
+@pytest.fixture
+def kernel(pool: RunningPool, folder: Path) -> Iterator[Kernel]:
+    kernel = Kernel(folder, pool.environment)
+    kernel.run("%load_ext jupyter_ext")
+    yield kernel
+    kernel.close()
+
+
+def test_a_worker_killed_while_it_saves_goes_on_from_what_it_had_saved_before(
+    kernel: Kernel, pool: RunningPool
+) -> None:
+    shown = kernel.run(DEADLY.format(options="--retries 1"))
+    assert shown.error is None, shown.error
+    told = [line for line in shown.stdout.splitlines() if line.startswith(("begins", "ends"))]
+    assert told == ["begins with []", "begins with [1]", "ends with [1, 2]"]
+    assert kernel.value("steps") == "[1, 2]"
+    assert "\n--- attempt 2 ---\n" in shown.stdout
+    first, second = (attempt.reason for attempt in pool.client.jobs().jobs[0].attempts)
+    assert first == "It was killed by SIGKILL; perhaps the machine ran out of memory."
+    assert second == "Succeeded."
+
+
+def test_a_worker_that_is_killed_and_not_tried_again_has_failed_and_says_so(kernel: Kernel) -> None:
+    shown = kernel.run(DEADLY.format(options=""))
+    assert shown.error is not None
+    assert "was killed by SIGKILL" in shown.error
+    assert shown.states[-1].endswith("It was killed by SIGKILL; perhaps the machine ran out of memory.")
+    assert "begins with []" in shown.stdout
+
+
+def test_a_killed_supervisor_costs_the_job_an_attempt_and_not_its_life(
+    kernel: Kernel, pool: RunningPool, folder: Path
+) -> None:
+    go = folder / "go"
+    message = kernel.send(
+        "%%runai_train --no-files --out y\nimport os, time\nfrom jupyter_ext import job\n"
+        "print('attempt', job.attempt, flush=True)\n"
+        f"while not os.path.exists({str(go)!r}): time.sleep(0.02)\ny = job.attempt"
+    )
+    shown = kernel.collect(message, until="attempt 1\n")
+    [job] = pool.client.jobs().jobs
+    place = pool.state_dir / "jobs" / job.id / "attempts" / "1" / "0"
+    os.kill(int((place / "claim").read_text()), signal.SIGKILL)
+    shown = kernel.collect(message, until="attempt 2\n", into=shown)
+    go.touch()
+    shown = kernel.collect(message, into=shown)
+    assert shown.error is None, shown.error
+    assert kernel.value("y") == "2"
+    lost, last = pool.client.job(job.id).attempts
+    assert lost.reason == "Its supervisor was killed, and it with it."
+    assert last.reason == "Succeeded."
+    assert "\n--- attempt 2 ---\n" in shown.stdout
