@@ -267,11 +267,15 @@ class ArrayPlace:
 
 @dataclass(frozen=True, slots=True)
 class WorkerGroup:
-    """Some workers of a gang, of one shape of their own: a launcher, say, or parameter servers."""
+    """Some workers of a gang, of one shape of their own: a launcher, say, or parameter servers.
+
+    When all that are a `leader` have ended well the job has succeeded, and the others are stopped.
+    """
 
     name: str
     workers: int
     shape: Shape
+    leader: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +312,12 @@ class Request:
         if not self.groups:
             return (self.shape,) * self.workers
         return tuple(group.shape for group in self.groups for _ in range(group.workers))
+
+    @property
+    def leaders(self) -> tuple[int, ...]:
+        """The ranks with whose good end the job ends; none where it ends with all of them."""
+        leads = [group.leader for group in self.groups for _ in range(group.workers)]
+        return tuple(rank for rank, leader in enumerate(leads) if leader)
 
     @property
     def gpus(self) -> Milli:

@@ -172,7 +172,9 @@ def _groups(sent: JobSubmit) -> tuple[WorkerGroup, ...]:
     for n, name in enumerate(names):
         if name in names[:n]:
             raise Invalid(f"groups[{n}].name: {name!r} is there twice.", field=f"groups[{n}].name")
-    return tuple(WorkerGroup(group.name, group.workers, _shape_of_worker(group)) for group in sent.groups)
+    return tuple(
+        WorkerGroup(group.name, group.workers, _shape_of_worker(group), group.leader) for group in sent.groups
+    )
 
 
 def _shape_of_worker(sent: JobSubmit | GroupSubmit) -> Shape:

@@ -61,6 +61,10 @@ class GroupSubmit(Wire):
     gpu_memory_gib: float | None = Field(None, gt=0, description="instead of gpus: memory on one GPU")
     cpus: float | None = Field(None, gt=0)
     memory_gib: float | None = Field(None, gt=0)
+    leader: bool = Field(
+        False,
+        description="when its workers have ended well the job has succeeded, and the others are stopped",
+    )
 
 
 class JobSubmit(Wire):

@@ -148,6 +148,7 @@ def _group_view(group: WorkerGroup) -> GroupSubmit:
         gpu_memory_gib=from_mib(shape.gpu_memory),
         cpus=None if shape.cpus is None else from_milli(shape.cpus),
         memory_gib=from_mib(shape.memory),
+        leader=group.leader,
     )
 
 
@@ -195,7 +196,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
             for attempt in job.attempts
         ],
         outputs=list(job.program.outputs),
-        exit_code=_exit_code(last) if job.state.final else None,
+        exit_code=_exit_code(job, last) if job.state.final else None,
         after=[f"{each.job}:any" if each.whatever else each.job for each in job.request.after]
         if mine
         else [],
@@ -205,8 +206,10 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
     )
 
 
-def _exit_code(attempt: Attempt | None) -> int | None:
+def _exit_code(job: Job, attempt: Attempt | None) -> int | None:
     """The first rank's status that is not 0 (a signal is negative), else 0; `None` where nobody knows."""
+    if job.state is JobState.SUCCEEDED:
+        return 0  # whatever became of those whose leader had ended well
     if attempt is None or not attempt.exit_codes:
         return None
     known = [code for code in attempt.exit_codes if code is not None]

@@ -4,7 +4,7 @@ Pure: no clock, no store, no engine. Each function is one thing that can happen;
 makes the job durable first and then does what the step says. What must hold:
 - the same happening twice changes nothing the second time, so that a restart may simply tell everything again;
 - a job holds GPUs until the last of its workers has ended, and not a moment longer;
-- a gang ends whole: when one worker fails, the others are stopped;
+- a gang ends whole: when one worker fails, or those that lead it have ended well, the others are stopped;
 - every state has a reason that a person understands.
 """
 
@@ -195,8 +195,10 @@ def observe(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Step:
     if job.state is JobState.STARTING and len(workers) == world:
         attempt = replace(attempt, started=max((w.at for w in workers.values()), default=now))
         job = replace(job, state=JobState.RUNNING, reason=f"Runs on {where(attempt.placement)}.")
-    fault = _first_fault(workers)
-    if fault is not None and attempt.ending is None:
+    fault, led = _first_fault(workers), _led(job, workers)
+    if led is not None and attempt.ending is None and (fault is None or led <= fault.at):
+        attempt = replace(attempt, ending=Ending.SUCCEEDED, reason="Succeeded.")
+    elif fault is not None and attempt.ending is None:
         ending = Ending.LOST if fault.state is WorkerState.LOST else Ending.FAILED
         attempt = replace(attempt, ending=ending, reason=_blame(fault, world), said=fault.said)
     job = job.with_attempt(attempt)
@@ -205,6 +207,14 @@ def observe(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Step:
     if attempt.ending is not None and attempt.stopping is None:
         return _stop(job, attempt.ending, attempt.reason, now)
     return Step(job)
+
+
+def _led(job: Job, workers: Mapping[int, WorkerStatus]) -> float | None:
+    """When the last of the workers that lead the others has ended well; all of them have to have started."""
+    leaders = job.request.leaders if len(workers) == len(job.placement) else ()
+    if not leaders or any(workers[rank].exit_code != 0 for rank in leaders):
+        return None
+    return max(workers[rank].at for rank in leaders)
 
 
 def refused(job: Job, sentence: str, now: float, *, blameless: bool) -> Step:

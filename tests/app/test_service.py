@@ -236,6 +236,20 @@ def test_a_gang_of_groups_from_a_job_file(service: Service) -> None:
     assert "workers: say it in each of the groups of a job that has some." in refused.stderr
 
 
+def test_the_good_end_of_a_gangs_leader_is_that_of_the_job(service: Service) -> None:
+    service.start()
+    (service.work / "job.yaml").write_text(
+        "command: [sh, -c, 'test $RUNAI_GROUP = launcher || exec sleep 1000']\n"
+        "no_files: true\n"
+        "groups: [{name: server, workers: 2, gpus: 0}, {name: launcher, leader: true}]\n"
+    )
+    service.cli("submit", "-f", "job.yaml", "--wait")
+    (found,) = json.loads(service.cli("list", "-o", "json").stdout)
+    assert (found["state"], found["exit_code"]) == ("succeeded", 0)
+    assert found["attempts"][0]["exit_codes"] == [-15, -15, 0]
+    assert [group["leader"] for group in found["groups"]] == [False, True]
+
+
 def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> None:
     service.start()
     assert service.cli("project", "set", "vision", "--guaranteed", "2", "--member", "*").stdout.endswith(

@@ -11,7 +11,7 @@ from scheduler.controller import lifecycle
 from scheduler.controller.lifecycle import LOSSES, Launch, Stop
 from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.errors import Conflict
-from scheduler.model import Ending, Job, JobState, WorkerPlacement
+from scheduler.model import Ending, Job, JobState, Shape, WorkerGroup, WorkerPlacement
 from tests.controller.stage import make_job
 
 NOW = 1000.0
@@ -441,3 +441,41 @@ def test_what_somebody_else_asks_says_who(who: str | None, by: str) -> None:
     assert paused.reason == f"Paused{by}; resume it to queue it again."
     assert lifecycle.pause(waiting, NOW, who).job.reason == paused.reason
     assert lifecycle.resume(paused, NOW, who).job.reason == f"Resumed{by}; waits for its turn."
+
+
+# -- gangs that are led -----------------------------------------------------------------------------------------
+
+
+def led(*leads: bool) -> Job:
+    """A gang that runs; each of its workers is a group."""
+    groups = tuple(WorkerGroup(f"g{n}", 1, Shape(), leader) for n, leader in enumerate(leads))
+    return running(len(leads), groups=groups)
+
+
+def test_when_its_leaders_have_ended_well_the_others_are_stopped_and_it_has_succeeded() -> None:
+    job = led(False, True, True)
+    assert ended(job, "runs", 0, "runs").state is JobState.RUNNING
+    step = lifecycle.observe(job, workers(job, "runs", 0, 0), NOW + 5)
+    assert (step.job.state, step.do) == (JobState.STOPPING, (Stop(job.id, 1, 30.0),))
+    done = ended(step.job, -15, 0, 0, at=NOW + 6)
+    assert (done.state, done.reason) == (JobState.SUCCEEDED, "Succeeded.")
+    assert done.attempts[-1].ending is Ending.SUCCEEDED
+
+
+def test_what_falls_over_once_its_leader_has_gone_is_no_failure() -> None:
+    job = led(True, False)
+    stands = workers(job, 0, 1)
+    late = {**stands, 1: replace(stands[1], at=NOW + 6)}
+    assert lifecycle.observe(job, late, NOW + 7).job.state is JobState.SUCCEEDED
+    early = {**stands, 1: replace(stands[1], at=NOW + 4)}
+    assert lifecycle.observe(job, early, NOW + 7).job.state is JobState.FAILED
+
+
+def test_a_leader_that_fails_or_that_was_told_to_stop_has_not_ended_well() -> None:
+    assert ended(led(True, False), 3, "runs").reason == "Worker 0 of 2 ended with exit code 3."
+    stopped = lifecycle.preempt(led(True, False), "Paused for speech.", NOW + 1).job
+    assert ended(stopped, 0, 0).state is JobState.QUEUED
+
+
+def test_who_follows_may_end_before_its_leader() -> None:
+    assert ended(led(True, False), "runs", 0).state is JobState.RUNNING

@@ -152,3 +152,20 @@ async def test_a_link_in_the_place_of_the_output_folder_is_not_followed(
     with pytest.raises(NotFound):
         await here.engine.open_output("j", "file")
     assert await here.engine.outputs("j") == ()
+
+
+async def test_it_is_seen_when_a_job_last_saved_its_state(here: Workplace) -> None:
+    assert await here.engine.saved("j") is None
+    await here.engine.launch(
+        launch("j", shell("mkdir $RUNAI_CHECKPOINT_DIR/a; ln -s /etc $RUNAI_CHECKPOINT_DIR/b"))
+    )
+    await here.end("j")
+    assert await here.engine.saved("j") is None, (
+        "A folder is nothing, and what a link leads to is not the job's."
+    )
+    before = time.time()
+    await here.engine.launch(launch("j", shell("echo 1 > $RUNAI_CHECKPOINT_DIR/a/model"), attempt=2))
+    await here.end("j", attempt=2)
+    saved = await here.engine.saved("j")
+    assert saved is not None
+    assert before - 1 < saved < time.time() + 1

@@ -103,6 +103,8 @@ export interface GroupSubmit {
   gpu_memory_gib: number | null;
   cpus: number | null;
   memory_gib: number | null;
+  /** when its workers have ended well the job has succeeded, and the others are stopped */
+  leader: boolean;
 }
 
 /** What a job runs: a notebook cell, a script, a whole notebook or any command. */
