@@ -34,8 +34,7 @@ from scheduler.controller.planner import Decide, Digest, Planner
 from scheduler.engines.base import Engine
 from scheduler.errors import Conflict, Invalid, NotFound, RunaiError, Unavailable
 from scheduler.model import After, Job, JobState, Node, Pool, Session, SessionState
-from scheduler.policy import Action, Decision, Forecast, Plan, Snapshot, forecast
-from scheduler.policy import decide as production_policy
+from scheduler.policy import Action, Decision, Follower, Forecast, Plan, Snapshot, forecast
 from scheduler.poolchange import refuse_harm
 from scheduler.store import Change, EventRecord, Store
 from scheduler.telemetry import Inventory
@@ -60,7 +59,7 @@ class Controller:
         inventory: Inventory,
         *,
         clock: Callable[[], float] = time.time,
-        decide: Decide = production_policy,
+        decide: Decide | None = None,
     ) -> None:
         self.ready = False
         self._store = store
@@ -69,7 +68,9 @@ class Controller:
         self._ledger = Ledger(store, self._begin_anew)
         self._crew = Crew(engine, self._observe)
         self._deletion = Deletion(self._ledger, store, engine, clock)
-        self._planner = Planner(partial(self._decide, decide), self._look, self._carry_out, clock)
+        self._planner = Planner(
+            partial(self._decide, decide or Follower()), self._look, self._carry_out, clock
+        )
         self._held: Mapping[str, Decision] = {}
         self._next_try: float | None = None
         self._forecaster = Forecaster(forecast, self._foretell, clock)

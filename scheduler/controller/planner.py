@@ -30,8 +30,8 @@ TELL = 500
 TELL_AGAIN = 1.0
 
 Decide = Callable[[Snapshot], Plan]
-Told = Mapping[str, tuple[str, int | None]]
-"""What each waiting job was told last: its reason and position."""
+Told = Mapping[str, Decision]
+"""What each waiting job was told last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +125,18 @@ class Planner:
                 waits[workload] = decision
             elif decision.action is not Action.KEEP:
                 acts[workload] = decision
-        changed = [name for name, d in waits.items() if self._told.get(name) != (d.reason, d.position)]
+        changed = [name for name, decision in waits.items() if not _same(self._told.get(name), decision)]
         changed.sort(key=lambda name: waits[name].position or 0)
         news = {name: waits[name] for name in changed[:TELL]}
         told = {name: self._told[name] for name in waits if name in self._told}
-        told.update({name: (decision.reason, decision.position) for name, decision in news.items()})
+        told.update(news)
         claims = {workload.id: workload.claim for workload in snapshot.workloads if workload.claim}
         lost = {id: c for id, c in claims.items() if plan.decisions[id].placement[: len(c)] != c}
         return Digest(snapshot, plan, acts, news, lost), told
+
+
+def _same(told: Decision | None, decision: Decision) -> bool:
+    """Whether a waiting job would hear nothing new."""
+    if told is None or told is decision:
+        return told is decision
+    return (told.reason, told.position) == (decision.reason, decision.position)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from scheduler.policy import reasons
+from scheduler.policy.accounts import Account
 from scheduler.policy.intake import Intake
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.types import Action, Decision
 from scheduler.policy.why import Why
-from scheduler.policy.work import Options, Work
+from scheduler.policy.work import Work
 
 
 class Decisions(Mapping[str, Decision]):
@@ -35,7 +36,8 @@ class Decisions(Mapping[str, Decision]):
         self._starts = starts
         self._why = why
         self._told = {**kept, **changed}
-        self._positions: dict[str, dict[str, int]] = {}
+        self._positions: dict[str, Mapping[str, int]] = {}
+        self._thinned = {account.name for id in changed if (account := intake.works[id].account) is not None}
 
     @property
     def changes(self) -> Mapping[str, Decision]:
@@ -58,28 +60,26 @@ class Decisions(Mapping[str, Decision]):
         return f"Decisions({dict(self)!r})"
 
     def _tell(self, work: Work) -> Decision:
-        workload = work.workload
+        """What is told of a work: the very decision that was told before, where that still holds."""
+        workload, before = work.workload, work.told
         if workload.stopping:
-            return Decision(Action.KEEP, "Is on its way out.")
+            return before or work.tell(Decision(Action.KEEP, "Is on its way out."))
         if workload.running:
-            return Decision(Action.KEEP, "Runs on.", workload.placement)
+            return before or work.tell(Decision(Action.KEEP, "Runs on.", workload.placement))
         blocked = self._blocked.get(work.id)
         if blocked is None and work.account is not None:
-            blocked = self._in_the_way(work.options or [(work.account, work.ask)])
+            blocked = self._in_the_way(work.account, work)
         if blocked is None:
             blocked = reasons.homeless(workload.request.project)
-        return Decision(
-            Action.WAIT,
-            blocked.sentence,
-            blocked_by=blocked.details,
-            position=self._position(work),
-            estimated_start=self._starts.get(work.id),
-        )
+        position, start = self._position(work), self._starts.get(work.id)
+        if before is None or before.blocked_by is not blocked.details or _when(before) != (position, start):
+            before = Decision(Action.WAIT, blocked.sentence, (), (), blocked.details, position, start)
+        return work.tell(before)
 
-    def _in_the_way(self, options: Options) -> Blocked:
+    def _in_the_way(self, account: Account, work: Work) -> Blocked:
         """Of several parts of the pool, the first in which there is room and only a rule is in the way, else the first."""
-        ruled = (self._why.blocked(*option) for option in options if self._why.has_room(option[1]))
-        return next(ruled, None) or self._why.blocked(*options[0])
+        ruled = (self._why.blocked(*option) for option in work.options if self._why.has_room(option[1]))
+        return next(ruled, None) or self._why.blocked(account, work.ask)
 
     def _position(self, work: Work) -> int | None:
         """Its place among the jobs of its project that wait, from 1."""
@@ -88,8 +88,10 @@ class Decisions(Mapping[str, Decision]):
         project = work.account.name
         positions = self._positions.get(project)
         if positions is None:
-            lines = self._intake.lines_of(project)
-            waiting = sorted([w.urgency for line in lines for w in line if w.id not in self._changed])
-            positions = {urgency[2]: position for position, urgency in enumerate(waiting, start=1)}
-            self._positions[project] = positions
+            gone = self._changed if project in self._thinned else ()
+            positions = self._positions[project] = self._intake.positions(project, gone)
         return positions.get(work.id)
+
+
+def _when(decision: Decision) -> tuple[int | None, float | None]:
+    return decision.position, decision.estimated_start

@@ -6,13 +6,14 @@ change costs little. What it holds depends on the workloads alone, not on the or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from scheduler.model import Environment, Milli, Node, Pool, Request, Workload
 from scheduler.policy.accounts import Account
 from scheduler.policy.asks import Asks
 from scheduler.policy.fairshare import share_out
 from scheduler.policy.grounds import Ground, grounds_of
+from scheduler.policy.reasons import Blocked
 from scheduler.policy.rooms import Room, Rooms
 from scheduler.policy.state import State
 from scheduler.policy.topology import Topology
@@ -26,6 +27,7 @@ class Intake:
     """The workloads of a pool. `homeless` jobs are of no project that takes jobs; `train` is the rooms for jobs.
 
     `accounts` are those of the rest of the pool, which is all of it as long as no part is shared out by itself.
+    `blocked` is what kept jobs waiting when it was told last.
     """
 
     def __init__(self, pool: Pool, nodes: Iterable[Node], workloads: Iterable[Workload] = ()) -> None:
@@ -42,6 +44,8 @@ class Intake:
         self.claims: dict[str, Work] = {}
         self.homeless: dict[str, Work] = {}
         self._unsorted: dict[int, list[Work]] = {}
+        self.blocked: dict[tuple[Account, Ask], Blocked] = {}
+        self._positions: dict[str, Mapping[str, int]] = {}
         self._options: dict[tuple[str, Ask], Options] = {}
         self.grounds = grounds_of(pool, rooms.all, self._trains)
         self.accounts = self.grounds[0].accounts
@@ -63,6 +67,7 @@ class Intake:
         work = self.works[workload.id] = Work(workload, account, ask, options)
         if build:
             self.sessions[work.id] = work
+        self._positions.pop(request.project, None)
         if workload.running:
             self._stand(work)
         elif account is None or account.children:
@@ -130,10 +135,17 @@ class Intake:
                     found.setdefault(account, {})[ask] = works
         return found
 
-    def lines_of(self, project: str) -> Iterator[list[Work]]:
-        """The jobs of a project that wait, in whichever part of the pool."""
-        for ground in self.grounds:
-            yield from self.waiting.get(ground.accounts[project], {}).values()
+    def positions(self, project: str, gone: Container[str]) -> Mapping[str, int]:
+        """The places in line, from 1, of the jobs of a project that wait, in whichever part of the pool, without `gone`."""
+        found = None if gone else self._positions.get(project)
+        if found is None:
+            accounts = [ground.accounts[project] for ground in self.grounds]
+            lines = [line for account in accounts for line in self.waiting.get(account, {}).values()]
+            waiting = sorted([work.urgency for line in lines for work in line if work.id not in gone])
+            found = {id: position for position, (_, _, id) in enumerate(waiting, start=1)}
+            if not gone:
+                self._positions[project] = found
+        return found
 
     def share_out(self) -> None:
         """Find everybody's fair share of each part; what a job can't have in its first it asks for in its next."""
@@ -182,6 +194,7 @@ class Intake:
                 self.claims[work.id] = work
 
     def _forget(self, work: Work) -> None:
+        self._positions.pop(work.workload.request.project, None)
         if work.workload.running:
             self.state.unload(work)
         elif work.account is not None and not work.account.children:

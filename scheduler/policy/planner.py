@@ -1,7 +1,7 @@
-"""The policy's two doors: `decide` for one snapshot, and `Planner` for a pool that changes little between plans.
+"""The policy's doors: `decide` for one snapshot, `Planner` and `Follower` for a pool that changes little between plans.
 
-Both make the same plan of the same workloads. A planner is told what changed and keeps the rest, so that the next plan
-does not begin by reading everything anew.
+All make the same plan of the same workloads. A planner is told what changed and keeps the rest, so that the next plan
+does not begin by reading everything anew; a follower finds out by itself what changed from one snapshot to the next.
 """
 
 from __future__ import annotations
@@ -67,3 +67,31 @@ class Planner:
             if workload is not None:
                 self._intake.put(workload)
         self._changed.clear()
+
+
+class Follower:
+    """Decides for one snapshot after the other, as `decide` would. Read all you need of a plan before the next is made."""
+
+    def __init__(self) -> None:
+        self._planner: Planner | None = None
+        self._pool = Pool()
+        self._nodes: tuple[Node, ...] = ()
+        self._workloads: dict[str, Workload] = {}
+
+    def __call__(self, snapshot: Snapshot) -> Plan:
+        planner = self._planner
+        self._planner = None  # should this fail, the next begins anew
+        workloads = {workload.id: workload for workload in snapshot.workloads}
+        if planner is None or (self._pool, self._nodes) != (snapshot.pool, snapshot.nodes):
+            self._pool, self._nodes = snapshot.pool, snapshot.nodes
+            planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
+        else:
+            for id in self._workloads.keys() - workloads.keys():
+                planner.drop(id)
+            for id, workload in workloads.items():
+                before = self._workloads.get(id)
+                if before is not workload and before != workload:
+                    planner.put(workload)
+        plan = planner.plan(snapshot.now)
+        self._planner, self._workloads = planner, workloads
+        return plan

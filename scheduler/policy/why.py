@@ -30,12 +30,17 @@ class Why:
         self._kept = kept
         self._ever: dict[int, bool] = {}
         self._known: dict[tuple[Account, Ask], Blocked] = {}
+        self._before = intake.blocked
 
     def blocked(self, account: Account, ask: Ask) -> Blocked:
         """What a job of this project that asks for this waits for."""
-        found = self._known.get((account, ask))
+        line = (account, ask)
+        found = self._known.get(line)
         if found is None:
-            found = self._known[account, ask] = self._blocked(account.path, ask)
+            found = self._blocked(account.path, ask)
+            if (before := self._before.get(line)) == found:
+                found = before
+            self._known[line] = self._before[line] = found
         return found
 
     def _blocked(self, place: tuple[Account, ...], ask: Ask) -> Blocked:

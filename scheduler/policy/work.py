@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from scheduler.model import Milli, Request, WorkerPlacement, Workload
 from scheduler.policy.accounts import Account
 from scheduler.policy.needs import Need, held_by
+from scheduler.policy.types import Decision
 
 
 @dataclass(eq=False, slots=True)
@@ -71,12 +72,13 @@ class Work:
     `moved` whether it goes from where it stood to `placement`.
 
     A session has no account: it counts against its user's quota, not against a project. A job that may stand in several
-    parts of the pool has in `options` the account and the ask for each, the best first, and begins with the first.
+    parts of the pool has in `options` the account and the ask for each, the best first, and begins with the first. `told` is
+    what was told of it last.
     """
 
     __slots__ = (
         "account", "amount", "ask", "id", "leaves", "moved", "needs", "options", "placement", "preemptible", "priority",
-        "urgency", "workload",
+        "told", "urgency", "workload",
     )  # fmt: skip
 
     def __init__(self, workload: Workload, account: Account | None, ask: Ask, options: Options = ()) -> None:
@@ -92,7 +94,13 @@ class Work:
         self.moved = False
         self.priority = ask.priority
         self.preemptible = ask.preemptible
+        self.told: Decision | None = None
         self.urgency = (-ask.priority, workload.submitted, workload.id)
+
+    def tell(self, decision: Decision) -> Decision:
+        """Note what was told of it, for the plans to come."""
+        self.told = decision
+        return decision
 
     def stands_at(self, placement: tuple[WorkerPlacement, ...]) -> None:
         """Some of its nodes are no more."""

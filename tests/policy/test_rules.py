@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import Environment, Milli, Settings, Shape, WorkerPlacement, Workload
-from scheduler.policy import Action, Plan, Planner, Snapshot, decide
+from scheduler.policy import Action, Follower, Plan, Planner, Snapshot, decide
 from scheduler.policy.play import carry_out
 from tests.policy.pools import NOW, Floor, snapshots
 
@@ -291,6 +291,31 @@ def test_a_planner_that_is_told_of_changes_plans_as_if_it_began_anew(
         planner.put(workload)
     _same(planner.plan(after.now), after)
     _same(planner.plan(after.now), after)
+
+
+@many
+@given(
+    snapshots(),
+    snapshots(),
+    st.lists(st.sampled_from(["again", "after", "other", "less", "later"]), max_size=6),
+)
+def test_a_follower_decides_as_if_it_began_anew(
+    snapshot: Snapshot, other: Snapshot, steps: list[str]
+) -> None:
+    """Whatever changes from one snapshot to the next: nothing, what was decided, the whole pool, who is there, the time."""
+    follow = Follower()
+    _same(follow(snapshot), snapshot)
+    for step in steps:
+        match step:
+            case "after":
+                snapshot = carry_out(snapshot, decide(snapshot))
+            case "other":
+                snapshot = other
+            case "less":
+                snapshot = replace(snapshot, workloads=snapshot.workloads[1::2])
+            case "later":
+                snapshot = replace(snapshot, now=snapshot.now + 900.0)
+        _same(follow(snapshot), snapshot)
 
 
 def _waiting(snapshot: Snapshot) -> Snapshot:
