@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from scheduler.api.views import environment_totals
-from scheduler.model import JobState
+from scheduler.model import Job, JobState
 
 if TYPE_CHECKING:
     from scheduler.controller import Controller
@@ -56,7 +56,7 @@ class Metrics:
             if event.kind == "job.state" and (event.data or {}).get("state") == JobState.STARTING:
                 job = await controller.job(event.subject)
                 if job is not None and job.attempt is not None:
-                    self._wait.observe(max(0.0, job.attempt.created - (job.queued or job.submitted)))
+                    self._wait.observe(waited(job))
 
     def timed(self, decide: Callable[[Snapshot], Plan]) -> Callable[[Snapshot], Plan]:
         """The same policy, with its time taken."""
@@ -69,6 +69,13 @@ class Metrics:
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def waited(job: Job) -> float:
+    """How long a job waited for its latest attempt, from the end of the one before where there was one."""
+    *before, latest = job.attempts
+    queued = [job.queued or job.submitted, *[attempt.ended or 0.0 for attempt in before[-1:]]]
+    return max(0.0, latest.created - max(queued))
 
 
 class _Gauges(Collector):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from scheduler.api.metrics import waited
 from scheduler.api.schema import JobPage, JobView, Me, PoolFile, PoolView, Problem, ProjectList
-from scheduler.model import JobState
+from scheduler.model import Attempt, Job, JobKind, JobState, Program, Request
 
 
 async def refused(
@@ -351,3 +353,12 @@ async def test_nobody_comes_after_a_job_that_they_may_not_see(service: Any) -> N
     late = await service.http["owner"].post("jobs", json=sent)
     assert (late.status_code, late.json()["field"]) == (409, "after")
     assert "has been cancelled already" in late.json()["detail"]
+
+
+def test_an_attempt_has_waited_since_the_one_before_ended() -> None:
+    first = Attempt(1, (), created=1005.0, ended=1060.0)
+    again = Attempt(2, (), created=1062.0)
+    job = Job("j", "j", Request("vision"), Program(JobKind.COMMAND, ("x",)), submitted=1000.0)
+    assert waited(replace(job, attempts=(first,))) == 5
+    assert waited(replace(job, attempts=(first, again))) == 2
+    assert waited(replace(job, attempts=(first, again), queued=1061.0)) == 1
