@@ -496,10 +496,12 @@ class Controller:
 
     def _keep_promises(self, digest: Digest) -> None:
         """Write down who is to start where others leave first, and who can't have the places that it was promised."""
-        for workload, placement in digest.plan.promises.items():
-            job = self._ahead.jobs.get(workload)
-            if job is not None:
-                self._take(job, lifecycle.promise(job, placement))
+        jobs = self._ahead.jobs
+        promised = {id: places for id, places in digest.plan.promises.items() if id in jobs}
+        changed = [lifecycle.promise(jobs[id], places) for id, places in promised.items()]
+        changed = [job for job in changed if job != jobs[job.id]]
+        if changed:
+            self._ledger.commit(Change(jobs=tuple(changed)))
         for workload, claim in digest.lost.items():
             job = self._ahead.jobs.get(workload)
             if job is not None and job.claim == claim:

@@ -97,9 +97,9 @@ def _go_on(
     return replace(step, job=replace(step.job, reason=f"Saves its state, to go on {how}."))
 
 
-def promise(job: Job, claim: tuple[WorkerPlacement, ...]) -> Step:
+def promise(job: Job, claim: tuple[WorkerPlacement, ...]) -> Job:
     """A queued job is to start in these places, once others have left them."""
-    return Step(replace(job, claim=claim) if job.state is JobState.QUEUED else job)
+    return replace(job, claim=claim) if job.state is JobState.QUEUED else job
 
 
 def disclaim(job: Job) -> Step:
