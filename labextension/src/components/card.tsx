@@ -89,7 +89,7 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
           ))}
         </span>
       </div>
-      <div className="runai-Card-said" data-still="" aria-live="polite">
+      <div className="runai-Card-said" data-still="grows" aria-live="polite">
         {sentence(job, now, trans)}
       </div>
       {!isFinal(job.state) && <ProgressBar told={told} />}

@@ -88,19 +88,22 @@ export function useHeld<T>(value: T, held: boolean): T {
   return held ? kept.current : value;
 }
 
-/** While `held`, every `[data-still]` inside keeps the height it has, so that longer texts move nothing. */
+/**
+ * While `held`, every `[data-still]` inside keeps the height it has, so that longer texts move nothing; one that `grows`
+ * has nothing below it that is pointed at, and is read in full.
+ */
 function useKeptHeights(ref: RefObject<HTMLElement>, held: boolean): void {
   useLayoutEffect(() => {
     const elements = held ? ref.current?.querySelectorAll<HTMLElement>('[data-still]') : undefined;
     const still = [...(elements ?? [])].map(element => ({ element, height: element.offsetHeight }));
     for (const { element, height } of still) {
-      element.style.height = `${height}px`;
-      element.style.overflow = 'hidden';
+      const grows = element.dataset.still === 'grows';
+      element.style[grows ? 'minHeight' : 'height'] = `${height}px`;
+      element.style.overflow = grows ? '' : 'hidden';
     }
     return () => {
       for (const { element } of still) {
-        element.style.height = '';
-        element.style.overflow = '';
+        element.style.height = element.style.minHeight = element.style.overflow = '';
       }
     };
   }, [ref, held]);

@@ -51,7 +51,11 @@ export function JobList(props: JobListProps): ReactElement {
   const onKeyDown = (event: KeyboardEvent) => {
     const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0;
     const heads = [...(list.current?.querySelectorAll<HTMLElement>('.runai-Job-head') ?? [])];
-    const at = heads.findIndex(head => head === event.target);
+    // From a row or from one of its actions, but not from its log, which scrolls.
+    const row = (event.target as Element).closest(
+      '.runai-Job-head, .runai-Job-over'
+    )?.parentElement;
+    const at = heads.findIndex(head => head.parentElement === row);
     if (step && at >= 0) {
       event.preventDefault();
       heads[at + step]?.focus();

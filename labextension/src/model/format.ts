@@ -4,6 +4,10 @@ import type { Trans } from '../trans';
 
 /** A length of time: `<1 s`, `41 s`, `38 min`, `2 h 10 min`, `3 d 4 h`. */
 export function duration(seconds: number, trans: Trans): string {
+  return said(seconds, trans).replaceAll(' ', '\u00a0'); // never broken over lines
+}
+
+function said(seconds: number, trans: Trans): string {
   const whole = Math.max(0, Math.floor(seconds));
   if (whole < 1) {
     return trans.__('<1 s');

@@ -170,6 +170,11 @@ describe('the list of jobs', () => {
     fireEvent.keyDown(heads[0]!, { key: 'ArrowDown' });
     expect(document.activeElement).toBe(heads[1]);
     expect(heads.map(head => head.tabIndex)).toEqual([-1, 0]);
+    const pause = screen.getByRole('button', { name: 'Pause job-old' });
+    pause.focus();
+    fireEvent.keyDown(pause, { key: 'ArrowUp' });
+    expect(document.activeElement).toBe(heads[0]);
+    fireEvent.keyDown(heads[0]!, { key: 'ArrowDown' });
     fireEvent.keyDown(heads[1]!, { key: 'Enter' });
     expect(heads[1]!.getAttribute('aria-expanded')).toBe('true');
     expect(screen.getByText('The log begins when the job starts.')).toBeTruthy();
@@ -353,6 +358,10 @@ describe('the card of a job', () => {
       scheduler.set(aJob('a', { state: 'failed', reason: 'Rank 0 exited with status 1.' }))
     );
     await waitFor(() => expect(screen.getByText(/Rank 0 exited with status 1/)).toBeTruthy());
+    fireEvent.pointerMove(document.querySelector('.runai-Card')!);
+    const reason = screen.getByText(/Rank 0 exited with status 1/);
+    expect(reason.style.minHeight).not.toBe('');
+    expect(reason.style.overflow).toBe(''); // what the job says next is read in full, under a pointer, too
     rerender(card('gone'));
     await screen.findByText('There is no job gone.');
     expect(screen.getByText('digits: finished')).toBeTruthy();

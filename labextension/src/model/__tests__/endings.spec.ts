@@ -6,7 +6,7 @@ import { noticeOf } from '../endings';
 
 const said = (job: JobView, ...others: JobView[]) => {
   const notice = noticeOf(job, [job, ...others], plain);
-  return notice && `${notice.kind}: ${notice.text}`;
+  return notice && `${notice.kind}: ${notice.text.replaceAll('\u00a0', ' ')}`;
 };
 const LONG = { name: 'train', submitted: 1000, ended: 1125 };
 

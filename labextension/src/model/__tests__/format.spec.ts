@@ -34,7 +34,7 @@ describe('durations', () => {
     [86_400 * 3 + 4 * 3600, '3 d 4 h'],
     [86_400, '1 d']
   ])('%d seconds are %s', (seconds, said) => {
-    expect(duration(seconds, plain)).toBe(said);
+    expect(read(duration(seconds, plain))).toBe(said);
   });
 });
 
