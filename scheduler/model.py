@@ -241,9 +241,9 @@ def size_of(shape: Shape) -> tuple[int, int, int, int]:
     return shape.gpus, shape.gpu_memory or 0, shape.cpus or 0, shape.memory or 0
 
 
-def relative_speeds(speeds: Mapping[str, float]) -> Speeds:
-    """Speeds by type of GPU, of any unit, in thousandths of the fastest, by name."""
-    best = max(speeds.values(), default=0)
+def relative_speeds(speeds: Mapping[str, float], best: float = 0.0) -> Speeds:
+    """Speeds by type of GPU, of any unit, in thousandths of the fastest (or of `best`), by name."""
+    best = best or max(speeds.values(), default=0)
     return tuple((name, max(1, round(ONE * speed / best))) for name, speed in sorted(speeds.items()))
 
 
@@ -284,7 +284,7 @@ class Request:
 
     With `groups` the gang is made of workers of several shapes, whose ranks run through the groups in order; `workers` and
     `min_workers` are then all of them, and `shape` is the largest. `speeds` is how fast jobs like it have run on which type
-    of GPU, in thousandths of the fastest: measured, never asked for.
+    of GPU, in thousandths of the fastest, and `spread_speeds` the same over several nodes: measured, never asked for.
     """
 
     project: str
@@ -305,6 +305,7 @@ class Request:
     array: ArrayPlace | None = None
     groups: tuple[WorkerGroup, ...] = ()
     speeds: Speeds = ()
+    spread_speeds: Speeds = ()
 
     @property
     def shapes(self) -> tuple[Shape, ...]:

@@ -176,6 +176,7 @@ def _speeds(paces: Sequence[Pace]) -> list[SpeedView]:
         SpeedView(
             gpu_type=pace.gpu_type,
             relative=round(pace.per_second / paces[0].per_second, 3),
+            spread=None if pace.spread is None else round(pace.spread / paces[0].per_second, 3),
             per_second=pace.per_second,
             unit=pace.unit.value,
             runs=pace.attempts,

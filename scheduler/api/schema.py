@@ -254,6 +254,7 @@ class SpeedView(Wire):
 
     gpu_type: str
     relative: float
+    spread: float | None = Field(description="the same over several nodes, where that was measured, too")
     per_second: float
     unit: Literal["steps", "runs"] = Field(
         description="what is counted: steps as they report them, or whole runs"

@@ -1,7 +1,8 @@
 """How fast jobs of a kind ran on which type of GPU: what they reported (steps a second), or else how soon they were done.
 
 Like is compared with like alone: the same measure, with as many workers. Of a type counts what was reached on one node, and
-only where that is not known what was reached over several. The median of the latest attempts is what is believed.
+only where that is not known what was reached over several; where both are, both are told. The median of the latest attempts
+is what is believed.
 """
 
 from __future__ import annotations
@@ -44,12 +45,14 @@ Measured = tuple[Sort, float]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What jobs of a kind reach on a type of GPU: so much a second, by the median of so many attempts."""
+    """What jobs of a kind reach on a type of GPU: so much a second, by the median of so many attempts; and over several nodes,
+    where both are known."""
 
     gpu_type: str
     unit: Unit
     per_second: float
     attempts: int
+    spread: float | None = None
 
 
 class Paces:
@@ -61,11 +64,13 @@ class Paces:
         """The fastest type first."""
 
     @property
-    def speeds(self) -> Speeds:
-        """What the policy is told; nothing where there is nothing to compare."""
+    def speeds(self) -> tuple[Speeds, Speeds]:
+        """What the policy is told, on one node and over several; nothing where there is nothing to compare."""
         if len(self.known) < 2:
-            return ()
-        return relative_speeds({pace.gpu_type: pace.per_second for pace in self.known})
+            return (), ()
+        spread = {pace.gpu_type: pace.spread for pace in self.known if pace.spread is not None}
+        on_one = {pace.gpu_type: pace.per_second for pace in self.known}
+        return relative_speeds(on_one), relative_speeds(spread, self.known[0].per_second)
 
     def learn(self, measured: Iterable[Measured]) -> None:
         """Learn from the attempts of a job that has ended."""
@@ -78,19 +83,18 @@ class Paces:
 
     def _compared(self) -> tuple[Pace, ...]:
         """The paces of the one measure and number of workers that tell of the most types; steps tell more than runs."""
-        groups: dict[tuple[Unit, int], dict[str, Sort]] = defaultdict(dict)
-        for sort in self._seen:
-            types = groups[sort.unit, sort.workers]
-            if sort.one_node or sort.gpu_type not in types:
-                types[sort.gpu_type] = sort
+        groups: dict[tuple[Unit, int], dict[str, list[Sort]]] = defaultdict(lambda: defaultdict(list))
+        for sort in sorted(self._seen, key=lambda sort: not sort.one_node):
+            groups[sort.unit, sort.workers][sort.gpu_type].append(sort)
         if not groups:
             return ()
         best = max(groups, key=lambda group: (len(groups[group]), group[0] is Unit.STEPS, group[1]))
-        found = [
-            Pace(sort.gpu_type, sort.unit, median(self._seen[sort]), len(self._seen[sort]))
-            for sort in groups[best].values()
-        ]
+        found = [self._pace(*sorts) for sorts in groups[best].values()]
         return tuple(sorted(found, key=lambda pace: (-pace.per_second, pace.gpu_type)))
+
+    def _pace(self, sort: Sort, spread: Sort | None = None) -> Pace:
+        reached = None if spread is None else median(self._seen[spread])
+        return Pace(sort.gpu_type, sort.unit, median(self._seen[sort]), len(self._seen[sort]), reached)
 
 
 def type_of(placement: Iterable[WorkerPlacement], nodes: Iterable[Node]) -> str | None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
 from statistics import median
 
 from scheduler.controller.paces import Pace, Paces, paces_of
-from scheduler.model import Job, JobState, Speeds, Workload
+from scheduler.model import Job, JobState, Milli, Speeds, Workload
 
 RECENT = 10
 """So many of the latest jobs of a kind are remembered …"""
@@ -60,11 +60,11 @@ class _Kind:
     took: deque[tuple[float, str | None]] = field(default_factory=lambda: deque(maxlen=RECENT))
     told: float = math.inf
     paces: Paces = field(default_factory=Paces)
-    speeds: Speeds = ()
+    speeds: tuple[Speeds, Speeds] = ((), ())
 
     def expected(self, gpu_type: str | None = None) -> float:
         """The seconds that they took; on a type of GPU that is known, as if all of them had run there."""
-        speeds = dict(self.speeds)
+        speeds = dict(self.speeds[0])
         if gpu_type not in speeds:
             return median([seconds for seconds, _ in self.took])
         here = speeds[gpu_type]
@@ -77,11 +77,15 @@ class _Kind:
             expected = self.expected()
             moved = not abs(expected - self.told) <= NOTABLE * self.told < math.inf
             self.told = expected if moved else self.told
-        before, now = dict(self.speeds), dict(self.paces.speeds)
-        if before.keys() != now.keys() or any(abs(now[name] - before[name]) > SLIGHT for name in now):
-            self.speeds = self.paces.speeds
+        speeds = self.paces.speeds
+        if any(_differ(dict(before), dict(now)) for before, now in zip(self.speeds, speeds, strict=True)):
+            self.speeds = speeds
             moved = True
         return moved
+
+
+def _differ(before: Mapping[str, Milli], now: Mapping[str, Milli]) -> bool:
+    return before.keys() != now.keys() or any(abs(now[name] - before[name]) > SLIGHT for name in now)
 
 
 class RunTimes:
@@ -108,11 +112,12 @@ class RunTimes:
         """What the policy sees of a job, with the time that it is expected to run, and how fast on which type of GPU."""
         workload, estimate = job.workload(), self.estimate(job)
         kind = self._kinds.get(likeness(job))
-        speeds = kind.speeds if kind else ()
+        speeds, spread = kind.speeds if kind else ((), ())
         if estimate is None and not speeds:
             return workload
         seconds = estimate.seconds if estimate else None
-        return replace(workload, request=replace(workload.request, expected_runtime=seconds, speeds=speeds))
+        request = replace(workload.request, expected_runtime=seconds, speeds=speeds, spread_speeds=spread)
+        return replace(workload, request=request)
 
     def paces(self, job: Job) -> tuple[Pace, ...]:
         """How fast jobs like this one ran, on the fastest type of GPU first."""

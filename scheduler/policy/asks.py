@@ -7,12 +7,13 @@ rooms of each preference are tried from the fastest to the slowest; a job waits 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from scheduler.model import ONE, Environment, Milli, PlacementStyle, Pool, Request
 from scheduler.policy.needs import Need, need_of
 from scheduler.policy.rooms import Room, Rooms
-from scheduler.policy.work import Ask
+from scheduler.policy.work import Ask, Try
 
 ALIKE = 950
 """Types of GPU that reach so many thousandths of the speed of the fastest among them are tried as one set."""
@@ -47,6 +48,7 @@ class Asks:
             shape.gpus, shape.gpu_memory, shape.cpus, shape.memory, request.workers, request.min_workers,
             request.priority, request.preemptible, request.gpu_types, request.node_pools, request.require,
             request.prefer, request.environment, request.groups, request.speeds,
+            request.spread_speeds,
         )  # fmt: skip
         ask = self._asks.get(name)
         if ask is None:
@@ -65,6 +67,7 @@ class Asks:
                 ask,
                 kind=self._kinds.setdefault(alike, len(self._kinds)),
                 masks=tuple([both for preferred in ask.masks if (both := preferred & mask)]),
+                tries=tuple([(both, one_node) for rooms, one_node in ask.tries if (both := rooms & mask)]),
                 qualifies=ask.qualifies & mask,
                 parts=tuple([self.within(group, part, mask) for group in ask.parts]),
             )
@@ -83,7 +86,7 @@ class Asks:
         if all(part.qualifies for part in parts):
             for part in parts:
                 qualifies |= part.qualifies
-        sets = [qualifies] if request.node_pools else self._fastest_first(qualifies, request)
+        tries = [(qualifies, False)] if request.node_pools else self._fastest_first(qualifies, request)
         alike = (tuple(part.kind for part in parts), request.require)
         ask = replace(
             largest,
@@ -92,7 +95,8 @@ class Asks:
             gang=sum(part.gang for part in parts),
             least=sum(part.least for part in parts),
             require=request.require,
-            masks=tuple(sets) if qualifies else (),
+            masks=(qualifies,) if qualifies else (),
+            tries=tuple(tries),
             qualifies=qualifies,
             request=request,
             parts=parts,
@@ -105,12 +109,11 @@ class Asks:
         need = need_of(request.shape)
         need = self._needs.setdefault(need, need)
         masks = tuple([mask for mask in self._preferences(request, need) if mask])
-        qualifies = 0
-        for mask in masks:
-            qualifies |= mask
+        qualifies = _union(masks)
+        tries = tuple([each for mask in masks for each in self._fastest_first(mask, request)])
         each = self._each(need, qualifies)
         spread = self._spreads(request)
-        alike = (need, request.min_workers, masks, request.require, request.prefer, spread)
+        alike = (need, request.min_workers, tries, request.require, request.prefer, spread)
         kind = self._kinds.setdefault(alike, len(self._kinds))
         ask = Ask(
             kind=kind,
@@ -124,6 +127,7 @@ class Asks:
             require=request.require,
             prefer=request.prefer,
             masks=masks,
+            tries=tries,
             qualifies=qualifies,
             spread=spread,
             request=request,
@@ -140,34 +144,42 @@ class Asks:
             sets = [self._mask(request, need, own, None)]
         if self.lending and own is Environment.TRAIN and request.preemptible and not request.node_pools:
             sets.append(self._mask(request, need, Environment.BUILD, None))
-        return [mask for rooms in sets for mask in self._fastest_first(rooms, request)]
+        return sets
 
-    def _fastest_first(self, rooms: int, request: Request) -> list[int]:
+    def _fastest_first(self, rooms: int, request: Request) -> list[Try]:
         """A set of rooms as sets of like speed; nobody knows of a type that was never tried that it is slower.
 
-        A gang runs at the pace of its slowest worker: it stands in one of the sets, or else in that and the faster ones.
+        A gang runs at the pace of its slowest worker, and often slower over several nodes. So it is tried on one node of a
+        type, over several of that type, and over those of faster types, too, each when no faster way is left.
         """
         if not request.speeds:
-            return [rooms]
+            return [(rooms, False)]
         speeds: dict[str | None, Milli] = dict(request.speeds)
+        spread: dict[str | None, Milli] = dict(request.spread_speeds)
         best = max(speeds.values())
-        by_speed: dict[Milli, int] = {}
+        single = max(request.workers, request.min_workers) == 1
+        ways = list[tuple[Milli, bool, int]]()
         for gpu_type, bits in self._types.items():
-            speed = speeds.get(gpu_type, best)
-            by_speed[speed] = by_speed.get(speed, 0) | bits & rooms
-        sets, fastest = list[int](), 0
-        for speed in sorted((speed for speed, bits in by_speed.items() if bits), reverse=True):
-            if not sets or speed * ONE < ALIKE * fastest:
-                sets.append(0)
-                fastest = speed
-            sets[-1] |= by_speed[speed]
-        if max(request.workers, request.min_workers) == 1:
-            return sets
-        found, faster = list[int](), 0
-        for each in sets:
-            found += [each, faster | each] if faster else [each]
-            faster |= each
-        return found
+            if bits & rooms:
+                speed = speeds.get(gpu_type, best)
+                ways.append((speed, not single, bits & rooms))
+                if not single:
+                    ways.append((min(speed, spread.get(gpu_type, speed)), False, bits & rooms))
+        ways.sort(key=lambda way: way[0], reverse=True)
+        tries, faster = list[Try](), 0
+        while ways:
+            alike = [way for way in ways if way[0] * ONE >= ALIKE * ways[0][0]]
+            ways = ways[len(alike) :]
+            anywhere = _union(bits for _, one_node, bits in alike if not one_node)
+            together = _union(bits for _, _, bits in alike)
+            if together & ~anywhere:
+                tries.append((together, True))
+            if anywhere:
+                tries.append((anywhere, False))
+                if faster and not single:
+                    tries.append((faster | anywhere, False))
+                faster |= anywhere
+        return tries
 
     def _mask(
         self, request: Request, need: Need, environment: Environment, pools: tuple[str, ...] | None
@@ -199,6 +211,13 @@ class Asks:
         ]
         found = [self.pools[name] for name in names if name in self.pools]
         return bool(found) and found[0].placement is PlacementStyle.SPREAD
+
+
+def _union(sets: Iterable[int]) -> int:
+    rooms = 0
+    for each in sets:
+        rooms |= each
+    return rooms
 
 
 def _big_enough(room: Room, need: Need) -> bool:

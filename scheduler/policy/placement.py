@@ -14,7 +14,7 @@ from scheduler.policy.needs import Need
 from scheduler.policy.rooms import Room
 from scheduler.policy.state import State
 from scheduler.policy.topology import NODE, Topology
-from scheduler.policy.work import Ask, by_rank
+from scheduler.policy.work import Ask, Try, by_rank
 
 Workers = list[WorkerPlacement]
 
@@ -32,20 +32,20 @@ class Placer:
 
     def place(self, ask: Ask, count: int, later: bool, mask: int | None = None) -> Workers | None:
         """Stand `count` workers of `ask` in rooms of `mask`, or none of them."""
-        for preferred in self._preferences(ask):
+        for preferred, one_node in self._preferences(ask):
             within = preferred if mask is None else preferred & mask
             if within:
                 place = self._place_parts if ask.parts else self._place_within
-                workers = place(ask, count, later, within)
+                workers = place(ask, count, later, within, one_node)
                 if workers is not None:
                     return workers
         return None
 
-    def _place_parts(self, ask: Ask, count: int, later: bool, mask: int) -> Workers | None:
+    def _place_parts(self, ask: Ask, count: int, later: bool, mask: int, one_node: bool) -> Workers | None:
         """Stand the groups of a gang, the largest workers first, as close together as they can be."""
         if count != ask.gang:
             return None
-        for domain in self.domains(ask, mask, later):
+        for domain in self.domains(ask, mask, later, one_node):
             if self.rooms.free_gpus(domain, later) < ask.whole * ONE:
                 continue
             mark, found = self.state.mark(), dict[int, Workers]()
@@ -59,17 +59,17 @@ class Placer:
                 return by_rank(found)
         return None
 
-    def domains(self, ask: Ask, mask: int, later: bool) -> Iterator[int]:
+    def domains(self, ask: Ask, mask: int, later: bool, one_node: bool = False) -> Iterator[int]:
         """Where the groups of a gang are tried together: one node, then wider and wider, as far as it may be."""
         within = (ask.require, ask.prefer)
         if ask.require not in (None, NODE):
             mask &= _union(self.topology.domains(ask.require))
-        if not ask.spread or NODE in within:
+        if not ask.spread or NODE in within or one_node:
             for key in sorted(self.rooms.buckets[later], reverse=True)[:NODES]:
                 for room in self.rooms.each(self.rooms.buckets[later][key] & mask):
                     yield room.bit
                     break
-        if ask.require == NODE:
+        if ask.require == NODE or one_node:
             return
         for level in self.topology.levels:
             if not ask.spread or level in within:
@@ -87,12 +87,12 @@ class Placer:
             return self.rooms.best(ask.need, ask.qualifies, True, False) is not None
         return self.bound(ask.need, ask.qualifies, True, None) >= ask.gang
 
-    def _preferences(self, ask: Ask) -> Iterator[int]:
-        yield from ask.masks
-        if ask.qualifies not in ask.masks:
-            yield ask.qualifies
+    def _preferences(self, ask: Ask) -> Iterator[Try]:
+        yield from ask.tries
+        if (ask.qualifies, False) not in ask.tries:
+            yield ask.qualifies, False
 
-    def _place_within(self, ask: Ask, count: int, later: bool, mask: int) -> Workers | None:
+    def _place_within(self, ask: Ask, count: int, later: bool, mask: int, one_node: bool) -> Workers | None:
         need = ask.need
         if ask.require is not None and ask.require != NODE:
             mask &= _union(self.topology.domains(ask.require))
@@ -100,11 +100,11 @@ class Placer:
             return self._one(need, mask, later, ask.spread)
         if self.bound(need, mask, later, count) < count:
             return None
-        if not ask.spread or ask.require == NODE or ask.prefer == NODE:
+        if not ask.spread or one_node or ask.require == NODE or ask.prefer == NODE:
             workers = self._on_one_node(need, count, mask, later)
             if workers is not None:
                 return workers
-        if ask.require == NODE:
+        if one_node or ask.require == NODE:
             return None
         for level in self._levels(ask):
             workers = self._in_one_domain(ask, count, mask, later, level)

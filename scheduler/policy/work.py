@@ -14,13 +14,16 @@ from scheduler.policy.accounts import Account
 from scheduler.policy.needs import Need, held_by
 from scheduler.policy.types import Decision
 
+Try = tuple[int, bool]
+"""A set of rooms, and whether a gang is tried on one node of them only."""
+
 
 @dataclass(eq=False, slots=True)
 class Ask:
     """What a job asks for. `each` is what one worker counts against quotas, `least` what the gang does.
 
-    Asks of one `kind` fit or don't fit alike. `masks` are the rooms that qualify at all, in the order in which they are
-    tried; `qualifies` is all of them.
+    Asks of one `kind` fit or don't fit alike. `masks` are the rooms that qualify at all, as they are wished for; `qualifies`
+    is all of them. `tries` are the same in the order in which they are tried, each wish by speed.
 
     A gang of several groups has an ask for each as its `parts`, and in `needs` what each rank needs; `need` and `each` are
     then those of its largest worker.
@@ -37,6 +40,7 @@ class Ask:
     require: str | None
     prefer: str | None
     masks: tuple[int, ...]
+    tries: tuple[Try, ...]
     qualifies: int
     spread: bool
     request: Request

@@ -13,6 +13,7 @@ Text = Annotated[str, Field(min_length=1, max_length=255)]
 Amount = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 Time = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Speed = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 GpuIndex = Annotated[int, Field(ge=0)]
 
 
@@ -77,9 +78,8 @@ class JobEntry(Wire):
     prefer: Text | None = None
     min_runtime: Amount = 0
     expected_runtime: Amount | None = None
-    speeds: dict[Text, Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]] = Field(
-        default_factory=dict
-    )
+    speeds: dict[Text, Speed] = Field(default_factory=dict)
+    spread_speeds: dict[Text, Speed] = Field(default_factory=dict)
     groups: list[GroupEntry] = Field(default_factory=list)
     state: Literal["queued", "running", "stopping"] = "queued"
     started: Time | None = None

@@ -85,6 +85,9 @@ class Jobs:
             level = getattr(entry, key)
             if level is not None and level not in self.levels:
                 raise at(f"{place}.{key}", f"{level!r} is no level of the topology.")
+        for name in entry.spread_speeds:
+            if name not in entry.speeds:
+                raise at(f"{place}.spread_speeds", f"{name!r} has no speed on one node in speeds.")
         for m, name in enumerate(entry.node_pools or ()):
             if name not in self.pools:
                 raise no_such(f"{place}.node_pools[{m}]", "node pool", name)
@@ -105,6 +108,7 @@ class Jobs:
             expected_runtime=entry.expected_runtime,
             groups=groups,
             speeds=relative_speeds(entry.speeds),
+            spread_speeds=relative_speeds(entry.spread_speeds, max(entry.speeds.values(), default=0)),
         )
 
     def _check_state(self, entry: JobEntry, place: str) -> None:

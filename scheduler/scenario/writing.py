@@ -109,6 +109,7 @@ def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) 
         min_runtime=request.min_runtime,
         expected_runtime=request.expected_runtime,
         speeds={gpu_type: speed / ONE for gpu_type, speed in request.speeds},
+        spread_speeds={gpu_type: speed / ONE for gpu_type, speed in request.spread_speeds},
         state="stopping" if workload.stopping else "running" if workload.running else "queued",
         started=_since(workload.started, now),
         checkpointed=_since(workload.checkpointed, now),

@@ -79,7 +79,10 @@ def test_one_type_alone_tells_nothing() -> None:
 def test_what_was_reached_on_one_node_counts_before_what_was_reached_over_several() -> None:
     spread = ran("A100", 5, nodes=2)
     assert speeds(learned(ran("V100", 10), spread)) == {"A100": 500, "V100": 1000}
-    assert speeds(learned(ran("V100", 10), ran("A100", 20), spread)) == {"A100": 1000, "V100": 500}
+    times = learned(spread, ran("V100", 10), ran("A100", 20), spread)
+    assert speeds(times) == {"A100": 1000, "V100": 500}
+    assert times.workload(make_job(workers=2)).request.spread_speeds == (("A100", 250),)
+    assert times.paces(make_job(workers=2))[0] == Pace("A100", Unit.STEPS, 20, 1, 5)
 
 
 def test_a_cancelled_job_has_reported_its_pace_all_the_same_but_its_length_tells_nothing() -> None:

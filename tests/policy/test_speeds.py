@@ -82,7 +82,12 @@ def test_speeds_never_make_a_job_wait(snapshot: Snapshot) -> None:
     """Judged one job at a time: where one stands another may not, with speeds or without."""
     standing = tuple(w for w in snapshot.workloads if w.running)
     for work in [w for w in snapshot.workloads if not w.running]:
-        with_speeds = replace(work, request=replace(work.request, speeds=(("A100", 400), ("H100", 1000))))
+        with_speeds = replace(
+            work,
+            request=replace(
+                work.request, speeds=(("A100", 400), ("H100", 1000)), spread_speeds=(("H100", 300),)
+            ),
+        )
         without = replace(work, request=replace(work.request, speeds=()))
         found = [
             decide(replace(snapshot, workloads=(*standing, each))).decisions[work.id]
@@ -90,3 +95,15 @@ def test_speeds_never_make_a_job_wait(snapshot: Snapshot) -> None:
         ]
         assert (found[0].action is Action.START) == (found[1].action is Action.START)
         assert bool(found[0].after) == bool(found[1].after)
+
+
+def test_a_gang_stands_on_one_slower_node_where_it_is_slower_still_over_several() -> None:
+    nodes = (Node("a1", 2, gpu_type="A100"), Node("a2", 2, gpu_type="A100"), Node("v", 4, gpu_type="V100"))
+    speeds: Speeds = (("A100", 1000), ("V100", 600))
+    gang = waits("gang", workers=4, speeds=speeds, spread_speeds=(("A100", 400), ("V100", 300)))
+    assert places(plan(gang, nodes=nodes)["gang"]) == ["v"] * 4
+    unknown = waits("gang", workers=4, speeds=speeds)
+    assert set(places(plan(unknown, nodes=nodes)["gang"])) == {"a1", "a2"}
+    assert set(places(plan(gang, nodes=nodes[:2])["gang"])) == {"a1", "a2"}
+    pair = waits("pair", workers=2, speeds=speeds, spread_speeds=(("A100", 400), ("V100", 300)))
+    assert set(places(plan(pair, nodes=nodes)["pair"])) <= {"a1", "a2"}
