@@ -198,7 +198,12 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
 
 @st.composite
 def claims(draw: Draw, nodes: tuple[Node, ...], request: Request) -> tuple[WorkerPlacement, ...]:
-    """Places that once were there for it: they may be somebody else's now, or on a node that is gone."""
+    """Places that once were there for it: they may be somebody else's now, or on a node that is gone.
+
+    No plan ever promised one that breaks a required level, which a `Floor` knows nothing of.
+    """
+    if request.require is not None:
+        return ()
     first = draw(st.integers(0, len(nodes) - 1))
     floor = Floor((*nodes[first:], *nodes[:first], Node("n9", gpus=8, gpu_memory=81_920)))
     return floor.stand(request, draw(st.integers(request.min_workers, request.workers))) or ()
