@@ -28,7 +28,7 @@ from typing import Any
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
-from jupyter_ext import pictures
+from jupyter_ext import job, pictures
 from jupyter_ext.displays import Displays, LastValue, Publisher
 from jupyter_ext.travel import BUFFERS, CELL, FOLDER, RESULT, VARIABLES, TooMuch, Unreadable, pack, unpack
 
@@ -181,7 +181,8 @@ def _exit_code(result: ExecutionResult) -> int:
 def _write_result(folder: Path, about: Mapping[str, Any], shell: _Shell, code: int) -> None:
     """Write the variables first and then `result.json`, which says that they are there; each appears whole."""
     (folder / FOLDER).mkdir(exist_ok=True)
-    outputs: Sequence[str] = about["outputs"] if code == 0 else []
+    # Who saves itself and ends because it was told to has more to do: the next attempt brings them back.
+    outputs: Sequence[str] = about["outputs"] if code == 0 and not job.should_stop() else []
     present = {name: shell.user_ns[name] for name in outputs if name in shell.user_ns}
     missing = [name for name in outputs if name not in present]
     refused: dict[str, str] = {}

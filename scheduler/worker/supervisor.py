@@ -177,7 +177,7 @@ def _start(folder: str, spec: dict[str, Any]) -> int | None:
             **(spec.get("user") or {}),
         )
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        sentence = why_not(error, spec["command"][0], spec["cwd"], spec["env"])
+        sentence = why_not(error, spec["command"][0], spec["cwd"])
         os.write(log, f"{sentence}\n".encode())
         write_exit(folder, {"exit_code": COULD_NOT_START, "reason": sentence})
         return None
@@ -189,7 +189,7 @@ def _start(folder: str, spec: dict[str, Any]) -> int | None:
     return worker.pid
 
 
-def why_not(error: Exception, name: str, cwd: str, env: dict[str, str]) -> str:
+def why_not(error: Exception, name: str, cwd: str) -> str:
     """One sentence that says why a command could not be started."""
     if isinstance(error, OSError) and error.filename == cwd and error.filename != name:
         return f"The working directory of the job cannot be entered ({error.strerror})."
@@ -197,7 +197,7 @@ def why_not(error: Exception, name: str, cwd: str, env: dict[str, str]) -> str:
     if isinstance(error, FileNotFoundError):
         if found is not None and os.path.exists(found):
             return f"The first line of `{name}` names an interpreter that is not there."
-        where = "" if found is not None else f" in {env.get('PATH', os.defpath)}"
+        where = "" if found is not None else " in the folders of PATH"
         return f"Command not found: `{name}`{where}."
     if isinstance(error, PermissionError):
         if found is not None and os.path.isdir(found):

@@ -133,7 +133,7 @@ async def _refused(here: Workplace, *command: str) -> str:
 
 
 async def test_a_command_that_is_not_there(here: Workplace) -> None:
-    assert (await _refused(here, "train.py")).startswith("Command not found: `train.py` in ")
+    assert await _refused(here, "train.py") == "Command not found: `train.py` in the folders of PATH."
 
 
 async def test_a_path_that_is_not_there(here: Workplace) -> None:

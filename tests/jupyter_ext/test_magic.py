@@ -562,3 +562,26 @@ def test_tab_asks_the_pool_for_jobs_and_leaves_files_to_ipython(kernel: Kernel, 
     assert job.id in kernel.completions("%runai_train --after ")
     (kernel.folder / "train_me.py").touch()
     assert any("train_me.py" in match for match in kernel.completions("%runai_train train_m"))
+
+
+def test_an_attempt_that_was_stopped_says_nothing_of_what_it_was_to_bring_back(
+    kernel: Kernel, pool: RunningPool
+) -> None:
+    kernel.run(
+        """%%runai_train --detach --no-files --out x
+import time
+from jupyter_ext import job
+print("attempt", job.attempt, flush=True)
+while job.attempt == 1:
+    if job.should_stop(): raise SystemExit(0)
+    time.sleep(0.02)
+x = job.attempt
+"""
+    )
+    job = kernel.value("_job.id").strip("'")
+    _until(lambda: b"attempt 1" in pool.client.log(job))
+    pool.client.pause(job)
+    _until(lambda: pool.client.job(job).state is JobState.PAUSED)
+    assert pool.client.log(job) == b"attempt 1\n"
+    pool.client.resume(job)
+    assert kernel.value("_job.result()") == "{'x': 2}"

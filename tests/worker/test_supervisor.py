@@ -192,6 +192,6 @@ def test_an_end_is_told_in_a_sentence(status: int, stopped: bool, killed: bool, 
 def test_a_command_that_is_too_long_is_said_to_be() -> None:
     with pytest.raises(OSError, match="too long") as error:
         subprocess.Popen(["/bin/true", "x" * 2**22])
-    assert why_not(error.value, "/bin/true", "/", {}) == (
+    assert why_not(error.value, "/bin/true", "/") == (
         "`/bin/true` could not be started (Argument list too long)."
     )
