@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import time
+from collections.abc import Sequence
 from typing import Any
 
+from jupyter_ext import reports
 from scheduler.api.schema import JobView
 from scheduler.model import JobState
 
@@ -24,11 +26,11 @@ _COLOURS = {
 _QUIET = "var(--jp-ui-font-color2, #757575)"
 
 
-def bundle(job: JobView, *, follows: bool = False) -> dict[str, Any]:
-    """The job as a mime bundle."""
+def bundle(job: JobView, *, follows: bool = False, line: Sequence[reports.Point] = ()) -> dict[str, Any]:
+    """The job as a mime bundle; `line`: what it has reported, for who shows HTML."""
     return {
         MIME: {"id": job.id, "follows": True} if follows else {"id": job.id},
-        "text/html": head(job),
+        "text/html": head(job) + figures(job, line),
         "text/plain": text(job),
     }
 
@@ -86,4 +88,50 @@ def head(job: JobView) -> str:
     return (
         f'<div><span style="color:{colour}">{mark}</span> <b>{html.escape(job.name)} · {html.escape(job.project)}</b> '
         f'<span style="color:{_QUIET}">{html.escape(state(job))}</span></div>'
+    )
+
+
+# -- figures ------------------------------------------------------------------------------------------------
+
+
+def figures(job: JobView, line: Sequence[reports.Point]) -> str:
+    """How far a job is by a continuous line of what it reports, and its metrics."""
+    told = reports.progress(line)
+    if told is None or told.total is None:
+        return metrics(line)
+    bar = f'<progress value="{told.done:g}" max="{max(told.total, 1):g}" style="width: 240px"></progress>'
+    return f"<div>{bar} {steps(told, job)}</div>{metrics(line)}"
+
+
+def steps(told: reports.Progress, job: JobView) -> str:
+    """`120 / 5000 · 2 min 3 s left`."""
+    left = "" if told.left is None or job.state.final else f" · {duration(told.left)} left"
+    return f"{told.done:g} / {told.total:g}{left}"
+
+
+def metrics(line: Sequence[reports.Point]) -> str:
+    return "".join(_metric(name, values) for name, values in reports.metrics(line).items())
+
+
+def _metric(name: str, values: list[float]) -> str:
+    return (
+        '<span style="display: inline-block; margin-right: 16px; vertical-align: top">'
+        f"<div>{html.escape(name)} <b>{values[-1]:.4g}</b></div>{_sparkline(values)}</span>"
+    )
+
+
+def _sparkline(values: list[float], width: int = 120, height: int = 24) -> str:
+    if len(values) < 2:
+        return ""
+    shown = values[:: max(1, len(values) // width)]
+    if shown[-1] != values[-1]:
+        shown.append(values[-1])
+    low, high = min(shown), max(shown)
+    across, up = width / (len(shown) - 1), (height - 4) / ((high - low) or 1)
+    points = " ".join(
+        f"{at * across:.1f},{height - 2 - (value - low) * up:.1f}" for at, value in enumerate(shown)
+    )
+    return (
+        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" aria-hidden="true">'
+        f'<polyline points="{points}" fill="none" stroke="var(--jp-brand-color1, #1976d2)" stroke-width="1.5"/></svg>'
     )

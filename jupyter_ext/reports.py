@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas
 
+    from scheduler.client import Client
+
 Point = dict[str, Any]
 
 FACTS = ("time", "attempt", "rank", "step", "total", "cell", "cells")
 """What stands in a point beside the metrics themselves."""
+
+MOST = 10_000
+"""So many reports are kept of a job that is shown."""
 
 
 def continuous(points: Iterable[Point]) -> list[Point]:
@@ -35,6 +41,27 @@ def _redone(before: Point, now: Point) -> bool:
         and step >= now["step"]
         and int(before.get("attempt", 1)) < int(now.get("attempt", 1))
     )
+
+
+class Reported:
+    """What a job has reported so far: its first worker, and no more than the newest."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self._next = 0
+        self._points: deque[Point] = deque(maxlen=MOST)
+
+    def look(self, client: Client) -> bool:
+        """Ask for what has come since; whether there was any."""
+        begun = self._next
+        while (page := client.metrics(self._job, offset=self._next)).next != self._next:
+            self._points += [point for point in page.points if point.get("rank", 0) == 0]
+            self._next = page.next
+        return self._next != begun
+
+    @property
+    def line(self) -> list[Point]:
+        return continuous(self._points)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import Any
@@ -9,9 +10,13 @@ from typing import Any
 from IPython.display import clear_output, display
 
 from jupyter_ext import card
+from jupyter_ext.connection import connect
 from jupyter_ext.follow import Happening, Lost, Output
+from jupyter_ext.frontend import wants_widgets
 from jupyter_ext.gate import Gate
+from jupyter_ext.reports import Reported
 from scheduler.api.schema import JobView
+from scheduler.errors import RunaiError
 
 
 def get_shell() -> Any:
@@ -28,6 +33,7 @@ class Shown:
         self._gate = Gate(time.monotonic())
         self._said = card.state(job)
         self._follows = not job.state.final
+        self._reported = Reported(job.id) if wants_widgets(get_shell()) else None
         bundle = card.bundle(job, follows=self._follows)
         self._handle: Any = display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
 
@@ -47,9 +53,16 @@ class Shown:
                     return
                 self.job = happening
                 self._follows = not happening.state.final
-                if (said := card.state(happening)) != self._said:
+                said, more = card.state(happening), self._look()
+                if more or said != self._said:
                     self._said = said
                     self._update()
+
+    def _look(self) -> bool:
+        """Whether the job has reported anything since, for a front end that does not ask by itself."""
+        with contextlib.suppress(RunaiError):
+            return self._reported is not None and self._reported.look(connect())
+        return False
 
     def let_go(self, bundle: Output) -> None:
         """Nothing of the job is shown below its card any more, by nobody; `bundle` is the card from now on."""
@@ -70,7 +83,7 @@ class Shown:
             case "clear_output" if hasattr(get_shell(), "kernel"):
                 # The card is an output of the cell, too: it stays.
                 clear_output(wait=True)  # type: ignore[no-untyped-call]
-                self._handle.display(card.bundle(self.job, follows=self._follows), raw=True)
+                self._handle.display(self._bundle(), raw=True)
             case "display_data" | "execute_result" | "update_display_data" as kind:
                 transient = dict(output.get("transient") or {})
                 if "display_id" in transient:
@@ -84,4 +97,8 @@ class Shown:
                 )
 
     def _update(self) -> None:
-        self._handle.update(card.bundle(self.job, follows=self._follows), raw=True)
+        self._handle.update(self._bundle(), raw=True)
+
+    def _bundle(self) -> dict[str, Any]:
+        line = self._reported.line if self._reported is not None else ()
+        return card.bundle(self.job, follows=self._follows, line=line)

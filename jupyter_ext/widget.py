@@ -12,7 +12,6 @@ import html
 import re
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
@@ -32,9 +31,6 @@ PAUSE = 0.25
 REPORTS = 2.0
 """Seconds between two looks at what the job has reported, at least."""
 
-POINTS = 10_000
-"""So many reports are kept, the newest."""
-
 TAIL, LINES = 20_000, 8
 """Characters of output that are kept, and the lines of them that are shown."""
 
@@ -49,8 +45,7 @@ class JobWidget(widgets.VBox):
         self._drawing = threading.Lock()
         self._note = ""
         self._tail = ""
-        self._points: deque[reports.Point] = deque(maxlen=POINTS)
-        self._next = 0
+        self._reported = reports.Reported(job.id)
         self._asked = 0.0
         self._follower: Follower | None = None
         self._head = widgets.HTML()
@@ -120,10 +115,7 @@ class JobWidget(widgets.VBox):
         """Take in what the job has reported since: now and then, and at its end."""
         if time.monotonic() < self._asked + REPORTS and not self._job.seen.state.final:
             return
-        client = connect()
-        while (page := client.metrics(self._job.id, offset=self._next)).next != self._next:
-            self._points += [point for point in page.points if point.get("rank", 0) == 0]
-            self._next = page.next
+        self._reported.look(connect())
         self._asked = time.monotonic()
 
     # -- acting ---------------------------------------------------------------------------------------------
@@ -158,11 +150,9 @@ class JobWidget(widgets.VBox):
             job = self._job.seen
             note = f'<div role="status"><em>{html.escape(self._note)}</em></div>' if self._note else ""
             self._head.value = card.head(job) + note
-            line = reports.continuous(self._points)
+            line = self._reported.line
             self._draw_progress(reports.progress(line))
-            self._metrics.value = "".join(
-                _metric(name, values) for name, values in reports.metrics(line).items()
-            )
+            self._metrics.value = card.metrics(line)
             self._log.value = _log(self._tail)
             may = {
                 "pause": not job.state.final and job.state is not JobState.PAUSED,
@@ -179,10 +169,7 @@ class JobWidget(widgets.VBox):
         if told is None or told.total is None:
             return
         self._bar.max, self._bar.value = max(told.total, 1.0), told.done
-        left = (
-            "" if told.left is None or self._job.seen.state.final else f" · {card.duration(told.left)} left"
-        )
-        self._left.value = f"{told.done:g} / {told.total:g}{left}"
+        self._left.value = card.steps(told, self._job.seen)
 
 
 def _show(widget: Any, shown: bool) -> None:
@@ -209,27 +196,3 @@ def _log(tail: str) -> str:
         return ""
     shown = html.escape("\n".join(lines[-LINES:]))
     return f'<pre style="margin: 4px 0; line-height: 1.35; white-space: pre-wrap; overflow-wrap: anywhere">{shown}</pre>'
-
-
-def _metric(name: str, values: list[float]) -> str:
-    return (
-        '<span style="display: inline-block; margin-right: 16px; vertical-align: top">'
-        f"<div>{html.escape(name)} <b>{values[-1]:.4g}</b></div>{_sparkline(values)}</span>"
-    )
-
-
-def _sparkline(values: list[float], width: int = 120, height: int = 24) -> str:
-    if len(values) < 2:
-        return ""
-    shown = values[:: max(1, len(values) // width)]
-    if shown[-1] != values[-1]:
-        shown.append(values[-1])
-    low, high = min(shown), max(shown)
-    across, up = width / (len(shown) - 1), (height - 4) / ((high - low) or 1)
-    points = " ".join(
-        f"{at * across:.1f},{height - 2 - (value - low) * up:.1f}" for at, value in enumerate(shown)
-    )
-    return (
-        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" aria-hidden="true">'
-        f'<polyline points="{points}" fill="none" stroke="var(--jp-brand-color1, #1976d2)" stroke-width="1.5"/></svg>'
-    )

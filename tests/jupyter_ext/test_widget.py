@@ -200,3 +200,15 @@ def test_who_lets_go_of_a_job_is_left_with_its_buttons(kernel: Kernel, pool: Run
     assert VIEW in shown.updates[-1]
     pool.client.cancel(kernel.value("_job.id").strip("'"))
     gone(kernel)
+
+
+def test_while_a_cell_waits_its_line_has_the_figures(kernel: Kernel) -> None:
+    shown = kernel.run(
+        "%%runai_train --name figures\nfrom jupyter_ext import job\n"
+        "for step in range(1, 5): job.report(step=step, total=8, loss=1 / step)"
+    )
+    card = shown.updates[-1]["text/html"]
+    assert '<progress value="4" max="8"' in card
+    assert "4 / 8" in card
+    assert "loss <b>0.25</b>" in card
+    assert "left" not in card  # it has ended
