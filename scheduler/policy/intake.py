@@ -64,6 +64,10 @@ class Intake:
         if account is not None and len(self.grounds) > 1:
             options = self.options(request.project, ask)
             account, ask = self.choice(options, workload, ask)
+            if (
+                options[0][0] is not account
+            ):  # where it can't have what it was promised it is asked for everywhere else
+                options = [(account, ask), *[option for option in options if option[0] is not account]]
         work = self.works[workload.id] = Work(workload, account, ask, options)
         if build:
             self.sessions[work.id] = work
@@ -86,7 +90,7 @@ class Intake:
         return self.asks.environment_of(room.node.node_pool) is Environment.TRAIN
 
     def options(self, project: str, ask: Ask) -> Options:
-        """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then elsewhere.
+        """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then by speed.
 
         A part in which a limit or a guarantee is too small for it stands last: what keeps it waiting is told of the first.
         """
@@ -98,10 +102,10 @@ class Intake:
                 if there.qualifies and all(group.qualifies for group in there.parts):
                     account = ground.accounts[project]
                     wish = next(n for n, mask in enumerate(ask.masks) if mask & ground.mask)
-                    ranked.append(
-                        (_never(account, there), wish, not account.guarantee, number, account, there)
-                    )
-            ranked.sort(key=lambda entry: entry[:4])
+                    speed = next(n for n, (rooms, _) in enumerate(ask.tries) if rooms & ground.mask)
+                    never, unowned = _never(account, there), not account.guarantee
+                    ranked.append((never, wish, unowned, speed, number, account, there))
+            ranked.sort(key=lambda entry: entry[:5])
             found = [(account, there) for *_, account, there in ranked]
             if not found:
                 found = [(self._wished(ask.request).accounts[project], ask)]
@@ -132,7 +136,9 @@ class Intake:
             for works in lines.values():
                 if number < len(works[0].options):
                     account, ask = works[0].options[number]
-                    found.setdefault(account, {})[ask] = works
+                    lines_there = found.setdefault(account, {})
+                    other = lines_there.get(ask)
+                    lines_there[ask] = sorted([*other, *works], key=_by_urgency) if other else works
         return found
 
     def positions(self, project: str, gone: Container[str]) -> Mapping[str, int]:

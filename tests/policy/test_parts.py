@@ -10,12 +10,22 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import Environment, NodePool, Project, Quota, Workload
+from scheduler.model import (
+    Environment,
+    Node,
+    NodePool,
+    Pool,
+    Project,
+    Quota,
+    Request,
+    WorkerPlacement,
+    Workload,
+)
 from scheduler.policy import Action, Snapshot, decide
 from scheduler.policy.play import carry_out
 from scheduler.policy.quotas import REST, guarantees, part_of, parts_of
 from tests.policy import test_rules as rules
-from tests.policy.pools import Draw, Floor, snapshots
+from tests.policy.pools import NOW, Draw, Floor, snapshots
 
 many = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 FAST = "fast"
@@ -230,3 +240,15 @@ def test_a_job_of_one_worker_takes_what_is_free_in_any_part(snapshot: Snapshot) 
             assert decision.blocked_by is not None
             assert decision.blocked_by["kind"] in ("limit", "guarantee"), decision
             return
+
+
+def test_who_cannot_have_what_it_was_promised_is_given_what_is_free_elsewhere() -> None:
+    """Its guarantee is in the rest of the pool; where it was promised places it may hold nothing that stays."""
+    projects = (
+        Project("a", guaranteed=1000),
+        Project("b", quotas=(Quota(gpu_type="A100", guaranteed=1000),)),
+    )
+    nodes = (Node("n1", gpus=4, gpu_type="A100"), Node("n2", gpus=4))
+    job = Workload("j", Request("a", preemptible=False), NOW, claim=(WorkerPlacement("n1", (0,)),))
+    found = decide(Snapshot(NOW, Pool(projects=projects), nodes, (job,))).decisions["j"]
+    assert (found.action, [worker.node for worker in found.placement]) == (Action.START, ["n2"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from scheduler.model import ONE, Node, Pool, Project, Request, Shape, Speeds, WorkerGroup, Workload
+from scheduler.model import ONE, Node, Pool, Project, Quota, Request, Shape, Speeds, WorkerGroup, Workload
 from scheduler.policy import Action, Decision, Snapshot, decide
 from tests.policy.pools import NOW, snapshots
 
@@ -107,3 +107,16 @@ def test_a_gang_stands_on_one_slower_node_where_it_is_slower_still_over_several(
     assert set(places(plan(gang, nodes=nodes[:2])["gang"])) == {"a1", "a2"}
     pair = waits("pair", workers=2, speeds=speeds, spread_speeds=(("A100", 400), ("V100", 300)))
     assert set(places(plan(pair, nodes=nodes)["pair"])) <= {"a1", "a2"}
+
+
+def test_of_the_parts_of_a_pool_the_fastest_comes_after_the_one_with_a_guarantee() -> None:
+    quotas = (Quota(guaranteed=2 * ONE, gpu_type="V100"),)
+    projects = (
+        Project("p"),
+        Project("owner", quotas=quotas),
+        Project("other", quotas=(Quota(gpu_type="A100", guaranteed=ONE),)),
+    )
+    mine, owners = waits("mine"), waits("owners", project="owner")
+    found = decide(Snapshot(NOW, Pool(projects=projects), NODES, (mine, owners))).decisions
+    assert places(found["mine"]) == ["a"]
+    assert places(found["owners"]) == ["v"]
