@@ -105,9 +105,14 @@ class ScriptedEngine(Engine):
             self.world.workers[attempt] = {}
             for rank in range(len(launch.workers)):
                 self.tell(WorkerStatus(*attempt, rank, WorkerState.RUNNING, time.time()))
+        if any(stop[:2] == attempt for stop in self.stops):
+            self._terminate(*attempt)  # it was told to stop before it had started
 
     async def stop(self, job: str, attempt: int, grace: float) -> None:
         self.stops.append((job, attempt, grace))
+        self._terminate(job, attempt)
+
+    def _terminate(self, job: str, attempt: int) -> None:
         if not self.stubborn:
             for rank, worker in self.world.workers.get((job, attempt), {}).items():
                 if worker.state is WorkerState.RUNNING:
