@@ -6,7 +6,6 @@ from nothing, and one that was only just started, or is about to end, would lose
 
 from __future__ import annotations
 
-from scheduler.policy.reservation import end_of
 from scheduler.policy.work import Work
 
 NEVER = float("inf")
@@ -20,6 +19,9 @@ def may_grow_from(work: Work, interval: float, now: float) -> float:
     workload = work.workload
     if not workload.running or not interval:
         return now
-    if workload.started is None or workload.checkpointed is None or end_of(work, now) < now + interval:
+    if workload.started is None or workload.checkpointed is None:
         return NEVER
+    runtime = workload.request.expected_runtime
+    if runtime is not None and now <= workload.started + runtime < now + interval:
+        return NEVER  # of one that should have ended by now nobody knows when it will
     return max(workload.started + interval, work.protected_until())

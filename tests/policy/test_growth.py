@@ -69,6 +69,11 @@ def test_it_is_not_restarted_where_that_would_lose_more_than_it_gains(job: dict[
     assert (decision.action, plan.again_at) == (Action.KEEP, None)
 
 
+def test_one_that_runs_longer_than_was_expected_may_run_for_long() -> None:
+    _, decision = decided(pool(300, expected_runtime=350.0))
+    assert decision.action is Action.GROW
+
+
 def test_where_a_restart_costs_nothing_it_grows_at_once() -> None:
     _, decision = decided(pool(0, checkpointed=None, started=0.0))
     assert decision.action is Action.GROW
