@@ -71,3 +71,32 @@ def _fill_dispatching(made: Any, state: tuple[Callable[..., Any], list[tuple[typ
     for kind, implementation in implementations:
         made.register(kind, implementation)
     functools.update_wrapper(made, default)
+
+
+# -- classes that are told of their subclasses ------------------------------------------------------------------
+
+
+def told_of_subclasses(made: type) -> bool:
+    """Whether a class of the notebook runs code of its own when one below it, such as `made`, is made."""
+    return bool(_tellers(made.__bases__))
+
+
+def make_untold(make: Callable[..., type], arguments: tuple[Any, ...], bases: tuple[type, ...]) -> type:
+    """A class as `make` makes it on these bases. What runs for a new class has run for it where it was made first."""
+    kept = _tellers(bases)
+    try:
+        for teller in kept:
+            type.__setattr__(teller, "__init_subclass__", classmethod(lambda cls, **given: None))
+        return make(*arguments)
+    finally:
+        for teller, own in kept.items():
+            type.__setattr__(teller, "__init_subclass__", own)
+
+
+def _tellers(bases: tuple[type, ...]) -> dict[type, Any]:
+    return {
+        each: vars(each)["__init_subclass__"]
+        for base in bases
+        for each in base.__mro__
+        if each.__module__ == "__main__" and "__init_subclass__" in vars(each)
+    }

@@ -199,6 +199,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(reduced, tuple) and len(reduced) == 6 and isinstance(obj, type):
             make, arguments, state, _, _, fill = reduced
             _sent.add(obj)
+            if reductions.told_of_subclasses(obj):
+                make, arguments = reductions.make_untold, (make, arguments, obj.__bases__)
             return make, arguments, (fill, state), None, None, _fill_class
         if (
             isinstance(reduced, tuple)
