@@ -12,7 +12,7 @@ NEVER = float("inf")
 
 
 def may_grow_from(work: Work, interval: float, now: float) -> float:
-    """The time from which on a job may grow (`NEVER`: not as far as is known). One that is only just starting may at once.
+    """The time from which on a job may grow (`NEVER`: not as far as is known). One that the same plan starts may at once.
 
     `interval` is how long an attempt runs at least before that; where it is 0 a job's restart costs nothing.
     """
