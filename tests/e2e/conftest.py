@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+expect.set_options(timeout=60_000)  # a machine that has much else to do is slow, not wrong
 
 T = TypeVar("T")
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
