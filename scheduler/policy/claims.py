@@ -1,7 +1,7 @@
 """Who was promised places by an earlier plan gets them before anybody else is asked, as long as they can still be had.
 
 That is who waits for others to leave, and who is on its way out of some places to go on in others. What can't be had any
-more is no claim: a limit or a guarantee forbids it, or its node is gone.
+more is no claim: a limit or a guarantee forbids it, its node is gone, or it is not in one domain where that is a rule.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from scheduler.policy.accounts import Cap
 from scheduler.policy.intake import Intake
 from scheduler.policy.needs import held_by
 from scheduler.policy.state import State
+from scheduler.policy.topology import NODE
 from scheduler.policy.work import Work
 
 
@@ -20,10 +21,21 @@ def honour_claims(intake: Intake) -> list[Work]:
     honoured = []
     for work in sorted(intake.claims.values(), key=lambda work: work.urgency[1:]):
         workers = work.workload.claim
+        if not _together(intake, work, workers):
+            continue
         if _may_have(state, work, workers) and state.take_places(workers, work.ask):
             (state.move if work.leaves else state.settle)(work, workers)
             honoured.append(work)
     return honoured
+
+
+def _together(intake: Intake, work: Work, workers: tuple[WorkerPlacement, ...]) -> bool:
+    """Whether they stand in one domain of the topology, if they have to: labels may have changed since."""
+    level, rooms = work.ask.require, intake.state.rooms.by_name
+    bits = {rooms[worker.node].bit for worker in workers if worker.node in rooms}
+    if level is None or level == NODE:
+        return level is None or len(bits) <= 1
+    return any(all(bit & domain for bit in bits) for domain in intake.topology.domains(level))
 
 
 def _may_have(state: State, work: Work, workers: tuple[WorkerPlacement, ...]) -> bool:
