@@ -2,22 +2,25 @@
 
 A room is cleared for one worker of the newcomer only if everybody in its way finds another place in the same plan.
 Rooms with the most free GPUs are looked at, up to a bound, and the one that loses least work is tried first.
+
+Where neither moving nor stopping alone makes room, both together may (`rearrange`): of those in the way the newcomer's
+project stops whom it may, and the others move, taking back for themselves what their own project is guaranteed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from scheduler.model import WorkerPlacement
 from scheduler.policy.needs import Need
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
-from scheduler.policy.reservation import roomiest
+from scheduler.policy.reservation import Reservations, roomiest
 from scheduler.policy.rooms import Room
 from scheduler.policy.state import State
-from scheduler.policy.terms import Cut, Losses, Terms
+from scheduler.policy.terms import Cut, Losses, Reclaim, Terms
 from scheduler.policy.topology import NODE
-from scheduler.policy.victims import Claim
+from scheduler.policy.victims import Budget, Claim, Hunt
 from scheduler.policy.work import Work, by_rank
 
 ROOMS = 64
@@ -28,7 +31,18 @@ TRIALS = 8
 
 
 class Moving(Terms):
-    """Whoever may be preempted may be moved; nobody loses GPUs by it."""
+    """Whoever may be preempted may be moved; nobody loses GPUs by it, and nobody goes where a place is reserved."""
+
+    def __init__(self, state: State, newcomer: Work, now: float, reservations: Reservations) -> None:
+        super().__init__(state, newcomer, now)
+        self.reservations = reservations
+
+    def kept_from(self, work: Work) -> int:
+        """The rooms that somebody who moves must not go to."""
+        if work.account is None:
+            return 0
+        must, should = self.reservations.kept_from(work, work.account, moving_for=self.newcomer)
+        return must | should
 
     def classes(self) -> Iterator[Iterator[Cut]]:
         yield from ()
@@ -50,25 +64,69 @@ class Moving(Terms):
         return cuts
 
 
-def consolidate(state: State, placer: Placer, newcomer: Work, kept_from: int, now: float) -> Claim | None:
+Settle = Callable[[Cut], list[Cut] | None]
+"""Finds another place for one that was cut, and says who leaves for that in turn; None where it finds none."""
+
+
+def consolidate(
+    state: State, placer: Placer, reservations: Reservations, newcomer: Work, kept_from: int, now: float
+) -> Claim | None:
     """Places for the newcomer's gang, and who moves for it; None, and nothing done, where that can't be."""
-    ask = newcomer.ask
+    terms = Moving(state, newcomer, now, reservations)
+
+    def settle(cut: Cut) -> list[Cut] | None:
+        return [] if settle_elsewhere(state, placer, cut.work, terms.kept_from(cut.work)) else None
+
+    return _clear_rooms(state, placer, terms, settle, kept_from)
+
+
+def rearrange(
+    state: State, placer: Placer, reservations: Reservations, reclaim: Reclaim, budget: Budget, kept_from: int
+) -> Claim | None:
+    """Places for the newcomer's gang, who moves for it, and who is stopped for it or for those who move."""
+    terms = Moving(state, reclaim.newcomer, reclaim.now, reservations)
+    in_vain: set[tuple[int, str]] = set()
+
+    def settle(cut: Cut) -> list[Cut] | None:
+        work, account = cut.work, cut.work.account
+        assert account is not None
+        if settle_elsewhere(state, placer, work, terms.kept_from(work)):
+            return []
+        lines = reclaim.lines(account)
+        if lines is not None and all(step.held >= line for step, line in lines):
+            return []  # it may be stopped
+        own, name = (
+            Reclaim(state, work, account, reclaim.now, to_fair_share=False),
+            (work.ask.kind, account.name),
+        )
+        if name in in_vain or not own.possible() or len(work.placement) != work.ask.gang:
+            return None
+        claim = Hunt(state, placer, own, budget, terms.kept_from(work) | account.capped(work.amount)).search()
+        if claim is None:
+            in_vain.add(name)
+            return None
+        state.move(work, claim.workers)
+        return claim.cuts
+
+    return _clear_rooms(state, placer, terms, settle, kept_from)
+
+
+def _clear_rooms(state: State, placer: Placer, terms: Moving, settle: Settle, kept_from: int) -> Claim | None:
+    """Places for the newcomer's gang in rooms that are cleared one after the other, and who leaves for it."""
+    ask = terms.newcomer.ask
     mask = ask.qualifies & ~kept_from
-    if not ask.need.whole or state.rooms.free_gpus(mask, True) < ask.least:
-        return None
-    if ask.parts and ask.require == NODE:
+    if not ask.need.whole or (ask.parts and ask.require == NODE):
         return None
     together = ask.gang if ask.require == NODE else 1
     domains = [mask]
     if ask.require is not None and ask.require != NODE:
         domains = [domain & mask for domain in placer.topology.domains(ask.require)]
-    terms = Moving(state, newcomer, now)
     for domain in domains:
         mark, cuts, found = state.mark(), list[Cut](), dict[int, list[WorkerPlacement]]()
         for number, part in ask.largest_first:
             claim = Claim([], [])
             while len(claim.workers) < part.gang:
-                if not _one_more(state, placer, terms, claim, part.need, domain & part.qualifies, together):
+                if not _one_more(state, terms, settle, claim, part.need, domain & part.qualifies, together):
                     break
             else:
                 cuts += claim.cuts
@@ -82,7 +140,7 @@ def consolidate(state: State, placer: Placer, newcomer: Work, kept_from: int, no
 
 
 def _one_more(
-    state: State, placer: Placer, terms: Moving, claim: Claim, need: Need, mask: int, together: int
+    state: State, terms: Moving, settle: Settle, claim: Claim, need: Need, mask: int, together: int
 ) -> bool:
     """A place for one more worker (or for all that must stand together)."""
     free = state.rooms.together(need, together, mask, True)
@@ -106,11 +164,16 @@ def _one_more(
         for cut in cuts:
             state.leave(cut.work)
         workers = [state.seat(paper.room, need, True) for _ in range(together)]
-        if all(settle_elsewhere(state, placer, cut.work) for cut in sorted(cuts, key=_largest_first)):
+        for cut in sorted(cuts, key=_largest_first):
+            others = settle(cut)
+            if others is None:
+                state.undo(mark)
+                break
+            cuts.extend(others)
+        else:
             claim.workers.extend(workers)
             claim.cuts.extend(cuts)
             return True
-        state.undo(mark)
     return False
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from scheduler.model import WorkerPlacement
 from scheduler.policy.accounts import Account
 from scheduler.policy.claims import honour_claims
-from scheduler.policy.consolidation import consolidate, settle_elsewhere
+from scheduler.policy.consolidation import consolidate, rearrange, settle_elsewhere
 from scheduler.policy.decisions import Decisions
 from scheduler.policy.grounds import Ground
 from scheduler.policy.growth import NEVER, may_grow_from
@@ -18,7 +18,7 @@ from scheduler.policy.intake import Intake, Waiting
 from scheduler.policy.placement import Placer
 from scheduler.policy.queues import Line, Order, Queue
 from scheduler.policy.reasons import Blocked, list_of
-from scheduler.policy.reservation import Reservations
+from scheduler.policy.reservation import Reservations, may_starve
 from scheduler.policy.sessions import seat_sessions
 from scheduler.policy.terms import Cut, Preemption, Reclaim
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, together
@@ -50,7 +50,7 @@ class Cycle:
         self.cut: dict[str, Work] = {}
         self.kept: dict[str, Decision] = {}
         self.again_at: float | None = None
-        self.reservations = Reservations(self.state, self.placer, self.settings.reservations, now)
+        self.reservations = Reservations(self.state, self.placer, self.settings, now)
         self._in_vain: dict[tuple[int, int], int] = {}
         self._no_moves: dict[tuple[int, int], int] = {}
         self._no_victims: dict[tuple[object, ...], int] = {}
@@ -112,6 +112,7 @@ class Cycle:
 
     def _go_through_queues(self, ground: Ground, waiting: Waiting) -> None:
         queues = self._open_queues(ground, waiting)
+        self._expect_gang(ground, queues)
         order = Order(ground.tops, queues)
         while (queue := order.next()) is not None:
             line = queue.next
@@ -140,7 +141,6 @@ class Cycle:
             and self._no_moves.get(name) == gains
             and account.held + ask.least > max(account.guarantee, account.share)
             and not (self.reservations.open_to(account) and ask.least <= account.due)
-            and not self.reservations.kept_from(line.first, account)
         )
 
     def _honour_claims(self) -> None:
@@ -149,6 +149,20 @@ class Cycle:
                 self.kept[work.id] = Decision(Action.KEEP, "Goes on when it has ended.", work.placement)
             else:
                 self.started.append(work)
+
+    def _expect_gang(self, ground: Ground, queues: dict[str, Queue]) -> None:
+        """The rooms of the first gang that others could starve are avoided by those whose turn is before it, too."""
+        self.reservations.expected = None
+        first = {
+            name: Queue(queue.account, [line])
+            for name, queue in queues.items()
+            if (line := queue.next) is not None
+            and self.reservations.open_to(queue.account)
+            and may_starve(line.ask)
+        }
+        gang = Order(ground.tops, first).next() if first else None
+        if gang is not None and gang.next is not None and len(queues) > 1:
+            self.reservations.expect(gang.next.first, gang.account, gang.next.ask)
 
     def _open_queues(self, ground: Ground, waiting: Waiting) -> dict[str, Queue]:
         """The lines that might get something of this part of the pool in this cycle."""
@@ -193,16 +207,21 @@ class Cycle:
             self.state.choose(work, account, ask)
         full = account.capped(ask.least) if self.state.limited else 0
         limited = self._refused(ask, account) or bool(full and not ask.qualifies & ~full)
-        reserved = self.reservations.kept_from(work, account)
+        reserved, better_not = self.reservations.kept_from(work, account)
         kept_from = reserved | full
-        workers = None if limited else self._place(ask, kept_from)
+        workers = None if limited else self._place(ask, kept_from | better_not)
+        if workers is None and better_not and not limited:
+            workers = self._place(ask, kept_from)
         if workers is None:
-            claim = self._take_back(work, account, limited, kept_from)
+            claim = self._take_back(work, account, limited, kept_from | better_not)
+            if claim is None and better_not:
+                claim = self._take_back(work, account, limited, kept_from)
             if claim is None:
                 if not limited:
                     if not work.options or work.options[-1][0] is account:
                         self.reservations.consider(work, account)
-                    self.reservations.note(ask, account, reserved)
+                    if reserved and self._place(ask, 0) is not None:
+                        self.reservations.note(ask, account, reserved)
                 self.state.undo(mark)
                 return False
             workers = claim.workers
@@ -225,7 +244,7 @@ class Cycle:
     def _place(self, ask: Ask, kept_from: int) -> list[WorkerPlacement] | None:
         """Places for the gang: now, or once those are gone who leave. What failed is not tried again."""
         name = (ask.kind, kept_from)
-        if self._in_vain.get(name) == self.state.gains:
+        if self.state.gains in (self._in_vain.get(name), self._in_vain.get((ask.kind, 0))):
             return None
         mask = ~kept_from if kept_from else None
         workers = self.placer.place(ask, ask.gang, False, mask)
@@ -262,10 +281,15 @@ class Cycle:
 
     def _consolidate(self, work: Work, kept_from: int) -> Claim | None:
         """Move others together. What failed is not tried again."""
-        name = (work.ask.kind, kept_from)
-        if self._no_moves.get(name) == self.state.gains:
+        name, gains, least = (work.ask.kind, kept_from), self.state.gains, work.ask.least
+        if gains in (self._no_moves.get(name), self._no_moves.get((work.ask.kind, 0))):
             return None
-        claim = consolidate(self.state, self.placer, work, kept_from, self.now)
+        if (
+            self.state.rooms.left_over() < least
+        ):  # not only where the newcomer may stand: the others may go elsewhere
+            self._no_moves[work.ask.kind, 0] = gains
+            return None
+        claim = consolidate(self.state, self.placer, self.reservations, work, kept_from, self.now)
         if claim is None:
             self._no_moves[name] = self.state.gains
         return claim
@@ -293,6 +317,8 @@ class Cycle:
         hunt = Hunt(self.state, self.placer, terms, self.budget, kept_from)
         claim = hunt.search(over, account if full else None)
         self._again(terms.protected_until)
+        if claim is None and not full and terms.inside_guarantee:
+            claim = rearrange(self.state, self.placer, self.reservations, terms, self.budget, kept_from)
         if claim is None:
             self._no_victims[name] = self.state.gains
         return claim
@@ -327,7 +353,8 @@ class Cycle:
         for work in sorted(victims, key=lambda work: work.urgency):
             account = work.account
             if account is not None and account.over_limit(work.amount) is None:
-                settle_elsewhere(self.state, self.placer, work, self.reservations.kept_from(work, account))
+                must, should = self.reservations.kept_from(work, account)
+                settle_elsewhere(self.state, self.placer, work, must | should)
 
     # -- growing ------------------------------------------------------------------------------------------
 
@@ -386,7 +413,8 @@ class Cycle:
         over, rooms = account.capped(0), self.state.rooms.by_name
         if over and any(rooms[worker.node].bit & over for worker in work.placement):
             return None  # it could not begin again where it stands
-        beside = self.placer.beside(ask, work.placement) & ~account.capped(ask.each)
+        kept_from = account.capped(ask.each) | self.reservations.kept_from_growing(work, account)
+        beside = self.placer.beside(ask, work.placement) & ~kept_from
         return self.placer.place(ask, 1, False, beside) if beside else None
 
     # -- the plan -----------------------------------------------------------------------------------------

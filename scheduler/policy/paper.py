@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from scheduler.model import ONE
+from collections.abc import Iterable
+
+from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.needs import Need
 from scheduler.policy.rooms import Room
 from scheduler.policy.terms import Cut, Losses, Terms
@@ -61,8 +63,19 @@ class Paper:
 
     def _free(self, cut: Cut, sign: int) -> None:
         """Free (1) or fill again (-1) what a cut gives back in this room, and note what its accounts lose."""
+        self._give_back(cut.standing, sign)
+        account = cut.work.account
+        assert account is not None
+        for step in account.path:
+            self.losses[step] = self.losses.get(step, 0) + sign * cut.amount
+
+    def vacate(self, work: Work) -> None:
+        """Free what a work holds in this room, whoever it is."""
+        self._give_back(work.standing, 1)
+
+    def _give_back(self, standing: Iterable[tuple[WorkerPlacement, Need]], sign: int) -> None:
         here = self.room.name
-        for worker, need in cut.standing:
+        for worker, need in standing:
             if worker.node != here:
                 continue
             self.cpus += sign * need.cpus
@@ -77,10 +90,6 @@ class Paper:
                     self.free &= ~(1 << gpu)
                 else:
                     self.free |= 1 << gpu
-        account = cut.work.account
-        assert account is not None
-        for step in account.path:
-            self.losses[step] = self.losses.get(step, 0) + sign * cut.amount
 
     def fits(self, need: Need, count: int) -> bool:
         """Whether `count` workers would fit."""

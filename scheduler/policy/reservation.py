@@ -1,19 +1,26 @@
 """A place in time for the gang that is first in line, so that a stream of small jobs does not starve it.
 
 The reservation says in which rooms the gang will fit, and when: by the ends of what runs there, where they are declared or
-learned. Where they are not, the rooms are those that lack least and the time is not known.
+learned, and by what it may take back. Where that is not enough, the rooms are those that lack least and the time is not known.
+
+Who would still hold the rooms when their time has come is kept from them, with two exceptions: those from whom the gang
+may take its place back, since an idle GPU would be of no use to it; and those inside their own guarantee, which no gang
+may keep from them. Both go there only where they find nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scheduler.model import ONE
+from scheduler.model import ONE, Milli, Settings
 from scheduler.policy.accounts import Account
+from scheduler.policy.needs import Need
+from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
 from scheduler.policy.rooms import Room
 from scheduler.policy.state import State
+from scheduler.policy.terms import Cut, Losses, Reclaim
 from scheduler.policy.topology import NODE
 from scheduler.policy.work import Ask, Work
 
@@ -22,118 +29,248 @@ UNKNOWN = float("inf")
 ROOMS = 256
 """How many rooms are looked at, those with most free GPUs first."""
 
+Place = tuple[float, int, int]
+"""When a room has one place more for the gang, how many GPUs are missing for it now, and the room's index."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """`rooms` are kept for a work until `at` (`UNKNOWN`: nobody can say)."""
 
     work: Work
+    account: Account
     at: float
     rooms: int
 
 
 class Reservations:
-    """The reservations of one cycle, up to `most`; `kept` names for whom something is kept that would do for others."""
+    """The reservations of one cycle; `kept` names for whom something is kept that would do for others.
 
-    def __init__(self, state: State, placer: Placer, most: int, now: float) -> None:
+    `expected` is where the first gang will stand, or what will be reserved for it: who is judged before it goes elsewhere if
+    it can.
+    """
+
+    def __init__(self, state: State, placer: Placer, settings: Settings, now: float) -> None:
         self.state = state
         self.placer = placer
-        self.most = most
+        self.settings = settings
         self.now = now
         self.made: list[Reservation] = []
+        self.expected: Reservation | None = None
         self.kept: dict[tuple[str, Ask], str] = {}
         self.starts: dict[str, float] = {}
         self._vain: dict[int, int] = {}
+        self._known: dict[tuple[Work, Account, Milli], Reclaim] = {}
 
     def open_to(self, account: Account) -> bool:
         """Whether the first in line of this project may have one."""
-        return len(self.made) < self.most and account.held <= account.due
+        return len(self.made) < self.settings.reservations and account.held <= account.due
+
+    def expect(self, work: Work, account: Account, ask: Ask) -> None:
+        """A gang will be judged in this cycle: note where it will stand, or what will be reserved for it."""
+        if not self._qualifies(ask, account):
+            return
+        mark = self.state.mark()
+        workers = self.placer.place(ask, ask.gang, True)
+        self.state.undo(mark)
+        if workers is None:
+            self.expected = self._reserve(work, account, ask)
+        else:
+            rooms = {self.state.rooms.by_name[worker.node].index for worker in workers}
+            self.expected = Reservation(work, account, self.now, sum([1 << index for index in rooms]))
 
     def consider(self, work: Work, account: Account) -> None:
         """Reserve for the first in line that fits nowhere although its project is due."""
         ask = work.ask
-        if not self.open_to(account) or ask.least > account.due or not ask.qualifies:
+        if not self.open_to(account) or not self._qualifies(ask, account):
             return
         if (
             any(reservation.work is work for reservation in self.made)
             or self._vain.get(ask.kind) == self.state.gains
         ):
             return
-        reservation = reserve(self.state, self.placer, work, self.now)
+        reservation = self.expected
+        if reservation is None or reservation.work is not work or reservation.at <= self.now:
+            reservation = self._reserve(work, account, ask)
         if reservation is not None:
+            self.expected = None
             self.made.append(reservation)
-            if reservation.at != UNKNOWN:
+            if self.now < reservation.at != UNKNOWN:
                 self.starts[work.id] = reservation.at
         else:
             self._vain[ask.kind] = self.state.gains
 
-    def kept_from(self, work: Work, account: Account) -> int:
-        """The rooms that are reserved for others and that this job would still hold when their time has come."""
+    def _qualifies(self, ask: Ask, account: Account) -> bool:
+        return bool(ask.qualifies) and ask.least <= account.due and may_starve(ask)
+
+    # -- who keeps away -----------------------------------------------------------------------------------
+
+    def kept_from(self, work: Work, account: Account, moving_for: Work | None = None) -> tuple[int, int]:
+        """The reserved rooms that a job must keep away from, and those that it should."""
+        must = should = 0
+        for reservation in self.made:
+            if reservation.work in (work, moving_for) or self._ends_in_time(work, reservation):
+                continue
+            if self._makes_way(work, account, work.ask.least, reservation):
+                should |= reservation.rooms
+            else:
+                must |= reservation.rooms
+        expected = self.expected
+        if expected is not None and expected.work not in (work, moving_for) and not expected.work.placement:
+            should |= 0 if self._ends_in_time(work, expected) else expected.rooms
+        return must, should & ~must
+
+    def kept_from_growing(self, work: Work, account: Account) -> int:
+        """The reserved rooms in which an elastic job must not grow."""
         rooms = 0
         for reservation in self.made:
-            if reservation.work is not work and not self._makes_way(work, account, reservation):
+            own = account is reservation.account and work.priority <= reservation.work.priority
+            surplus = own and work.preemptible and not work.ask.request.min_runtime
+            if not surplus and not self._may_be_taken_back(work, account, work.ask.each, reservation):
                 rooms |= reservation.rooms
         return rooms
 
-    def _makes_way(self, work: Work, account: Account, reservation: Reservation) -> bool:
-        """Whether a job ends in time, may be stopped for the other without loss, or has a guarantee to its place."""
-        ask, runtime = work.ask, work.workload.request.expected_runtime
-        if runtime is not None and self.now + runtime <= reservation.at != UNKNOWN:
+    def _ends_in_time(self, work: Work, reservation: Reservation) -> bool:
+        runtime = work.workload.request.expected_runtime
+        return runtime is not None and self.now + runtime <= reservation.at != UNKNOWN
+
+    def _makes_way(self, work: Work, account: Account, asked: Milli, reservation: Reservation) -> bool:
+        """Whether a job may be stopped for the other, or has a guarantee to its place."""
+        if account is not reservation.account and account.held + asked <= account.guarantee:
             return True
-        if account.held + ask.least <= account.guarantee and account is not reservation.work.account:
-            return True
-        if not ask.preemptible or work.workload.request.min_runtime:
+        return self._may_be_taken_back(work, account, asked, reservation)
+
+    def _may_be_taken_back(
+        self, work: Work, account: Account, asked: Milli, reservation: Reservation
+    ) -> bool:
+        """Whether the gang may have `asked` more of a project at any time: an idle GPU would be of no use to it."""
+        if not work.preemptible or work.workload.request.min_runtime:
             return False
-        if account is reservation.work.account:
-            return ask.priority < reservation.work.priority
-        return account.held + ask.least > account.due
+        owner = reservation.account
+        if account is owner:
+            return work.priority < reservation.work.priority
+        name = (reservation.work, owner, owner.held)
+        terms = self._known.get(name)
+        if terms is None:
+            terms = self._known[name] = self._terms(reservation.work, owner)
+        lines = terms.lines(account)
+        return lines is not None and all(step.held + asked > line for step, line in lines)
+
+    def _terms(self, work: Work, account: Account) -> Reclaim:
+        to_fair_share = self.settings.reclaim == "fair_share"
+        return Reclaim(self.state, work, account, self.now, to_fair_share=to_fair_share)
 
     def note(self, ask: Ask, account: Account, kept_from: int) -> None:
-        """A job did not fit: remember for whom that is kept which it would fit in."""
-        if not kept_from:
-            return
-        mark = self.state.mark()
-        if self.placer.place(ask, ask.gang, False) is not None:
-            self.kept[account.name, ask] = next(r.work.id for r in self.made if r.rooms & kept_from)
-        self.state.undo(mark)
+        """A job would fit into what is kept from it: remember for whom."""
+        self.kept[account.name, ask] = next(r.work.id for r in self.made if r.rooms & kept_from)
 
+    # -- when and where -----------------------------------------------------------------------------------
 
-def reserve(state: State, placer: Placer, work: Work, now: float) -> Reservation | None:
-    """The earliest time at which the gang fits, and where."""
-    ask = work.ask
-    if not ask.need.whole or ask.least <= ONE:
-        return None  # one GPU, or a share of one, is found soon enough
-    if ask.require is None or ask.require == NODE:
+    def _reserve(self, work: Work, account: Account, ask: Ask) -> Reservation | None:
+        """The earliest time at which the gang fits, and where."""
+        topology = self.placer.topology
         domains: Iterable[int] = (ask.qualifies,)
-    else:
-        domains = [
-            mask for domain in placer.topology.domains(ask.require) if (mask := domain & ask.qualifies)
-        ]
-    found = [entry for domain in domains if (entry := _in_domain(state, ask, domain, now)) is not None]
-    if not found:
-        return None
-    at, _, rooms = min(found)
-    return Reservation(work, at, rooms)
+        if ask.require not in (None, NODE):
+            domains = [
+                mask for domain in topology.domains(str(ask.require)) if (mask := domain & ask.qualifies)
+            ]
+        ends = Ends(self._terms(work, account), account, self._patient_until(work))
+        found = [entry for mask in domains if (entry := self._in_domain(ask, mask, ends)) is not None]
+        if not found:
+            return None
+        at, _, rooms = min(found)
+        return Reservation(work, account, at, rooms)
+
+    def _patient_until(self, work: Work) -> float:
+        """From when on a newcomer may take from others."""
+        workload = work.workload
+        since = workload.submitted if workload.preempted is None else workload.preempted
+        return max(self.now, since + self.settings.preemption_delay)
+
+    def _in_domain(self, ask: Ask, mask: int, ends: Ends) -> Place | None:
+        """When and in which rooms of `mask` the gang fits; at equal times the number of GPUs that are missing decides."""
+        count = ask.gang
+        if ask.parts:  # about as many of its largest workers: a time is an estimate, and so are the rooms
+            count = -(-ask.least // ask.each) if ask.each else ask.gang
+        together = count if ask.require == NODE else 1
+        count //= together
+        places: list[Place] = []
+        for room in roomiest(self.state, mask, ROOMS):
+            standing = self.state.standing.get(room.index, {}).values()
+            places.extend(_places(room, ask.need, together, count, ends.of(standing), self.now))
+        if len(places) < count:
+            return None
+        places.sort()
+        chosen = places[:count]
+        rooms = 0
+        for _, _, index in chosen:
+            rooms |= 1 << index
+        return chosen[-1][0], sum([missing for _, missing, _ in chosen]), rooms
 
 
-def _in_domain(state: State, ask: Ask, mask: int, now: float) -> tuple[float, int, int] | None:
-    """When and in which rooms of `mask` the gang fits; before equal times the number of GPUs that are missing decides."""
-    together = ask.gang if ask.require == NODE else 1
-    count = 1 if ask.require == NODE else ask.gang
-    if ask.parts:  # about as many of its largest workers: a time is an estimate, and so are the rooms
-        together = -(-ask.least // ask.each) if ask.require == NODE else 1
-        count = 1 if ask.require == NODE else -(-ask.least // ask.each)
-    places: list[tuple[float, int, int]] = []
-    for room in roomiest(state, mask, ROOMS):
-        places.extend(_times(state, room, ask, together, count, now))
-    if len(places) < count:
-        return None
-    places.sort()
-    chosen = places[:count]
-    rooms = 0
-    for _, _, index in chosen:
-        rooms |= 1 << index
-    return chosen[-1][0], sum(missing for _, missing, _ in chosen), rooms
+class Ends:
+    """When those who run will be gone, be it that they end or that a gang may take their places."""
+
+    def __init__(self, terms: Reclaim, account: Account, patient_until: float) -> None:
+        self._terms = terms
+        self._account = account
+        self._patient_until = patient_until
+        self._losses: Losses = {}
+        self._known: dict[Work, float] = {}
+
+    def of(self, works: Iterable[Work]) -> list[tuple[float, str, Work]]:
+        """The first end first."""
+        ends = [(self._end(work), work.id, work) for work in sorted(works, key=_name)]
+        ends.sort()
+        return ends
+
+    def _end(self, work: Work) -> float:
+        end = self._known.get(work)
+        if end is None:
+            end = end_of(work, self._terms.now)
+            if end > self._patient_until and self._may_be_taken(work):
+                end = min(end, max(self._patient_until, work.protected_until()))
+            self._known[work] = end
+        return end
+
+    def _may_be_taken(self, work: Work) -> bool:
+        if work.account is None or not work.preemptible:
+            return False
+        if work.account is self._account:
+            return work.priority < self._terms.newcomer.priority
+        if self._terms.lines(work.account) is None:
+            return False
+        cut = Cut(work, 0.0, work.amount)
+        if not self._terms.may_lose(cut, self._losses, True):
+            return False
+        for step in work.account.path:
+            self._losses[step] = self._losses.get(step, 0) + work.amount
+        return True
+
+
+def _name(work: Work) -> str:
+    return work.id
+
+
+def _places(
+    room: Room, need: Need, together: int, most: int, ends: Sequence[tuple[float, str, Work]], now: float
+) -> list[Place]:
+    """The places that the room will have for the gang, up to `most`."""
+    paper, before, at = Paper(room), room.keys[True][0], now
+    places: list[Place] = []
+    for end, _, work in (*ends, (UNKNOWN, "", None)):
+        while len(places) < most and paper.fits(need, together * (len(places) + 1)):
+            places.append((at, max(0, need.whole * together * (len(places) + 1) - before), room.index))
+        if len(places) == most or work is None:
+            break
+        at = end
+        paper.vacate(work)
+    return places
+
+
+def may_starve(ask: Ask) -> bool:
+    """Whether smaller ones can keep it waiting for ever: one GPU, or a share of one, is found soon enough."""
+    return ask.need.whole > 0 and ask.least > ONE
 
 
 def roomiest(state: State, mask: int, most: int) -> list[Room]:
@@ -146,30 +283,6 @@ def roomiest(state: State, mask: int, most: int) -> list[Room]:
             if len(found) == most:
                 return found
     return found
-
-
-def _times(
-    state: State, room: Room, ask: Ask, together: int, most: int, now: float
-) -> list[tuple[float, int, int]]:
-    """For each place that the room will have for the gang: when, how many GPUs are missing for it now, and the room."""
-    need = ask.need
-    free, cpus, memory = room.keys[True][0], room.cpus, room.memory
-    whole, least_cpus, least_memory = need.whole * together, need.cpus * together, need.memory * together
-    ends = sorted([(end_of(work, now), id) for id, work in state.standing.get(room.index, {}).items()])
-    times: list[tuple[float, int, int]] = []
-    at, before = now, free
-    while True:
-        while free >= whole and cpus >= least_cpus and memory >= least_memory and len(times) < most:
-            times.append((at, max(0, whole * (len(times) + 1) - before), room.index))
-            free, cpus, memory = free - whole, cpus - least_cpus, memory - least_memory
-        if not ends or len(times) == most:
-            return times
-        at, id = ends.pop(0)
-        leaving = state.standing[room.index][id]
-        for worker, other in leaving.standing:
-            if worker.node == room.name:
-                cpus, memory = cpus + other.cpus, memory + other.memory
-                free += len(worker.gpus) if not other.partial else 0
 
 
 def end_of(work: Work, now: float) -> float:

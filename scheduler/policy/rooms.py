@@ -285,6 +285,11 @@ class Rooms:
             lacking = self._without_beside[need, later] = [self.releases, 0]
         return lacking
 
+    def left_over(self) -> Milli:
+        """What is free later in all rooms, the parts of shared GPUs included."""
+        parts = [ONE - share for room in self.each(self.sharing) for share in room.shares.values()]
+        return self.free_gpus(-1, True) + sum(parts)
+
     def free_gpus(self, mask: int, later: bool = False) -> Milli:
         """The whole GPUs that are free in rooms of `mask`."""
         return (
