@@ -244,6 +244,28 @@ class Floor:
             if left[worker.node] is not None:
                 left[worker.node] -= asked or 0  # type: ignore[operator]
 
+    def give_back(self, worker: WorkerPlacement, shape: Shape) -> None:
+        self.take(
+            replace(worker, share=-worker.share), Shape(0, None, -(shape.cpus or 0), -(shape.memory or 0))
+        )
+
+    def fits(self, node: Node, shape: Shape) -> int:
+        """How many workers of a shape the node has room for."""
+        counts = [1 << 30]
+        for left, asked in ((self.cpus[node.name], shape.cpus), (self.memory[node.name], shape.memory)):
+            if left is not None and asked:
+                counts.append(left // asked)
+        free = self.gpus[node.name]
+        if shape.gpu_memory:
+            enough = bool(node.gpu_memory) and shape.gpu_memory <= node.gpu_memory
+            share = -(-shape.gpu_memory * 1000 // node.gpu_memory) if enough else 0
+            counts.append(sum(left // share for left in free) if enough else 0)
+        elif shape.gpus >= 1000:
+            counts.append(free.count(1000) // (shape.gpus // 1000))
+        elif shape.gpus:
+            counts.append(sum(left // shape.gpus for left in free))
+        return min(counts)
+
     def overfull(self) -> list[str]:
         """The GPUs (and nodes) that are given to more than they have room for."""
         found = [

@@ -1,0 +1,177 @@
+"""A pool as time goes by: jobs and sessions come and end, nodes fail and return, promises change, plans are carried out.
+
+Who is stopped takes a while to go, as in production: until then it is in the way, and who was promised its place waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from scheduler.model import Environment, Node, Project, Request, Settings, Workload
+from scheduler.policy import Action, Plan, Snapshot
+from scheduler.policy.play import after
+from tests.policy.pools import requests
+
+KINDS = (
+    *("job", "job", "job", "job", "end", "end", "gone", "gone"),
+    *("session", "save", "wait", "node", "lose", "project", "settings"),
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something happens: `kind`, to the one that `which` points at, `after` seconds."""
+
+    kind: str
+    which: int
+    after: float
+    request: Request
+
+
+@st.composite
+def events(draw: st.DrawFn, leaves: list[str], most: int = 25, kinds: tuple[str, ...] = KINDS) -> list[Event]:
+    """What happens to a pool with these leaf projects."""
+    return [
+        Event(
+            draw(st.sampled_from(kinds)),
+            draw(st.integers(0, 50)),
+            float(draw(st.sampled_from([0, 1, 30, 100, 700]))),
+            draw(requests(leaves)),
+        )
+        for _ in range(draw(st.integers(1, most)))
+    ]
+
+
+class Stream:
+    """`snapshot` is the pool as it is now. Every event and every plan carried out gives another one."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.nodes = snapshot.nodes
+        self.ended: list[str] = []
+        self._count = 0
+
+    def carry_out(self, plan: Plan) -> None:
+        """As the controller does: starts that wait for others are promises, and who is stopped is on its way out."""
+        self.snapshot = replace(
+            self.snapshot,
+            workloads=tuple(self._after(w, plan) for w in self.snapshot.workloads),
+        )
+
+    def _after(self, workload: Workload, plan: Plan) -> Workload:
+        decision, now = plan.decisions[workload.id], self.snapshot.now
+        promised = plan.promises.get(workload.id)
+        match decision.action:
+            case Action.STOP | Action.MOVE:
+                return replace(workload, stopping=True, claim=decision.placement)
+            case Action.KEEP if workload.stopping:
+                return replace(workload, claim=decision.placement)
+            case Action.START | Action.WAIT if promised or decision.action is Action.WAIT:
+                return replace(workload, claim=promised or ())
+            case _:
+                return after(workload, decision, now)
+
+    def happens(self, event: Event) -> None:
+        """The pool after an event."""
+        self.snapshot = replace(self.snapshot, now=self.snapshot.now + event.after)
+        match event.kind:
+            case "job":
+                self._add(event.request)
+            case "session":
+                self._add(replace(event.request, project="", environment=Environment.BUILD, groups=()))
+            case "end":
+                self._end(event.which)
+            case "gone":
+                self._gone(event.which)
+            case "save":
+                self._with(event.which, "running", lambda w: replace(w, checkpointed=self.snapshot.now))
+            case "node":
+                self._turn(event.which)
+            case "lose":
+                self._lose(event.which)
+            case "project":
+                self._promise(event.which, event.request)
+            case "settings":
+                self._set(event.which)
+
+    def _add(self, request: Request) -> None:
+        self._count += 1
+        new = Workload(f"s{self._count:03}", request, submitted=self.snapshot.now)
+        self.snapshot = replace(self.snapshot, workloads=(*self.snapshot.workloads, new))
+
+    def _of(self, state: str) -> list[Workload]:
+        return [w for w in self.snapshot.workloads if _state(w) == state]
+
+    def _with(self, which: int, state: str, change: Any) -> None:
+        found = self._of(state)
+        if not found:
+            return
+        chosen = found[which % len(found)]
+        changed = (change(w) if w is chosen else w for w in self.snapshot.workloads)
+        self.snapshot = replace(self.snapshot, workloads=tuple(w for w in changed if w is not None))
+
+    def _end(self, which: int) -> None:
+        self._with(which, "running", lambda w: self.ended.append(w.id))
+
+    def _gone(self, which: int) -> None:
+        """Who was on its way out is queued again, with its age."""
+        now = self.snapshot.now
+        self._with(
+            which, "stopping", lambda w: Workload(w.id, w.request, w.submitted, preempted=now, claim=w.claim)
+        )
+
+    def _turn(self, which: int) -> None:
+        """A node takes nobody any more, or does again."""
+        node = self.nodes[which % len(self.nodes)]
+        self._nodes(
+            [replace(n, schedulable=not n.schedulable) if n.name == node.name else n for n in self.nodes]
+        )
+
+    def _lose(self, which: int) -> None:
+        """A node is gone with all that stands on it, or is back."""
+        name = self.nodes[which % len(self.nodes)].name
+        there = {node.name for node in self.snapshot.nodes}
+        left = there ^ {name}
+        self._nodes(self.nodes, left)
+
+    def _nodes(self, nodes: tuple[Node, ...] | list[Node], left: set[str] | None = None) -> None:
+        there = {node.name for node in self.snapshot.nodes} if left is None else left
+        self.nodes = tuple(nodes)
+        back = there - {node.name for node in self.snapshot.nodes}
+        work = tuple(
+            w for w in self.snapshot.workloads if not (w.running and any(p.node in back for p in w.placement))
+        )  # a node comes back empty
+        self.snapshot = replace(
+            self.snapshot, nodes=tuple(n for n in self.nodes if n.name in there), workloads=work
+        )
+
+    def _promise(self, which: int, request: Request) -> None:
+        """Another guarantee, limit and weight for a project."""
+        pool = self.snapshot.pool
+        chosen = pool.projects[which % len(pool.projects)]
+        guaranteed = (0, 1000, 4000, None)[which % 4]
+        limit = None if request.preemptible or guaranteed is None else max(guaranteed, 3000)
+        changed: tuple[Project, ...] = tuple(
+            replace(p, guaranteed=guaranteed, limit=limit, usage=0.3 * (which % 3)) if p is chosen else p
+            for p in pool.projects
+        )
+        self.snapshot = replace(self.snapshot, pool=replace(pool, projects=changed))
+
+    def _set(self, which: int) -> None:
+        settings = Settings(
+            reclaim=("fair_share", "guarantee")[which % 2],
+            reservations=which // 2 % 2,
+            time_aware=(0.0, 1.0)[which // 4 % 2],
+            lending=bool(which // 8 % 2),
+            preemption_delay=(0.0, 100.0)[which // 16 % 2],
+        )
+        self.snapshot = replace(self.snapshot, pool=replace(self.snapshot.pool, settings=settings))
+
+
+def _state(workload: Workload) -> str:
+    if workload.stopping:
+        return "stopping"
+    return "running" if workload.running else "waiting"

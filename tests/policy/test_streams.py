@@ -1,0 +1,33 @@
+"""The rules hold in every step of a stream: whatever comes, ends, fails, returns or is promised anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler.policy import Plan, Snapshot, decide
+from tests.policy.pools import snapshots
+from tests.policy.rules import RULES
+from tests.policy.streams import Stream, events
+
+many = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def leaves(snapshot: Snapshot) -> list[str]:
+    parents = {project.parent for project in snapshot.pool.projects}
+    return [project.name for project in snapshot.pool.projects if project.name not in parents]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+@many
+@given(st.data())
+def test_in_every_step(rule: Callable[[Snapshot, Plan], None], data: st.DataObject) -> None:
+    stream = Stream(data.draw(snapshots(most_jobs=8)))
+    for event in data.draw(events(leaves(stream.snapshot))):
+        plan = decide(stream.snapshot)
+        rule(stream.snapshot, plan)
+        stream.carry_out(plan)
+        stream.happens(event)
