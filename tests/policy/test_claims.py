@@ -100,3 +100,16 @@ def test_played_on_it_stands_where_it_has_a_claim() -> None:
     ends = replace(snapshot.workloads[0].request, expected_runtime=60.0)
     ending = replace(snapshot, workloads=(replace(snapshot.workloads[0], request=ends), new))
     assert forecast(ending).starts == {"new": 60.0}
+
+
+def test_a_claim_to_places_in_two_racks_is_none_where_one_rack_is_a_rule() -> None:
+    """Labels may have changed since the promise."""
+    (snapshot,) = read("""
+        topology: [rack]
+        nodes: [{name: n0, gpus: 1, labels: {rack: r0}}, {name: n1, gpus: 1, labels: {rack: r1}}]
+        projects: [{name: a}]
+        jobs: [{name: gang, project: a, workers: 2, require: rack}]
+    """)
+    (gang,) = snapshot.workloads
+    claimed = replace(gang, claim=(WorkerPlacement("n0", (0,)), WorkerPlacement("n1", (0,))))
+    assert decide(replace(snapshot, workloads=(claimed,))).decisions["gang"].action is Action.WAIT
