@@ -148,6 +148,10 @@ class Player:
         progress = self.waiting_or_running.get(name)
         if progress is None or progress.version != version:
             return False
+        if what == "saved":
+            self._now_is(progress, replace(progress.workload, checkpointed=now))
+            self._save_next(progress, now, 0.0)
+            return False
         if what == "end":
             self._end(progress, now)
         else:
@@ -220,6 +224,14 @@ class Player:
         self._now_is(progress, running)
         end = now + progress.overhead + progress.remaining / self._speed(progress)
         self.clock.at(end, "end", progress.job.id, progress.version)
+        self._save_next(progress, now + progress.overhead, progress.job.duration - progress.remaining)
+
+    def _save_next(self, progress: _Progress, now: float, done: float) -> None:
+        """A job that saves by itself does so again; the policy is told, as in production."""
+        every = self.costs.checkpoint_every
+        if every is not None:
+            at = now + (every - done % every) / self._speed(progress)
+            self.clock.at(at, "saved", progress.job.id, progress.version)
 
     def _begin_stop(self, progress: _Progress, now: float) -> None:
         self._bring_up_to_date(progress, now)

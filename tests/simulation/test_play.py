@@ -124,6 +124,19 @@ def test_who_saves_only_by_itself_loses_what_it_did_since() -> None:
     assert victim.held - victim.lost == pytest.approx(8 * 500.0)
 
 
+def test_the_policy_sees_when_a_job_has_saved_itself() -> None:
+    """At 205 the one that began at 0 saved five seconds ago; the younger one would lose 55."""
+    jobs = (
+        TraceJob("old", 0.0, 500.0, 8000, "a"),
+        TraceJob("young", 50.0, 500.0, 8000, "a"),
+        TraceJob("due", 205.0, 20.0, 8000, "b"),
+    )
+    costs = Costs(saving=15, restarting=45, checkpoint_every=100.0)
+    runs = {r.job.id: r for r in Player(Trace(jobs, ""), pool(a=0, b=8), NODES, costs).play()}
+    assert {name: run.stops for name, run in runs.items()} == {"old": 1, "young": 0, "due": 0}
+    assert runs["old"].lost == pytest.approx(8 * (5 + 15 + 45))
+
+
 @given(st.integers(1, 64), st.integers(1, 16))
 def test_a_gang_asks_for_equal_workers_that_fit_a_node(gpus: int, size: int) -> None:
     request = request_of(TraceJob("j", 0.0, 1.0, gpus * 1000, "a"), size)
