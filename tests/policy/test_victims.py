@@ -1,0 +1,116 @@
+"""The least work is lost: who is stopped for a newcomer, against a search through all who could be."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler.model import (
+    ONE,
+    Milli,
+    Node,
+    Pool,
+    Project,
+    Request,
+    Settings,
+    Shape,
+    WorkerPlacement,
+    Workload,
+)
+from scheduler.policy import Action, Snapshot, decide
+from tests.policy.pools import NOW, Draw
+
+many = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+NEW = "new"
+
+
+@st.composite
+def crowds(draw: Draw, sizes: tuple[int, ...]) -> Snapshot:
+    """A pool that a project without a guarantee has filled, and a job of one that is guaranteed what it asks for."""
+    nodes, running = [], []
+    for n in range(draw(st.integers(1, 3))):
+        node = Node(f"n{n}", gpus=draw(st.sampled_from([1, 2, 3, 4])))
+        nodes.append(node)
+        left = list(range(node.gpus))
+        while left:
+            size = min(draw(st.sampled_from(sizes)), len(left))
+            taken, left = left[:size], left[size:]
+            if draw(st.integers(0, 5)) == 0:
+                continue  # these are free
+            since = NOW - draw(st.integers(0, 500))
+            running.append(
+                Workload(
+                    f"r{len(running)}",
+                    Request("full", shape=Shape(size * ONE)),
+                    since,
+                    running=True,
+                    started=since,
+                    checkpointed=draw(st.sampled_from([None, (since + NOW) / 2])),
+                    placement=(WorkerPlacement(node.name, tuple(taken)),),
+                )
+            )
+    asked = draw(st.integers(1, max(node.gpus for node in nodes)))
+    newcomer = Workload(NEW, Request("due", shape=Shape(asked * ONE)), NOW)
+    projects = (Project("full"), Project("due", guaranteed=asked * ONE))
+    pool = Pool(projects=projects, settings=Settings(reservations=0))
+    return Snapshot(NOW, pool, tuple(nodes), (*running, newcomer))
+
+
+def size(workload: Workload) -> int:
+    return len(workload.placement[0].gpus)
+
+
+def loss(workload: Workload) -> float:
+    saved = workload.checkpointed if workload.checkpointed is not None else workload.started
+    assert saved is not None
+    return (NOW - saved) * size(workload)
+
+
+def makes_room(snapshot: Snapshot, gone: tuple[Workload, ...]) -> bool:
+    """Whether the newcomer fits once these are gone."""
+    asked: Milli = next(w for w in snapshot.workloads if w.id == NEW).request.shape.gpus
+    for node in snapshot.nodes:
+        stay = [
+            w for w in snapshot.workloads if w.running and w not in gone and w.placement[0].node == node.name
+        ]
+        if (node.gpus - sum(map(size, stay))) * ONE >= asked:
+            return True
+    return False
+
+
+def stopped(snapshot: Snapshot) -> tuple[Workload, ...]:
+    """Who loses work by the plan, be it that it is queued again or goes on elsewhere."""
+    plan = decide(snapshot)
+    assert plan.decisions[NEW].action is Action.START
+    cut = (Action.STOP, Action.MOVE)
+    return tuple(w for w in snapshot.workloads if plan.decisions[w.id].action in cut)
+
+
+@many
+@given(crowds(sizes=(1,)))
+def test_of_jobs_that_hold_as_much_those_are_stopped_that_lose_least(snapshot: Snapshot) -> None:
+    running = [w for w in snapshot.workloads if w.running]
+    sets = (some for n in range(len(running) + 1) for some in combinations(running, n))
+    least = min(sum(map(loss, some)) for some in sets if makes_room(snapshot, some))
+    assert sum(map(loss, stopped(snapshot))) == least
+
+
+@many
+@given(crowds(sizes=(1, 1, 2, 3)))
+def test_nobody_is_stopped_who_could_stay_and_no_more_is_lost_than_by_taking_in_turn(
+    snapshot: Snapshot,
+) -> None:
+    victims = stopped(snapshot)
+    for victim in victims:
+        assert not makes_room(snapshot, tuple(w for w in victims if w is not victim))
+    in_turn: tuple[Workload, ...] = ()
+    for workload in sorted((w for w in snapshot.workloads if w.running), key=loss):
+        if not makes_room(snapshot, in_turn):
+            in_turn = (*in_turn, workload)
+    for workload in reversed(in_turn):
+        left = tuple(w for w in in_turn if w is not workload)
+        if makes_room(snapshot, left):
+            in_turn = left
+    assert sum(map(loss, victims)) <= sum(map(loss, in_turn))
