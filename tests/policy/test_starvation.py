@@ -127,3 +127,42 @@ def test_a_gang_is_not_starved(case: tuple[Crowd, Request], before: int) -> None
         if crowd.started:
             return
     pytest.fail("the gang still waits")
+
+
+@st.composite
+def patient(draw: st.DrawFn) -> tuple[Crowd, Request]:
+    """The same, of which all run times are declared; the gang is due the GPUs and may take none of them back."""
+    nodes = draw(st.integers(1, 4))
+    workers = draw(st.integers(1, nodes))
+    projects = (
+        Project("own", weight=1000 * nodes),
+        Project("b", weight=0, created=1.0),
+        Project("c", weight=0, created=2.0),
+    )
+    pool = Pool(projects=projects, settings=Settings(reclaim="guarantee"))
+    kinds = [
+        replace(kind, preemptible=True, declared=True)
+        for kind in draw(st.lists(smalls(), min_size=1, max_size=4))
+    ]
+    crowd = Crowd(Snapshot(NOW, pool, tuple(Node(f"n{n}", 4) for n in range(nodes)), ()), kinds)
+    return crowd, Request(
+        "own", shape=Shape(4000), workers=workers, min_workers=workers, expected_runtime=3600.0
+    )
+
+
+@many
+@given(patient(), st.integers(1, 8))
+def test_a_gang_starts_no_later_than_was_said(case: tuple[Crowd, Request], before: int) -> None:
+    """Nobody ends later than was declared, so the reservation holds, whoever comes meanwhile."""
+    crowd, gang = case
+    for _ in range(before):
+        crowd.step()
+    crowd.send(gang)
+    said = decide(crowd.snapshot).decisions["gang"].estimated_start
+    for _ in range(2 * LONGEST):
+        now = crowd.snapshot.now
+        crowd.step()
+        if crowd.started:
+            assert said is None or now <= said
+            return
+    pytest.fail("the gang still waits")
