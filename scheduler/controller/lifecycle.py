@@ -26,6 +26,9 @@ FIRST_PAUSE = 10.0
 
 LONGEST_PAUSE = 600.0
 
+CANCELLING = "Is being cancelled"
+PAUSING = "Is being paused"
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -121,7 +124,7 @@ def cancel(job: Job, now: float, by: str | None = None) -> Step:
     job = replace(job, wanted=JobState.CANCELLED, claim=())
     if not job.state.holds_gpus:
         return Step(_over(job, JobState.CANCELLED, f"Cancelled{_by(by)}.", now))
-    return _stop(job, Ending.STOPPED, f"Is being cancelled{_by(by)}.", now)
+    return _stop(job, Ending.STOPPED, f"{CANCELLING}{_by(by)}.", now)
 
 
 def pause(job: Job, now: float, by: str | None = None) -> Step:
@@ -134,8 +137,8 @@ def pause(job: Job, now: float, by: str | None = None) -> Step:
     _refuse_ended(job, "paused")
     job = replace(job, wanted=JobState.PAUSED, claim=())
     if not job.state.holds_gpus:
-        return Step(replace(job, state=JobState.PAUSED, reason=_paused(_by(by))))
-    return _stop(job, Ending.STOPPED, f"Is being paused{_by(by)}.", now)
+        return Step(replace(job, state=JobState.PAUSED, reason=_paused(f"Paused{_by(by)}.")))
+    return _stop(job, Ending.STOPPED, f"{PAUSING}{_by(by)}.", now)
 
 
 def resume(job: Job, now: float, by: str | None = None) -> Step:
@@ -153,8 +156,13 @@ def _by(who: str | None) -> str:
     return f" by {who}" if who else ""
 
 
-def _paused(by: str) -> str:
-    return f"Paused{by}; resume it to queue it again."
+def _done(job: Job, doing: str, done: str) -> str:
+    """The sentence on a stop that its owner or another asked for, once it is done: with who did it, where that was said."""
+    return done + job.reason.removeprefix(doing) if job.reason.startswith(doing) else f"{done}."
+
+
+def _paused(sentence: str) -> str:
+    return f"{sentence.removesuffix('.')}; resume it to queue it again."
 
 
 def _refuse_ended(job: Job, verb: str) -> None:
@@ -281,13 +289,12 @@ def _ended(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
     job = job.with_attempt(attempt)
     if attempt.ending is Ending.SUCCEEDED:
         return _over(job, JobState.SUCCEEDED, attempt.reason, now)
-    _, by, who = job.reason.removesuffix(".").partition(" by ")  # as `cancel` and `pause` have written it
     if job.wanted is JobState.CANCELLED:
-        return _over(job, JobState.CANCELLED, f"Cancelled{by}{who}.", now)
+        return _over(job, JobState.CANCELLED, _done(job, CANCELLING, "Cancelled"), now)
     if not _again(job):
         return _over(job, JobState.FAILED, attempt.reason, now)
     if job.wanted is JobState.PAUSED:
-        return replace(job, state=JobState.PAUSED, reason=_paused(by + who))
+        return replace(job, state=JobState.PAUSED, reason=_paused(_done(job, PAUSING, "Paused")))
     return replace(job, state=JobState.QUEUED, reason=_why_again(job))
 
 

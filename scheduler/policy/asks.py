@@ -69,38 +69,38 @@ class Asks:
                 masks=tuple([both for preferred in ask.masks if (both := preferred & mask)]),
                 tries=tuple([(both, one_node) for rooms, one_node in ask.tries if (both := rooms & mask)]),
                 qualifies=ask.qualifies & mask,
-                parts=tuple([self.within(group, part, mask) for group in ask.parts]),
+                groups=tuple([self.within(group, part, mask) for group in ask.groups]),
             )
             self.kinds.setdefault(found.kind, found)
         return found
 
     def _make_of_groups(self, request: Request) -> Ask:
-        """An ask of several parts. Where all must stand together is a rule for the whole, not for each."""
+        """An ask of several groups. Where all must stand together is a rule for the whole, not for each."""
         plain = replace(request, groups=(), require=None)
-        parts = tuple(
+        groups = tuple(
             self.of(replace(plain, shape=group.shape, workers=group.workers, min_workers=group.workers))
             for group in request.groups
         )
-        largest = max(parts, key=lambda part: (part.each, part.need.cpus))
+        largest = max(groups, key=lambda group: (group.each, group.need.cpus))
         qualifies = 0
-        if all(part.qualifies for part in parts):
-            for part in parts:
-                qualifies |= part.qualifies
+        if all(group.qualifies for group in groups):
+            for group in groups:
+                qualifies |= group.qualifies
         tries = [(qualifies, False)] if request.node_pools else self._fastest_first(qualifies, request)
-        alike = (tuple(part.kind for part in parts), request.require)
+        alike = (tuple(group.kind for group in groups), request.require)
         ask = replace(
             largest,
             kind=self._kinds.setdefault(alike, len(self._kinds)),
-            workers=sum(part.workers for part in parts),
-            gang=sum(part.gang for part in parts),
-            least=sum(part.least for part in parts),
+            workers=sum(group.workers for group in groups),
+            gang=sum(group.gang for group in groups),
+            least=sum(group.least for group in groups),
             require=request.require,
             masks=(qualifies,) if qualifies else (),
             tries=tuple(tries),
             qualifies=qualifies,
             request=request,
-            parts=parts,
-            needs=tuple(part.need for part in parts for _ in range(part.gang)),
+            groups=groups,
+            needs=tuple(group.need for group in groups for _ in range(group.gang)),
         )
         self.kinds.setdefault(ask.kind, ask)
         return ask

@@ -115,7 +115,7 @@ def _clear_rooms(state: State, placer: Placer, terms: Moving, settle: Settle, ke
     """Places for the newcomer's gang in rooms that are cleared one after the other, and who leaves for it."""
     ask = terms.newcomer.ask
     mask = ask.qualifies & ~kept_from
-    if not ask.need.whole or (ask.parts and ask.require == NODE):
+    if not ask.need.whole or (ask.groups and ask.require == NODE):
         return None
     together = ask.gang if ask.require == NODE else 1
     domains = [mask]
@@ -123,10 +123,10 @@ def _clear_rooms(state: State, placer: Placer, terms: Moving, settle: Settle, ke
         domains = [domain & mask for domain in placer.topology.domains(ask.require)]
     for domain in domains:
         mark, cuts, found = state.mark(), list[Cut](), dict[int, list[WorkerPlacement]]()
-        for number, part in ask.largest_first:
+        for number, group in ask.largest_first:
             claim = Claim([], [])
-            while len(claim.workers) < part.gang:
-                if not _one_more(state, terms, settle, claim, part.need, domain & part.qualifies, together):
+            while len(claim.workers) < group.gang:
+                if not _one_more(state, terms, settle, claim, group.need, domain & group.qualifies, together):
                     break
             else:
                 cuts += claim.cuts

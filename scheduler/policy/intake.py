@@ -99,7 +99,7 @@ class Intake:
             ranked = []
             for number, ground in enumerate(self.grounds):
                 there = self.asks.within(ask, number, ground.mask)
-                if there.qualifies and all(group.qualifies for group in there.parts):
+                if there.qualifies and all(group.qualifies for group in there.groups):
                     account = ground.accounts[project]
                     wish = next(n for n, mask in enumerate(ask.masks) if mask & ground.mask)
                     speed = next(n for n, (rooms, _) in enumerate(ask.tries) if rooms & ground.mask)
@@ -241,7 +241,7 @@ def _demand(work: Work, sign: int) -> None:
         return
     missing = max(0, work.ask.workers - len(work.placement))
     wanted = work.amount + missing * work.ask.each
-    if work.ask.parts:
+    if work.ask.groups:
         wanted = max(work.amount, work.ask.least)
     for step in work.account.path:
         step.demand += sign * wanted

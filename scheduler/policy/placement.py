@@ -35,13 +35,13 @@ class Placer:
         for preferred, one_node in self._preferences(ask):
             within = preferred if mask is None else preferred & mask
             if within:
-                place = self._place_parts if ask.parts else self._place_within
+                place = self._place_groups if ask.groups else self._place_within
                 workers = place(ask, count, later, within, one_node)
                 if workers is not None:
                     return workers
         return None
 
-    def _place_parts(self, ask: Ask, count: int, later: bool, mask: int, one_node: bool) -> Workers | None:
+    def _place_groups(self, ask: Ask, count: int, later: bool, mask: int, one_node: bool) -> Workers | None:
         """Stand the groups of a gang, the largest workers first, as close together as they can be."""
         if count != ask.gang:
             return None
@@ -49,8 +49,8 @@ class Placer:
             if self.rooms.free_gpus(domain, later) < ask.whole * ONE:
                 continue
             mark, found = self.state.mark(), dict[int, Workers]()
-            for number, part in ask.largest_first:
-                workers = self.place(part, part.gang, later, domain)
+            for number, group in ask.largest_first:
+                workers = self.place(group, group.gang, later, domain)
                 if workers is None:
                     self.state.undo(mark)
                     break
@@ -81,8 +81,8 @@ class Placer:
 
     def may_fit(self, ask: Ask) -> bool:
         """A quick look: False where the gang certainly fits nowhere, now or later."""
-        if ask.parts:
-            return all(self.may_fit(part) for part in ask.parts)
+        if ask.groups:
+            return all(self.may_fit(group) for group in ask.groups)
         if ask.gang == 1 or not ask.need.whole:
             return self.rooms.best(ask.need, ask.qualifies, True, False) is not None
         return self.bound(ask.need, ask.qualifies, True, None) >= ask.gang

@@ -47,8 +47,8 @@ def list_of(ids: tuple[str, ...]) -> str:
 
 def wants(ask: Ask) -> str:
     """ "8 GPUs", "4 workers of 8 GPUs", "16 GiB of GPU memory"; of several groups each."""
-    if ask.parts:
-        return " and ".join([wants(part) for part in ask.parts])
+    if ask.groups:
+        return " and ".join([wants(group) for group in ask.groups])
     if ask.need.gpu_memory:
         each = f"{ask.need.gpu_memory / 1024:g} GiB of GPU memory"
     elif ask.each:

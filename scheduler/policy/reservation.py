@@ -190,7 +190,7 @@ class Reservations:
     def _in_domain(self, ask: Ask, mask: int, ends: Ends) -> Place | None:
         """When and in which rooms of `mask` the gang fits; at equal times the number of GPUs that are missing decides."""
         count = ask.gang
-        if ask.parts:  # about as many of its largest workers: a time is an estimate, and so are the rooms
+        if ask.groups:  # about as many of its largest workers: a time is an estimate, and so are the rooms
             count = -(-ask.least // ask.each) if ask.each else ask.gang
         together = count if ask.require == NODE else 1
         count //= together

@@ -80,8 +80,8 @@ class Hunt:
     def _search_domains(self) -> Claim | None:
         ask = self.terms.newcomer.ask
         need, count, mask = ask.need, ask.gang, self.mask
-        if ask.parts:
-            return self._search_parts(ask)
+        if ask.groups:
+            return self._search_groups(ask)
         if ask.require is None or (count == 1 and ask.require == NODE):
             return self._search(need, count, mask)
         if ask.require == NODE:
@@ -93,7 +93,7 @@ class Hunt:
                     return claim
         return None
 
-    def _search_parts(self, ask: Ask) -> Claim | None:
+    def _search_groups(self, ask: Ask) -> Claim | None:
         """Clear rooms for one group after the other, all within one domain where that is a rule."""
         topology = self.placer.topology
         domains: list[int] = [self.mask]
@@ -103,8 +103,8 @@ class Hunt:
             domains = [domain & self.mask for domain in topology.domains(ask.require) if domain & self.mask]
         for domain in domains:
             mark, cuts, found = self.state.mark(), list[Cut](), dict[int, list[WorkerPlacement]]()
-            for number, part in ask.largest_first:
-                claim = self._search(part.need, part.gang, part.qualifies & domain)
+            for number, group in ask.largest_first:
+                claim = self._search(group.need, group.gang, group.qualifies & domain)
                 if claim is None:
                     self.state.undo(mark)
                     break

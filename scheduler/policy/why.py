@@ -86,8 +86,8 @@ class Why:
 
     def _could_ever(self, ask: Ask) -> bool:
         """Whether the gang would fit if all that qualifies for it were free."""
-        if ask.parts:
-            return all(self._could_ever(part) for part in ask.parts)
+        if ask.groups:
+            return all(self._could_ever(group) for group in ask.groups)
         found = self._ever.get(ask.kind)
         if found is None:
             places = [
@@ -106,8 +106,8 @@ class Why:
 
     def _fits_without_rule(self, ask: Ask) -> bool:
         """Whether the gang would fit if it could stand anywhere."""
-        if ask.parts:
-            return all(self._fits_without_rule(part) for part in ask.parts)
+        if ask.groups:
+            return all(self._fits_without_rule(group) for group in ask.groups)
         if not ask.need.whole:
             return False
         fits = sum(

@@ -25,7 +25,7 @@ class Ask:
     Asks of one `kind` fit or don't fit alike. `masks` are the rooms that qualify at all, as they are wished for; `qualifies`
     is all of them. `tries` are the same in the order in which they are tried, each wish by speed.
 
-    A gang of several groups has an ask for each as its `parts`, and in `needs` what each rank needs; `need` and `each` are
+    A gang of several groups has an ask for each as its `groups`, and in `needs` what each rank needs; `need` and `each` are
     then those of its largest worker.
     """
 
@@ -44,14 +44,14 @@ class Ask:
     qualifies: int
     spread: bool
     request: Request
-    parts: tuple[Ask, ...] = ()
+    groups: tuple[Ask, ...] = ()
     needs: tuple[Need, ...] = ()
 
     @property
     def largest_first(self) -> list[tuple[int, Ask]]:
-        """Its parts (itself, where it has none), numbered, in the order in which they are placed."""
-        parts = enumerate(self.parts or (self,))
-        return sorted(parts, key=lambda entry: (-entry[1].each, -entry[1].need.cpus, entry[0]))
+        """Its groups (itself, where it has none), numbered, in the order in which they are placed."""
+        groups = enumerate(self.groups or (self,))
+        return sorted(groups, key=lambda entry: (-entry[1].each, -entry[1].need.cpus, entry[0]))
 
     @property
     def whole(self) -> int:
@@ -64,7 +64,7 @@ class Ask:
 
 
 def by_rank(found: Mapping[int, Sequence[WorkerPlacement]]) -> list[WorkerPlacement]:
-    """The workers of numbered parts, in the order of their ranks."""
+    """The workers of numbered groups, in the order of their ranks."""
     return [worker for number in sorted(found) for worker in found[number]]
 
 

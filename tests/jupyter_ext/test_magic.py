@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,22 +19,12 @@ from scheduler.model import JobState
 from tests.jupyter_ext.pool import Kernel, RunningPool
 
 
-@pytest.fixture(scope="module")
-def kernel_process(pool: RunningPool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    folder = tmp_path_factory.mktemp("kernel") / "work"
-    folder.mkdir()
-    kernel = Kernel(folder, pool.environment)
-    kernel.run("%load_ext jupyter_ext")
-    yield kernel
-    kernel.close()
-
-
 @pytest.fixture
-def kernel(kernel_process: Kernel) -> Kernel:
-    kernel_process.run("%reset -f")
-    for file in kernel_process.folder.iterdir():
+def kernel(kernel: Kernel) -> Kernel:
+    kernel.run("%reset -f")
+    for file in kernel.folder.iterdir():
         file.unlink()
-    return kernel_process
+    return kernel
 
 
 # -- a cell -------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from scheduler.policy.play import carry_out
 from scheduler.policy.quotas import REST, guarantees, part_of, parts_of
 from tests.policy import test_rules as rules
 from tests.policy.pools import NOW, Draw, Floor, snapshots
+from tests.policy.rules import within
 
 many = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 FAST = "fast"
@@ -159,7 +160,7 @@ def test_the_same_pool_of_parts_gives_the_same_plan(snapshot: Snapshot, random: 
 
 def part_held(snapshot: Snapshot, project: Project, quota: Quota) -> int:
     nodes = {node.name for node in snapshot.nodes if quota.covers(node)}
-    return rules.held(rules.within(snapshot, nodes), project.name)
+    return rules.held(within(snapshot, nodes), project.name)
 
 
 @many

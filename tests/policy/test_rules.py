@@ -12,6 +12,7 @@ from scheduler.model import Environment, Milli, Settings, Shape, WorkerPlacement
 from scheduler.policy import Action, Follower, Plan, Planner, Snapshot, decide
 from scheduler.policy.play import carry_out
 from tests.policy.pools import NOW, Floor, snapshots
+from tests.policy.rules import within
 
 many = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 MORE = (Action.START, Action.GROW, Action.MOVE)
@@ -126,17 +127,6 @@ def test_a_session_is_never_stopped_and_never_above_its_quota(snapshot: Snapshot
         assert after <= max(quota, before)
     assert {plan.decisions[w.id].action for w in sessions} <= {Action.START, Action.KEEP, Action.WAIT}
     assert all(plan.decisions[w.id].action is Action.KEEP for w in sessions if w.running)
-
-
-def within(snapshot: Snapshot, nodes: set[str]) -> Snapshot:
-    """Only what stands on these nodes."""
-    return replace(
-        snapshot,
-        workloads=tuple(
-            replace(w, placement=tuple(worker for worker in w.placement if worker.node in nodes))
-            for w in snapshot.workloads
-        ),
-    )
 
 
 @many
