@@ -284,9 +284,8 @@ class Cycle:
         name, gains, least = (work.ask.kind, kept_from), self.state.gains, work.ask.least
         if gains in (self._no_moves.get(name), self._no_moves.get((work.ask.kind, 0))):
             return None
-        if (
-            self.state.rooms.left_over() < least
-        ):  # not only where the newcomer may stand: the others may go elsewhere
+        # Not only where the newcomer may stand: the others may go elsewhere.
+        if self.state.rooms.left_over() < least:
             self._no_moves[work.ask.kind, 0] = gains
             return None
         claim = consolidate(self.state, self.placer, self.reservations, work, kept_from, self.now)
