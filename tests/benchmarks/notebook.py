@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.jupyter_ext.pool import Kernel, running_pool
@@ -23,6 +25,7 @@ from tests.jupyter_ext.pool import Kernel, running_pool
 ROUNDS = 15
 LINES = 200
 MEBIBYTES = 1024
+FLOOD = 100_000_000
 
 
 def main() -> None:
@@ -33,6 +36,7 @@ def main() -> None:
             kernel.run("%load_ext jupyter_ext")
             round_trips(kernel)
             live_output(kernel)
+            flood(kernel)
             large_data(kernel)
         finally:
             kernel.close()
@@ -74,6 +78,19 @@ def live_output(kernel: Kernel) -> None:
         behind[int(len(behind) * 0.95)] * 1000,
         "ms",
     )
+
+
+def flood(kernel: Kernel) -> None:
+    """A job prints 100 MB: how long that takes, and by how much the kernel that shows it has grown after it."""
+    process = psutil.Process(int(kernel.pid))
+    before = process.memory_info().rss
+    begun = time.time()
+    shown = kernel.run(
+        f"%%runai_train --no-files\nfor _ in range({FLOOD // 100}):\n    print('x' * 99)", timeout=120
+    )
+    assert shown.error is None, shown.error
+    tell("a job that prints 100 MB", time.time() - begun, "s")
+    tell("the kernel's memory for showing it", (process.memory_info().rss - before) / 2**20, "MiB")
 
 
 def large_data(kernel: Kernel) -> None:
