@@ -9,7 +9,8 @@ What must hold:
   stays locked as long as its supervisor lives, so that anybody can tell.
 - The launcher's own lock is held by it and by each supervisor until that has its claim. Who gets this lock knows that
   nothing is on its way any more.
-- `exit.json` is written, durably, before the supervisor ends; its room on the disk is taken before the worker starts.
+- `exit.json` is written, durably, before the supervisor ends; its room on the disk, and that of `status.json`, is taken
+  before the worker starts.
 - The supervisor ends only when every process that came of the worker is gone; their GPUs are free then.
 - The worker is killed when its supervisor is (Linux).
 - The grace period is counted here, from the SIGTERM that the engine sends; `stop` beside the ranks says how long it is.
@@ -147,7 +148,8 @@ def claim(folder: str, pid: int) -> int | None:
 def _start(folder: str, spec: dict[str, Any]) -> int | None:
     """Start the worker; returns its process, or None where it could not be started (and the reason is written down)."""
     supervisor = os.getpid()
-    _reserve(folder)
+    for name in ("exit.json", "status.json"):
+        _reserve(folder, name)
 
     def in_the_worker() -> None:
         if _prctl is not None:
@@ -348,10 +350,10 @@ def _bound(log: str, limit: int) -> float:
 # -- what is written ----------------------------------------------------------------------------------------
 
 
-def _reserve(folder: str) -> None:
-    """Take the room for the exit status now: a full disk is a common end of a job, and must not hide it."""
+def _reserve(folder: str, name: str) -> None:
+    """Take the room for a file now: a full disk is a common end of a job, and must not hide how it ended."""
     descriptor = os.open(
-        os.path.join(folder, "exit.json.tmp"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
+        os.path.join(folder, f"{name}.tmp"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
     )
     try:
         os.write(descriptor, b" " * 4096)

@@ -14,7 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "jupyter_ext")
 shell.run_cell("scale = 10")
-shell.run_cell('''%%runai_train --workers 2 --framework torch --retries 2 --out total,world
+shell.run_cell('''%%runai_train --workers 2 --framework torch --out total,world
 import torch, torch.distributed as dist
 from jupyter_ext import job
 dist.init_process_group("gloo")

@@ -11,7 +11,6 @@ import pytest
 from scheduler.api.schema import NodePoolEntry, PoolFile, ProjectEntry, SettingsEntry
 from scheduler.model import Ending, Environment, Framework
 from tests.frameworks.conftest import ROOT, Sender, eventually
-from tests.frameworks.test_frameworks import AGAIN
 from tests.jupyter_ext.pool import running_pool
 
 ELASTIC = b"""
@@ -36,7 +35,6 @@ for step in resumable(1_000_000, every=1, model=model, optimizer=optimizer):
         break
 dist.barrier()
 dist.destroy_process_group()
-os._exit(0)  # see AGAIN
 """
 
 Point = dict[str, Any]
@@ -90,7 +88,7 @@ def test_ddp_below_torchrun_grows_and_shrinks(sender: Sender, tmp_path: Path) ->
     other = sender.send(Framework.NONE, "python", "waiting.py", waiting=WAITING, env={"DONE": str(first)})
     eventually(lambda: client.job(other).state == "running")
     job = sender.send(
-        Framework.TORCH, "torchrun", "elastic.py", workers=3, least=1, retries=AGAIN, elastic=ELASTIC,
+        Framework.TORCH, "torchrun", "elastic.py", workers=3, least=1, elastic=ELASTIC,
         env={"PYTHONPATH": str(ROOT), "DONE": str(last)},
     )  # fmt: skip
     trains_with(1)

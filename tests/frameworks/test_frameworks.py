@@ -24,8 +24,8 @@ def trained(logs: list[str]) -> list[tuple[int, int, str]]:
 
 
 AGAIN = 2
-"""Retries of jobs that are to succeed: a PyTorch 2.15 process now and then aborts as it ends, its work done ("terminate called
-without an active exception"; 2 of 44 outside of any job). Scripts whose exit codes matter end with `os._exit`."""
+"""Retries of scripts that use nothing of ours: with gloo they abort now and then as they end, in a job or not (see `settle` in
+`jupyter_ext.hooks.torch`). Scripts whose exit codes matter end with `os._exit`."""
 
 
 @pytest.mark.parametrize(
