@@ -352,9 +352,7 @@ def _bound(log: str, limit: int) -> float:
 
 def _reserve(folder: str, name: str) -> None:
     """Take the room for a file now: a full disk is a common end of a job, and must not hide how it ended."""
-    descriptor = os.open(
-        os.path.join(folder, f"{name}.tmp"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
-    )
+    descriptor = os.open(os.path.join(folder, f"{name}.tmp"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.write(descriptor, b" " * 4096)
     finally:
