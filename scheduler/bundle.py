@@ -239,7 +239,10 @@ def _read_rules(file: Path) -> GitIgnoreSpec:
 
 
 def _rules_above(folder: Path) -> list[tuple[str, GitIgnoreSpec]]:
-    """The rules of the folders above, up to the root of the repository that `folder` is in (none where it is in none)."""
+    """The rules of the folders above, up to the root of the repository that `folder` is in.
+
+    None where it is in none, and where it is left out as a whole: then the repository says nothing of what is in it.
+    """
     if (folder / ".git").exists():
         return []
     rules: list[tuple[str, GitIgnoreSpec]] = []
@@ -247,8 +250,15 @@ def _rules_above(folder: Path) -> list[tuple[str, GitIgnoreSpec]]:
         if (parent / ".gitignore").is_file():
             rules.append((str(parent), _read_rules(parent / ".gitignore")))
         if (parent / ".git").exists():
-            return rules[::-1]
+            rules.reverse()
+            return [] if _outside(folder, parent, rules) else rules
     return []
+
+
+def _outside(folder: Path, root: Path, rules: Sequence[tuple[str, GitIgnoreSpec]]) -> bool:
+    """Whether the repository leaves out `folder`, or one above it."""
+    within = [folder, *folder.parents]
+    return any(_ignored(str(each), True, rules) for each in within[: within.index(root)])
 
 
 def _ignored(path: str, is_folder: bool, rules: Sequence[tuple[str, GitIgnoreSpec]]) -> bool:

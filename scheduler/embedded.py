@@ -2,7 +2,8 @@
 
 It is a process of its own, bound to 127.0.0.1, open to whoever can read the token in the state folder. It outlives
 who started it, as its jobs do, and ends when it has had nothing to do for an hour. There is one for each state folder,
-however many ask at once: the folder's lock decides.
+however many ask at once: the folder's lock decides. None is started in a job: it would share out GPUs that another
+scheduler has given.
 
 Standard library only; blocking (from an event loop: `await asyncio.to_thread(ensure)`).
 """
@@ -26,6 +27,11 @@ LOG = "scheduler.log"
 IDLE = 3600
 """Seconds after which an embedded scheduler that has nothing to do ends; the next who asks starts it again."""
 
+IN_A_JOB = (
+    "This is a job already, and no scheduler answers here that could take another: send jobs from a notebook or a terminal. "
+    "What is to run in this job runs without %%runai_train."
+)
+
 _LOCKED = 75  # scheduler.app's exit status where another one holds the folder
 _started: list[subprocess.Popen[bytes]] = []
 _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -40,7 +46,7 @@ def find(state_dir: Path | None = None) -> Endpoint | None:
 def ensure(state_dir: Path | None = None, *, patience: float = 30.0) -> Endpoint:
     """The scheduler of a state folder, started where none answers.
 
-    Raises `Unavailable` where it does not come up within `patience` seconds, with its last words.
+    Raises `Unavailable` where it does not come up within `patience` seconds, with its last words, and in a job.
     """
     folder = StateFolder(state_dir or default_state_dir())
     folder.open()
@@ -55,6 +61,8 @@ def ensure(state_dir: Path | None = None, *, patience: float = 30.0) -> Endpoint
         if status not in (None, 0, _LOCKED):
             raise Unavailable(f"The scheduler could not start: {_last_words(folder.path)}")
         if status is not None and folder.holder() is None:
+            if "RUNAI_JOB_ID" in os.environ:
+                raise Unavailable(IN_A_JOB)
             process = _spawn(folder.path)
             _started.append(process)
         if time.monotonic() > until:

@@ -56,6 +56,15 @@ def test_it_outlives_who_started_it_and_is_started_again_after_kill_9(service: S
     assert find(service.folder.path) == second
 
 
+def test_a_job_finds_one_and_starts_none(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNAI_JOB_ID", "j-1")
+    with pytest.raises(Unavailable, match="This is a job already"):
+        ensure(service.folder.path)
+    assert service.folder.holder() is None
+    running = service.start()
+    assert ensure(service.folder.path) == running
+
+
 def test_the_command_line_starts_one_where_none_answers_and_says_so(service: Service) -> None:
     done = service.cli("submit", "--wait", "--no-files", "--", "echo", "hello")
     assert done.stdout.endswith("\nhello\n")

@@ -62,6 +62,20 @@ def test_rules_above_count_only_inside_a_repository(tmp_path: Path) -> None:
     assert taken(tmp_path / "sub") == ["train.log"]
 
 
+@pytest.mark.parametrize("rule", ["/.runai/", "ada/"])
+def test_a_folder_that_its_repository_leaves_out_is_taken_all_the_same(tmp_path: Path, rule: str) -> None:
+    fill(
+        tmp_path,
+        ".git/config",
+        ".runai/users/ada/lib.py",
+        ".runai/users/ada/train.log",
+        ".runai/users/ada/x.bin",
+    )
+    (tmp_path / ".gitignore").write_text(f"{rule}\n*.log\n")
+    (tmp_path / ".runai/users/ada/.gitignore").write_text("*.bin\n")
+    assert taken(tmp_path / ".runai/users/ada") == ["lib.py", "train.log"]
+
+
 @pytest.mark.parametrize(
     ("patterns", "expected"),
     [
