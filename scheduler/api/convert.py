@@ -50,7 +50,8 @@ _ID_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 
 def new_id(kind: str) -> str:
     """`j-…` or `s-…` with 60 random bits: safe in a path, hard to misread."""
-    return f"{kind}-" + "".join(secrets.choice(_ID_LETTERS) for _ in range(12))
+    bits = secrets.randbits(60)
+    return f"{kind}-" + "".join(_ID_LETTERS[bits >> shift & 31] for shift in range(0, 60, 5))
 
 
 # -- amounts ------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import PurePosixPath
+from posixpath import basename
 from statistics import median
 
 from scheduler.controller.paces import Pace, Paces, paces_of
@@ -166,7 +166,7 @@ def likeness(job: Job) -> Hashable:
 def _what_runs(command: tuple[str, ...]) -> tuple[str, ...]:
     """The program, and the first file or word that it is given: `python train.py`."""
     words = [word for word in command if not word.startswith("-")][:2]
-    return tuple([PurePosixPath(word).name for word in words])
+    return tuple([basename(word.rstrip("/")) for word in words])
 
 
 def _ran(job: Job) -> tuple[float, str | None] | None:

@@ -32,6 +32,9 @@ _TOLD = ("OMPI_", "PMIX_", "PRTE_", "OPAL_")
 _COULD_NOT_START = 127
 _PATIENCE = 60.0
 
+_HEAD_START = 2.0
+"""Seconds in which a rank that has called `MPI_Abort` ends, before those that `mpirun` ends for it: it is the one to blame."""
+
 
 def worker(command: list[str]) -> int:
     """Wait for this worker's stand-in, start the rank as that says, and end as the rank does."""
@@ -94,9 +97,11 @@ def _stand_in(listening: socket.socket) -> tuple[dict[str, str], socket.socket]:
 
 
 def _end_with(line: socket.socket, rank: subprocess.Popen[bytes]) -> None:
-    """End the rank when `mpirun` has ended its stand-in."""
+    """End the rank when `mpirun` has ended its stand-in, unless it ends by itself."""
     with contextlib.suppress(OSError):
         line.recv(1)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        rank.wait(_HEAD_START)
     rank.terminate()
 
 

@@ -156,7 +156,7 @@ def _start(folder: str, spec: dict[str, Any]) -> int | None:
             _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != supervisor:
             os._exit(COULD_NOT_START)
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGCHLD):
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
 
     if _prctl is not None:
