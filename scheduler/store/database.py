@@ -15,6 +15,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
+    bindparam,
     create_engine,
     event,
     func,
@@ -41,6 +42,11 @@ _LOCK_KEY = 0x72756E61
 _LOCK_NOT_AVAILABLE = "55P03"
 _MANY = 500
 """How many ids one statement names."""
+
+_WITH_KEY = select(tables.jobs.c.id).where(
+    tables.jobs.c.user == bindparam("by"), tables.jobs.c.idempotency_key == bindparam("key")
+)
+"""Each submission asks this, so it is put together once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +166,12 @@ class Store:
 
     async def job_with_key(self, user: str, key: str) -> Job | None:
         """The job that a user submitted with an idempotency key."""
-        same = (tables.jobs.c.user == user) & (tables.jobs.c.idempotency_key == key)
-        return await self._read(lambda connection: _only(_jobs(connection, same)))
+
+        def read(connection: Connection) -> Job | None:
+            found = connection.scalar(_WITH_KEY, {"by": user, "key": key})
+            return _only(_jobs(connection, tables.jobs.c.id == found)) if found is not None else None
+
+        return await self._read(read)
 
     async def jobs(
         self,
