@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import builtins
 import getpass
-import importlib
 import json
 import linecache
 import mmap
@@ -106,8 +105,6 @@ def main() -> int:
     sys.stderr.flush()
     if _brings_back():
         _write_result(_output_folder(), about, shell, code)
-    if job.world_size > 1 and "torch.distributed" in sys.modules:
-        importlib.import_module("jupyter_ext.hooks.torch")  # whose `settle` runs at exit
     return code
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import io
 import time
 from collections.abc import Iterator
@@ -15,17 +14,6 @@ from jupyter_ext import job
 
 EVERY = 300.0
 """Seconds between two checkpoints, beside the one before a stop."""
-
-
-@atexit.register
-def settle() -> None:
-    """Let the threads of gloo put their last work away, for which they need the interpreter.
-
-    A thread that asks for it while Python (before 3.14) is being taken down is unwound by force, through code of PyTorch's
-    that may not be: the process aborts, its work done ("terminate called without an active exception").
-    """
-    if job.world_size > 1 and dist.is_available():
-        time.sleep(0.25)
 
 
 def resumable(steps: int, *, every: float = EVERY, **parts: Any) -> Iterator[int]:

@@ -9,7 +9,6 @@ from transformers import Trainer, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from jupyter_ext import job
-from jupyter_ext.hooks.torch import settle as settle  # at exit, here too
 
 
 def train(trainer: Trainer) -> Any:

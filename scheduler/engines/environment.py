@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
+from scheduler import worker
 from scheduler.engines.accounts import Account
 from scheduler.engines.base import Launch
 from scheduler.engines.folders import JobFolder
 from scheduler.engines.rendezvous import Meeting, variables
-from scheduler.model import Node, WorkerPlacement
+from scheduler.model import Framework, Node, WorkerPlacement
 
 _KEPT = frozenset(
     {
@@ -33,6 +35,8 @@ _PERSONAL = frozenset(
 )
 """Handed on, too, where the job runs as the scheduler's own user."""
 
+_GLOO = str(Path(worker.__file__).with_name("gloo"))
+
 
 def environment(
     launch: Launch,
@@ -49,7 +53,7 @@ def environment(
     kept = _KEPT if owner else _KEPT | _PERSONAL
     placement = launch.workers[rank]
     gpus = ",".join(devices(placement, launch.nodes[placement.node]))
-    return {
+    free = {
         **{name: value for name, value in inherited.items() if name in kept or name.startswith("LC_")},
         **(owner.environment if owner else {}),
         "PATH": _path(inherited.get("PATH", os.defpath)),
@@ -57,6 +61,11 @@ def environment(
         **variables(meeting, rank),
         **launch.program.env,
         **launch.env,
+    }
+    if meeting.framework is Framework.TORCH:
+        free["PYTHONPATH"] = os.pathsep.join(filter(None, (_GLOO, free.get("PYTHONPATH"))))
+    return {
+        **free,
         "CUDA_VISIBLE_DEVICES": gpus,
         "RUNAI_GPUS": gpus,
         **identifying(launch.job, launch.attempt, rank, folder),

@@ -6,7 +6,10 @@ import asyncio
 import json
 import re
 import socket
+import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -103,8 +106,10 @@ def test_the_workers_agree_and_none_is_another(framework: Framework, size: int) 
 # -- with real processes ------------------------------------------------------------------------------------
 
 
-def of(framework: Framework, job: str, run: Command, *, workers: int = 2, attempt: int = 1) -> Launch:
-    launched = launch(job, run, workers=workers, attempt=attempt)
+def of(
+    framework: Framework, job: str, run: Command, *, workers: int = 2, attempt: int = 1, **more: Any
+) -> Launch:
+    launched = launch(job, run, workers=workers, attempt=attempt, **more)
     return replace(launched, program=replace(launched.program, framework=framework))
 
 
@@ -149,6 +154,16 @@ async def test_a_failed_worker_is_told_with_its_last_words(here: Workplace) -> N
     await here.engine.launch(launch("j", python("print('so far so good'); raise ValueError('loss is nan')")))
     end = await here.end("j")
     assert (end.exit_code, end.reason, end.said) == (1, "", "ValueError: loss is nan")
+
+
+async def test_a_pytorch_job_keeps_its_own_way_to_start_python(here: Workplace, tmp_path: Path) -> None:
+    """What stands before it in `PYTHONPATH` leaves no trace, but that the process settles at its end."""
+    (tmp_path / "sitecustomize.py").write_text("print('its own')")
+    look = "import os, sys; print(sys.path[1] == os.environ['MINE'], 'gloo' in ''.join(sys.path))"
+    env = {"PYTHONPATH": str(tmp_path), "MINE": str(tmp_path)}
+    await here.engine.launch(of(Framework.TORCH, "j", (sys.executable, "-c", look), env=env))
+    assert (await here.end("j")).exit_code == 0
+    assert await here.engine.read_log("j", 1, 0, 0, 1000) == b"its own\nTrue False\n"
 
 
 async def test_horovods_rendezvous_stands_beside_rank_0_until_it_ends(here: Workplace) -> None:

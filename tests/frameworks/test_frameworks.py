@@ -23,11 +23,6 @@ def trained(logs: list[str]) -> list[tuple[int, int, str]]:
     return said
 
 
-AGAIN = 2
-"""Retries of scripts that use nothing of ours: with gloo they abort now and then as they end, in a job or not (see `settle` in
-`jupyter_ext.hooks.torch`). Scripts whose exit codes matter end with `os._exit`."""
-
-
 @pytest.mark.parametrize(
     ("framework", "script"),
     [
@@ -38,7 +33,7 @@ AGAIN = 2
     ],
 )
 def test_a_script_finds_the_other_workers(sender: Sender, framework: Framework, script: str) -> None:
-    logs = sender.logs(sender.send(framework, "python", script, retries=AGAIN))
+    logs = sender.logs(sender.send(framework, "python", script))
     assert [(rank, size) for rank, size, _ in trained(logs)] == [(0, 2), (1, 2)]
     assert [SAID.findall(log)[0][0] for log in logs] == ["0", "1"], "Each rank has its worker's log."
 
@@ -46,16 +41,14 @@ def test_a_script_finds_the_other_workers(sender: Sender, framework: Framework, 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_torchrun_starts_a_process_for_each_gpu_of_a_worker(sender: Sender, workers: int) -> None:
     logs = sender.logs(
-        sender.send(
-            Framework.TORCH, "torchrun", "train_torch.py", workers=workers, gpus=2 // workers, retries=AGAIN
-        )
+        sender.send(Framework.TORCH, "torchrun", "train_torch.py", workers=workers, gpus=2 // workers)
     )
     assert [(rank, size) for rank, size, _ in trained(logs)] == [(0, 2), (1, 2)]
 
 
 def test_a_single_worker_is_a_world_of_its_own(sender: Sender) -> None:
     jobs = [
-        sender.send(Framework.TORCH, "python", "train_torch.py", workers=1, retries=AGAIN),
+        sender.send(Framework.TORCH, "python", "train_torch.py", workers=1),
         sender.send(Framework.MPI, "python", "train_mpi.py", workers=1),
     ]
     for job in jobs:
@@ -63,7 +56,7 @@ def test_a_single_worker_is_a_world_of_its_own(sender: Sender) -> None:
 
 
 def test_jobs_at_the_same_time_do_not_meet_each_other(sender: Sender) -> None:
-    jobs = [sender.send(Framework.TORCH, "python", "train_torch.py", retries=AGAIN) for _ in range(2)]
+    jobs = [sender.send(Framework.TORCH, "python", "train_torch.py") for _ in range(2)]
     for job in jobs:
         assert [(rank, size) for rank, size, _ in trained(sender.logs(job))] == [(0, 2), (1, 2)]
 
@@ -94,7 +87,7 @@ MPI.COMM_WORLD.recv(source=1)
 
 def test_the_rank_that_failed_first_is_named_with_what_it_said(sender: Sender) -> None:
     failing = b"""
-import os, traceback, torch.distributed as dist
+import sys, traceback, torch.distributed as dist
 dist.init_process_group("gloo")
 dist.barrier()
 if dist.get_rank() == 1:
@@ -102,7 +95,7 @@ if dist.get_rank() == 1:
         raise ValueError("loss is nan")
     except ValueError:
         traceback.print_exc()
-        os._exit(1)  # see AGAIN
+        sys.exit(1)
 dist.barrier()
 """
     plain = sender.send(Framework.TORCH, "python", "failing.py", failing=failing)
@@ -114,16 +107,15 @@ dist.barrier()
 def test_every_attempt_meets_anew(sender: Sender) -> None:
     """The first attempt fails after the workers have met; the second must not find the first one's meeting."""
     again = b"""
-import os, torch, torch.distributed as dist
+import os, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 sum = torch.ones(1)
 dist.all_reduce(sum)
 print("port", os.environ["MASTER_PORT"], "sum", int(sum), flush=True)
 if os.environ["RUNAI_ATTEMPT"] == "1":
-    os._exit(1)
+    sys.exit(1)
 dist.barrier()
 dist.destroy_process_group()
-os._exit(0)  # see AGAIN
 """
     job = sender.send(Framework.TORCH, "python", "again.py", retries=1, again=again)
     assert sender.ended(job).state == "succeeded"
