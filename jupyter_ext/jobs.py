@@ -100,7 +100,7 @@ class Jobs(Sequence[Job]):
 
     def _repr_html_(self) -> str:
         """Names and reasons are a user's text: escaped, always."""
-        head = "".join(f"<th>{column}</th>" for column in COLUMNS)
+        head = "".join(f'<th style="text-align: left">{column}</th>' for column in COLUMNS)
         body = "".join(
             "<tr>"
             + "".join(f'<td style="text-align: left">{html.escape(text)}</td>' for text in row)

@@ -53,6 +53,7 @@ ROUTES = (
     _route("GET", r"projects"),
     _route("GET", r"jobs", "state", "project", "mine", "limit", "after"),
     _route("GET", _JOB),
+    _route("DELETE", _JOB),
     _route("GET", rf"{_JOB}/explain"),
     _route("GET", rf"{_JOB}/logs", "rank", "attempt", "offset", "limit", "follow", streams=True),
     _route("GET", rf"{_JOB}/display", "attempt", "log", "display"),
@@ -117,6 +118,11 @@ class ProxyHandler(RunaiHandler):
     @authenticated
     @authorized
     async def post(self, path: str) -> None:
+        await self._pass(path)
+
+    @authenticated
+    @authorized
+    async def delete(self, path: str) -> None:
         await self._pass(path)
 
     async def _pass(self, path: str) -> None:

@@ -213,7 +213,7 @@ class Trials(Jobs):
         """Names, values and metrics are a user's text: escaped, always."""
         head, rows = self._table()
         best = self._best()
-        top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+        top = "".join(f'<th style="text-align: left">{html.escape(name)}</th>' for name in head)
         body = "".join(_tr(row, "font-weight: bold" if at == best else "") for at, row in enumerate(rows))
         table = f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
         return f"<p>{html.escape(self._head())}</p>{self._picture(best)}{table}"

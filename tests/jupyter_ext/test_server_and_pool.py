@@ -50,6 +50,8 @@ async def test_the_pool_and_the_jobs_are_the_schedulers(jp_fetch: Any, pool: Run
     cancelled = await body(jp_fetch, "jobs", job.id, "cancel", method="POST", body="")
     assert cancelled["id"] == job.id
     assert (await asyncio.to_thread(pool.client.wait, job.id, 30)).state is JobState.CANCELLED
+    assert (await jp_fetch("runai", "api", "v1", "jobs", job.id, method="DELETE")).code == 204
+    assert job.id not in {one.id for one in pool.client.jobs().jobs}
 
 
 async def test_a_refusal_of_the_scheduler_passes_unchanged(jp_fetch: Any) -> None:

@@ -206,6 +206,11 @@ export class Scheduler implements ITransport {
     if (what === 'outputs') {
       return json({ files: this.files.get(id) ?? [] });
     }
+    if (method === 'DELETE') {
+      this.jobs.delete(id);
+      this.tell('job.deleted', id);
+      return new Response(null, { status: 204 });
+    }
     if (method === 'POST') {
       const states: Record<string, JobState> = {
         cancel: 'cancelled',

@@ -1,51 +1,43 @@
-/** Asks before a job is cancelled, in the browser's own modal dialog. */
+/** Asks before what can't be undone, in the browser's own modal dialog. */
 import { useCallback, useEffect, useRef, useState, type ReactElement } from 'react';
-import { useTrans } from '../components/hooks';
-import type { JobView } from '../model/api';
+import type { Question } from '../components/question';
 
-interface Question {
-  job: JobView;
+interface Asked {
+  question: Question;
   answer: (yes: boolean) => void;
 }
 
-export function useConfirm(): [(job: JobView) => Promise<boolean>, ReactElement | null] {
-  const trans = useTrans();
-  const [question, setQuestion] = useState<Question | null>(null);
+export function useConfirm(): [(question: Question) => Promise<boolean>, ReactElement | null] {
+  const [asked, setAsked] = useState<Asked | null>(null);
   const dialog = useRef<HTMLDialogElement>(null);
   const ask = useCallback(
-    (job: JobView) => new Promise<boolean>(answer => setQuestion({ job, answer })),
+    (question: Question) => new Promise<boolean>(answer => setAsked({ question, answer })),
     []
   );
   useEffect(() => {
-    if (question && !dialog.current?.open) {
+    if (asked && !dialog.current?.open) {
       dialog.current?.showModal();
     }
-  }, [question]);
+  }, [asked]);
   const close = (yes: boolean) => {
-    question?.answer(yes);
-    setQuestion(null);
+    asked?.answer(yes);
+    setAsked(null);
   };
-  const element = question && (
+  const element = asked && (
     <dialog
       ref={dialog}
       className="runai-Dialog"
       aria-labelledby="runai-question"
       onClose={() => close(false)}
     >
-      <h2 id="runai-question">{trans.__('Cancel %1?', question.job.name)}</h2>
-      <p>
-        {trans.__(
-          '%1 of %2 stops for good; what it has not saved is lost.',
-          question.job.name,
-          question.job.mine ? trans.__('yours') : question.job.user
-        )}
-      </p>
+      <h2 id="runai-question">{asked.question.title}</h2>
+      <p>{asked.question.body}</p>
       <div className="runai-Dialog-buttons">
         <button type="button" autoFocus onClick={() => close(false)}>
-          {trans.__('Keep it')}
+          {asked.question.no}
         </button>
         <button type="button" className="runai-Danger" onClick={() => close(true)}>
-          {trans.__('Cancel the job')}
+          {asked.question.yes}
         </button>
       </div>
     </dialog>

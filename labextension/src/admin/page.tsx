@@ -4,6 +4,7 @@ import { StillContext, usePool, useStill, useTrans } from '../components/hooks';
 import type { JobActions } from '../components/job';
 import { JobList } from '../components/jobs';
 import { ProblemNote } from '../components/note';
+import { questionOf } from '../components/question';
 import type { JobView } from '../model/api';
 import { isFinal, type IPoolModel } from '../model/pool';
 import { useConfirm } from './confirm';
@@ -21,7 +22,8 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
   const jobs = useMemo(() => [...state.jobs.values()], [state.jobs]);
   const actions: JobActions = {
     async act(job, verb) {
-      if (verb === 'cancel' && !(await confirm(job))) {
+      const question = questionOf(job, verb, trans);
+      if (question && !(await confirm(question))) {
         return;
       }
       setRefusal(null);

@@ -3,12 +3,13 @@ import { useEffect, useRef, useState, type ReactElement } from 'react';
 import { sentence, shape, stateWord } from '../model/format';
 import { isFinal, type IPoolModel } from '../model/pool';
 import { progress } from '../model/reports';
+import type { Trans } from '../trans';
 import { PoolError } from '../model/transport';
 import { Figures, ProgressBar, Timeline, useReports } from './figures';
 import { Files } from './files';
-import { useNow, usePool, useStill, useTrans, useUsage } from './hooks';
+import { useKeptFocus, useNow, usePool, useStill, useTrans, useUsage } from './hooks';
 import { ActionIcon, StateIcon } from './icons';
-import { mayReadLog, verbs, type JobActions } from './job';
+import { keyOf, mayReadLog, verbs, type JobActions } from './job';
 import { LogView } from './log';
 
 export interface JobCardProps {
@@ -34,6 +35,7 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
   const told = progress(line);
   useStill(card);
   useUsage(card, model, state);
+  const kept = useKeptFocus(card, '.runai-TextAction');
   if (!job) {
     return (
       <div className="runai-Card" ref={card}>
@@ -51,6 +53,7 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
       role="group"
       aria-label={trans.__('Job %1', job.name)}
       data-state={job.state}
+      {...kept}
     >
       <div className="runai-Card-head">
         <StateIcon state={job.state} />
@@ -72,21 +75,23 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
                 {what === 'log' ? trans.__('Log') : trans.__('Files')}
               </button>
             ))}
-          {verbs(job, state.me).map(verb => (
-            <button
-              key={verb}
-              type="button"
-              className="runai-TextAction"
-              onClick={() => void actions.act(job, verb)}
-            >
-              <ActionIcon name={verb} />
-              {verb === 'cancel'
-                ? trans.__('Cancel')
-                : verb === 'pause'
-                  ? trans.__('Pause')
-                  : trans.__('Resume')}
-            </button>
-          ))}
+          {verbs(job, state.me)
+            .filter(verb => verb !== 'delete')
+            .map(verb => (
+              <button
+                key={keyOf(verb)}
+                type="button"
+                className="runai-TextAction"
+                onClick={() => void actions.act(job, verb)}
+              >
+                <ActionIcon name={verb} />
+                {verb === 'cancel'
+                  ? trans.__('Cancel')
+                  : verb === 'pause'
+                    ? trans.__('Pause')
+                    : trans.__('Resume')}
+              </button>
+            ))}
         </span>
       </div>
       <div className="runai-Card-said" data-still="grows" aria-live="polite">
@@ -122,6 +127,7 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
 function useFollowed(id: string, model: IPoolModel, known: boolean): string | null {
   const [problem, setProblem] = useState<string | null>(null);
   const live = usePool(model).connection;
+  const trans = useTrans();
   useEffect(() => {
     if (known) {
       return;
@@ -129,16 +135,19 @@ function useFollowed(id: string, model: IPoolModel, known: boolean): string | nu
     let current = true;
     model.follow(id).then(
       () => current && setProblem(null),
-      (error: unknown) => current && setProblem(sentenceOf(error))
+      (error: unknown) => current && setProblem(sentenceOf(error, trans))
     );
     return () => {
       current = false;
     };
     // Asked again when the connection comes back.
-  }, [id, model, known, live]);
+  }, [id, model, known, live, trans]);
   return problem;
 }
 
-function sentenceOf(error: unknown): string {
-  return error instanceof PoolError ? error.message : String(error);
+function sentenceOf(error: unknown, trans: Trans): string {
+  if (error instanceof PoolError && error.status === 404) {
+    return trans.__('The pool has no such job: it was deleted, or it belongs to another pool.');
+  }
+  return error instanceof Error ? error.message : String(error);
 }

@@ -109,6 +109,32 @@ function useKeptHeights(ref: RefObject<HTMLElement>, held: boolean): void {
   }, [ref, held]);
 }
 
+/**
+ * What had the keyboard's focus inside the element may go away, as the button that ended a job does: the focus then goes to
+ * what answers to `next`, and is not lost to the page. The handlers belong to the element.
+ */
+export function useKeptFocus(
+  ref: RefObject<HTMLElement>,
+  next: string
+): { onFocus: () => void; onBlur: () => void } {
+  // React tells of no blur where it takes an element away itself.
+  const within = useRef(false);
+  useLayoutEffect(() => {
+    if (within.current && document.activeElement === document.body) {
+      within.current = false;
+      ref.current?.querySelector<HTMLElement>(next)?.focus({ preventScroll: true });
+    }
+  });
+  return {
+    onFocus: () => {
+      within.current = true;
+    },
+    onBlur: () => {
+      within.current = false;
+    }
+  };
+}
+
 /** Whether lists keep their order and their rows for now: the pointer is at work on the page that they are part of. */
 export const StillContext = createContext(false);
 

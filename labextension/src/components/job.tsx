@@ -15,8 +15,8 @@ export interface JobActions {
   openLog?(job: JobView): void;
 }
 
-export function mayControl(job: JobView, me: Me | null): boolean {
-  return !isFinal(job.state) && !!me && (me.admin || (job.mine && me.scopes.includes('submit')));
+function mayAct(job: JobView, me: Me | null): boolean {
+  return !!me && (me.admin || (job.mine && me.scopes.includes('submit')));
 }
 
 export function mayReadLog(job: JobView, me: Me | null): boolean {
@@ -25,8 +25,11 @@ export function mayReadLog(job: JobView, me: Me | null): boolean {
 
 /** What can be done with a job now. */
 export function verbs(job: JobView, me: Me | null): JobVerb[] {
-  if (!mayControl(job, me)) {
+  if (!mayAct(job, me)) {
     return [];
+  }
+  if (isFinal(job.state)) {
+    return ['delete'];
   }
   return job.state === 'paused' ? ['resume', 'cancel'] : ['pause', 'cancel'];
 }
@@ -57,7 +60,13 @@ export function JobRow(props: JobRowProps): ReactElement {
     }
   };
   return (
-    <li className="runai-Job" data-job={job.id} data-state={job.state} data-open={open}>
+    <li
+      className="runai-Job"
+      data-job={job.id}
+      data-state={job.state}
+      data-open={open}
+      onFocus={props.onFocus}
+    >
       <div
         className="runai-Job-head"
         role="button"
@@ -66,7 +75,6 @@ export function JobRow(props: JobRowProps): ReactElement {
         tabIndex={tabIndex}
         onClick={onToggle}
         onKeyDown={onKeyDown}
-        onFocus={props.onFocus}
         data-still=""
       >
         <StateIcon state={job.state} />
@@ -100,7 +108,7 @@ export function JobRow(props: JobRowProps): ReactElement {
           )}
           {verbs(job, me).map(verb => (
             <Action
-              key={verb}
+              key={keyOf(verb)}
               name={verb}
               label={verbWords(verb, job.name, trans)}
               tabIndex={tabIndex}
@@ -118,6 +126,11 @@ export function JobRow(props: JobRowProps): ReactElement {
   );
 }
 
+/** Pause and resume take turns as one button, which keeps the keyboard's focus. */
+export function keyOf(verb: JobVerb): string {
+  return verb === 'resume' ? 'pause' : verb;
+}
+
 function verbWords(verb: JobVerb, name: string, trans: ReturnType<typeof useTrans>): string {
   switch (verb) {
     case 'cancel':
@@ -126,6 +139,8 @@ function verbWords(verb: JobVerb, name: string, trans: ReturnType<typeof useTran
       return trans.__('Pause %1', name);
     case 'resume':
       return trans.__('Resume %1', name);
+    case 'delete':
+      return trans.__('Delete %1', name);
   }
 }
 

@@ -11,7 +11,7 @@ import {
 import type { JobView, Me } from '../model/api';
 import type { Client } from '../model/client';
 import { isFinal } from '../model/pool';
-import { StillContext, useHeld, useNow, useTrans } from './hooks';
+import { StillContext, useHeld, useKeptFocus, useNow, useTrans } from './hooks';
 import { JobRow, type JobActions } from './job';
 
 export interface JobListProps {
@@ -21,6 +21,8 @@ export interface JobListProps {
   actions: JobActions;
   named: boolean;
   label: string;
+  /** What is shown is only what answers to it. */
+  query?: string;
   /** What stands here where there is no job. */
   empty: ReactNode;
   /** The order of those that have not ended; the newest first where absent. */
@@ -34,6 +36,7 @@ export function JobList(props: JobListProps): ReactElement {
   const trans = useTrans();
   const now = useNow();
   const list = useRef<HTMLDivElement>(null);
+  const kept = useKeptFocus(list, '.runai-Job-head[tabindex="0"]');
   const byId = useMemo(() => new Map(jobs.map(job => [job.id, job])), [jobs]);
   const order = useHeld(
     useMemo(() => ordered(jobs, props.order), [jobs, props.order]),
@@ -43,8 +46,12 @@ export function JobList(props: JobListProps): ReactElement {
   const [current, setCurrent] = useState<string | null>(null);
   const [most, setMost] = useState(FIRST);
 
-  // A held row shows the job as it is now, and as it was where it has gone meanwhile.
-  const rows = order.map(one => ({ job: byId.get(one.job.id) ?? one.job, ended: one.ended }));
+  // A held row shows the job as it is now, or as it was where it has gone to another list meanwhile. One that had ended goes
+  // nowhere else: it was deleted.
+  const rows = order.flatMap(({ job: before, ended }) => {
+    const job = byId.get(before.id) ?? (ended ? null : before);
+    return job && matches(job, props.query ?? '') ? [{ job, ended }] : [];
+  });
   const shown = rows.slice(0, most);
   const reached = shown.some(row => row.job.id === current) ? current : shown[0]?.job.id;
 
@@ -81,7 +88,7 @@ export function JobList(props: JobListProps): ReactElement {
       ));
   const ended = group(true);
   return (
-    <div ref={list} onKeyDown={onKeyDown} className="runai-Jobs">
+    <div ref={list} onKeyDown={onKeyDown} className="runai-Jobs" {...kept}>
       {shown.length === 0 && <div className="runai-Empty">{props.empty}</div>}
       <ul className="runai-List" aria-label={label}>
         {group(false)}

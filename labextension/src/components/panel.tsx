@@ -1,12 +1,12 @@
 /** The panel: my GPUs, my projects, jobs. */
-import { useMemo, useRef, useState, type ReactElement, type ReactNode } from 'react';
+import { useEffect, useMemo, useRef, useState, type ReactElement, type ReactNode } from 'react';
 import type { JobView } from '../model/api';
 import { amount } from '../model/format';
 import { isFinal, type IPoolModel, type PoolState } from '../model/pool';
 import { StillContext, usePool, useStill, useTrans, useUsage } from './hooks';
 import { ActionIcon } from './icons';
 import type { JobActions } from './job';
-import { JobList, matches } from './jobs';
+import { JobList } from './jobs';
 import { Lease } from './lease';
 import { ProblemNote } from './note';
 import { ProjectQuota } from './quota';
@@ -139,61 +139,77 @@ function Jobs({
   const [tab, setTab] = useState<Tab>('mine');
   const [query, setQuery] = useState('');
   const [filtering, setFiltering] = useState(false);
+  const head = useRef<HTMLDivElement>(null);
+  const filter = (open: boolean) => {
+    setFiltering(open);
+    setQuery('');
+  };
+  useEffect(() => {
+    if (filtering) {
+      // JupyterLab's own box is an element that hands the focus on.
+      head.current?.querySelector<HTMLElement>('input, jp-search')?.focus();
+    }
+  }, [filtering]);
   const all = useMemo(() => [...state.jobs.values()], [state.jobs]);
   const mine = useMemo(() => all.filter(job => job.mine), [all]);
-  const jobs = useMemo(
-    () => (tab === 'mine' ? mine : all).filter(job => matches(job, query)),
-    [tab, mine, all, query]
-  );
   const labels: Record<Tab, string> = { mine: trans.__('Mine'), team: trans.__('Team') };
   const tabs: Tab[] = ['mine', 'team'];
   return (
     <section className="runai-Section" aria-label={trans.__('Jobs')}>
-      <div className="runai-Tabs">
-        <h2 className="runai-Tabs-title">{trans.__('Jobs')}</h2>
-        <div role="tablist" aria-label={trans.__('Whose jobs')}>
-          {tabs.map(name => (
-            <button
-              key={name}
-              type="button"
-              role="tab"
-              id={`runai-tab-${name}`}
-              aria-selected={tab === name}
-              aria-controls="runai-jobs"
-              tabIndex={tab === name ? 0 : -1}
-              className="runai-Tab"
-              onClick={() => setTab(name)}
-              onKeyDown={event => {
-                if (event.key === 'ArrowLeft' || event.key === 'ArrowRight') {
-                  const other = name === 'mine' ? 'team' : 'mine';
-                  setTab(other);
-                  document.getElementById(`runai-tab-${other}`)?.focus();
-                }
-              }}
-            >
-              {labels[name]} <Count jobs={name === 'mine' ? mine : all} />
-            </button>
-          ))}
+      <div
+        className="runai-Head"
+        ref={head}
+        onKeyDown={event => {
+          if (event.key === 'Escape' && filtering) {
+            filter(false);
+            head.current?.querySelector<HTMLElement>('[aria-expanded]')?.focus();
+          }
+        }}
+      >
+        <div className="runai-Tabs">
+          <h2 className="runai-Tabs-title">{trans.__('Jobs')}</h2>
+          <div role="tablist" aria-label={trans.__('Whose jobs')}>
+            {tabs.map(name => (
+              <button
+                key={name}
+                type="button"
+                role="tab"
+                id={`runai-tab-${name}`}
+                aria-selected={tab === name}
+                aria-controls="runai-jobs"
+                tabIndex={tab === name ? 0 : -1}
+                className="runai-Tab"
+                onClick={() => setTab(name)}
+                onKeyDown={event => {
+                  if (event.key === 'ArrowLeft' || event.key === 'ArrowRight') {
+                    const other = name === 'mine' ? 'team' : 'mine';
+                    setTab(other);
+                    document.getElementById(`runai-tab-${other}`)?.focus();
+                  }
+                }}
+              >
+                {labels[name]} <Count jobs={name === 'mine' ? mine : all} />
+              </button>
+            ))}
+          </div>
+          <button
+            type="button"
+            className="runai-Action"
+            title={trans.__('Filter the jobs by name, owner, project, state or id')}
+            aria-label={trans.__('Filter the jobs')}
+            aria-expanded={filtering}
+            onClick={() => filter(!filtering)}
+          >
+            <ActionIcon name="filter" />
+          </button>
         </div>
-        <button
-          type="button"
-          className="runai-Action"
-          title={trans.__('Filter the jobs')}
-          aria-label={trans.__('Filter the jobs')}
-          aria-expanded={filtering}
-          onClick={() => {
-            setFiltering(!filtering);
-            setQuery('');
-          }}
-        >
-          <ActionIcon name="filter" />
-        </button>
+        {filtering && <div className="runai-Filter">{filterBox(query, setQuery)}</div>}
       </div>
-      {filtering && <div className="runai-Filter">{filterBox(query, setQuery)}</div>}
       <div role="tabpanel" id="runai-jobs" aria-labelledby={`runai-tab-${tab}`}>
         <JobList
           key={tab}
-          jobs={jobs}
+          jobs={tab === 'mine' ? mine : all}
+          query={query}
           me={state.me}
           client={model.client}
           actions={actions}

@@ -7,6 +7,7 @@ import {
 } from '@jupyterlab/apputils';
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { questionOf, type Question } from '../components/question';
 import type { JobView } from '../model/api';
 import type { JobVerb } from '../model/client';
 import { DOMAIN } from './domain';
@@ -29,17 +30,11 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const logs = new WidgetTracker<MainAreaWidget<LogWidget>>({ namespace: 'runai-logs' });
 
-    async function confirmed(job: JobView): Promise<boolean> {
+    async function confirmed({ title, body, yes, no }: Question): Promise<boolean> {
       const result = await showDialog({
-        title: trans.__('Cancel %1?', job.name),
-        body:
-          job.state === 'running'
-            ? trans.__('The job is asked to stop and ends; what it has not saved is lost.')
-            : trans.__('The job leaves the queue for good.'),
-        buttons: [
-          Dialog.cancelButton({ label: trans.__('Keep it') }),
-          Dialog.warnButton({ label: trans.__('Cancel the job') })
-        ],
+        title,
+        body,
+        buttons: [Dialog.cancelButton({ label: no }), Dialog.warnButton({ label: yes })],
         defaultButton: 0
       });
       return result.button.accept;
@@ -47,7 +42,8 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
 
     return {
       async act(job: JobView, verb: JobVerb): Promise<void> {
-        if (verb === 'cancel' && !(await confirmed(job))) {
+        const question = questionOf(job, verb, trans);
+        if (question && !(await confirmed(question))) {
           return;
         }
         try {

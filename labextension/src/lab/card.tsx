@@ -1,13 +1,16 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IDocumentManager } from '@jupyterlab/docmanager';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
+import type { Message } from '@lumino/messaging';
 import type { ReactElement } from 'react';
 import { JobCard } from '../components/card';
 import { TransContext } from '../components/hooks';
 import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
+import { saveWith } from './saving';
 import { Takeover } from './takeover';
 import { IJobActions, IPoolModel } from './tokens';
 
@@ -18,6 +21,7 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
   constructor(
     private readonly _model: IPoolModel,
     private readonly _actions: IJobActions,
+    private readonly _documents: IDocumentManager | null,
     private readonly _trans: Trans
   ) {
     super();
@@ -54,6 +58,13 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
     );
   }
 
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    if (this._follows && this._id && this._documents) {
+      saveWith(this._id, this, this._documents);
+    }
+  }
+
   override dispose(): void {
     this._takeover?.dispose();
     super.dispose();
@@ -85,12 +96,13 @@ export const cardPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Shows a job of the GPU pool, live, where an output names it.',
   autoStart: true,
   requires: [IPoolModel, IJobActions, IRenderMimeRegistry],
-  optional: [ITranslator],
+  optional: [IDocumentManager, ITranslator],
   activate: (
     _: JupyterFrontEnd,
     model: IPoolModel,
     actions: IJobActions,
     registry: IRenderMimeRegistry,
+    documents: IDocumentManager | null,
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
@@ -99,7 +111,7 @@ export const cardPlugin: JupyterFrontEndPlugin<void> = {
       mimeTypes: [JOB_MIME],
       // Before widgets (-10), which stand beside it where a kernel could not know of this renderer.
       defaultRank: -20,
-      createRenderer: () => new CardRenderer(model, actions, trans)
+      createRenderer: () => new CardRenderer(model, actions, documents, trans)
     });
   }
 };

@@ -4,6 +4,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { mayReadLog, verbs } from '../components/job';
 import { ordered } from '../components/jobs';
 import type { JobView } from '../model/api';
+import type { JobVerb } from '../model/client';
 import { stateWord } from '../model/format';
 import { DOMAIN } from './domain';
 import { gpuIcon } from './icon';
@@ -16,7 +17,8 @@ export const COMMANDS = {
   log: 'runai:open-log',
   pause: 'runai:pause-job',
   resume: 'runai:resume-job',
-  cancel: 'runai:cancel-job'
+  cancel: 'runai:cancel-job',
+  delete: 'runai:delete-job'
 } as const;
 
 const ID_ARGUMENT = {
@@ -76,8 +78,7 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       });
     }
 
-    const may = (verb: 'pause' | 'resume' | 'cancel') => (job: JobView) =>
-      verbs(job, model.state.me).includes(verb);
+    const may = (verb: JobVerb) => (job: JobView) => verbs(job, model.state.me).includes(verb);
 
     app.commands.addCommand(COMMANDS.show, {
       label: trans.__('Show the GPU pool'),
@@ -106,6 +107,13 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
     );
     add(COMMANDS.cancel, trans.__('Cancel a job…'), trans.__('Cancel'), may('cancel'), job =>
       actions.act(job, 'cancel')
+    );
+    add(
+      COMMANDS.delete,
+      trans.__('Delete a job that has ended…'),
+      trans.__('Delete'),
+      may('delete'),
+      job => actions.act(job, 'delete')
     );
     model.stateChanged.connect(() => app.commands.notifyCommandChanged());
 

@@ -39,7 +39,7 @@ export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
         const log = { label: trans.__('Log'), callback: () => actions.openLog(job) };
         Notification.emit(notice.text, notice.kind, {
           actions: [log],
-          autoClose: notice.kind === 'error' ? false : 8000
+          autoClose: notice.stays ? false : 8000
         });
       }
     });

@@ -37,7 +37,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
           server={PageConfig.getOption('hubUser') ? PageConfig.getOption('hubServerName') : null}
           filterBox={(query, change) => (
             <FilterBox
-              placeholder={trans.__('Filter by name, owner, project or state')}
+              placeholder={trans.__('Filter the jobs')}
               initialQuery={query}
               updateFilter={(_, typed) => change(typed ?? '')}
               useFuzzyFilter={false}

@@ -3,7 +3,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { IRunningSessionManagers, type IRunningSessions } from '@jupyterlab/running';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
-import { mayControl } from '../components/job';
+import { verbs } from '../components/job';
 import { ordered } from '../components/jobs';
 import type { JobView } from '../model/api';
 import { places, shape, stateWord } from '../model/format';
@@ -42,7 +42,7 @@ export const runningPlugin: JupyterFrontEndPlugin<void> = {
       detail: () => stateWord(job.state, trans),
       icon: () => gpuIcon,
       open: () => actions.openLog(job),
-      ...(mayControl(job, model.state.me)
+      ...(verbs(job, model.state.me).includes('cancel')
         ? { shutdown: () => void actions.act(job, 'cancel') }
         : {})
     });

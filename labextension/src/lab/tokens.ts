@@ -15,5 +15,5 @@ export type IJobActions = Required<JobActions>;
 
 export const IJobActions = new Token<IJobActions>(
   'jupyter-runai:IJobActions',
-  'Cancel, pause and resume a job of the GPU pool, and show its log; asks and tells the user by itself.'
+  'Cancel, pause, resume and delete a job of the GPU pool, and show its log; asks and tells the user by itself.'
 );

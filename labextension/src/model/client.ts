@@ -16,7 +16,7 @@ import type {
 } from './api';
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
 
-export type JobVerb = 'cancel' | 'pause' | 'resume';
+export type JobVerb = 'cancel' | 'pause' | 'resume' | 'delete';
 
 export interface JobQuery {
   states?: readonly JobState[];
@@ -61,8 +61,13 @@ export class Client {
     return this._json(`jobs/${encodeURIComponent(id)}`);
   }
 
-  act(id: string, verb: JobVerb): Promise<JobView> {
+  act(id: string, verb: Exclude<JobVerb, 'delete'>): Promise<JobView> {
     return this._json(`jobs/${encodeURIComponent(id)}/${verb}`, { method: 'POST' });
+  }
+
+  /** Deletes a job that has ended, with all it left. */
+  async delete(id: string): Promise<void> {
+    await this._send(`jobs/${encodeURIComponent(id)}`, { method: 'DELETE' });
   }
 
   /** The bytes of a worker's log from `offset` on. */

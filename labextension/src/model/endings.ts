@@ -10,6 +10,8 @@ const SHORT = 30;
 export interface Notice {
   readonly kind: 'success' | 'warning' | 'error';
   readonly text: string;
+  /** It took so long that whoever sent it may be away: it stays until they have read it. */
+  readonly stays: boolean;
 }
 
 /**
@@ -22,9 +24,11 @@ export function noticeOf(job: JobView, jobs: Iterable<JobView>, trans: Trans): N
 
 function ofOne(job: JobView, trans: Trans): Notice | null {
   const why = news(job, trans);
+  const took = taken([job]);
   if (job.state === 'failed') {
     return {
       kind: 'error',
+      stays: took >= SHORT,
       text: why ? trans.__('%1 failed: %2', job.name, why) : trans.__('%1 failed.', job.name)
     };
   }
@@ -39,13 +43,13 @@ function ofOne(job: JobView, trans: Trans): Notice | null {
     const text = why.startsWith('by ')
       ? trans.__('%1 was cancelled %2', job.name, why)
       : trans.__('%1 was cancelled: %2', job.name, why);
-    return { kind: 'warning', text };
+    return { kind: 'warning', stays: false, text };
   }
-  const took = taken([job]);
   return took < SHORT
     ? null
     : {
         kind: 'success',
+        stays: false,
         text: trans.__('%1 succeeded after %2.', job.name, duration(took, trans))
       };
 }
@@ -71,7 +75,8 @@ function ofArray(
     well,
     all.length
   );
-  return { kind: failed ? 'error' : well === all.length ? 'success' : 'warning', text };
+  const kind = failed ? 'error' : well === all.length ? 'success' : 'warning';
+  return { kind, stays: failed && took >= SHORT, text };
 }
 
 /** From the first submission to the last end. */

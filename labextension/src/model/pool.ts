@@ -57,7 +57,7 @@ export interface IPoolModel extends IDisposable {
   /** Connects again now rather than when the next try is due. */
   retry(): void;
   /** Does something to a job and shows the outcome; rejects with a `PoolError`. */
-  act(id: string, verb: JobVerb): Promise<JobView>;
+  act(id: string, verb: JobVerb): Promise<void>;
   /** Reads the figures of the pool again: how busy a GPU is, no event tells. */
   refresh(): void;
   /** Has the job with this id in the state, from now on, where the caller may see it. */
@@ -150,10 +150,13 @@ export class PoolModel implements IPoolModel {
     this._figuring ??= setTimeout(() => void this._readFigures(), Math.max(0, due));
   }
 
-  async act(id: string, verb: JobVerb): Promise<JobView> {
-    const job = await this.client.act(id, verb);
-    this._putJobs([job]);
-    return job;
+  async act(id: string, verb: JobVerb): Promise<void> {
+    if (verb === 'delete') {
+      await this.client.delete(id);
+      this._putJobs([], new Set([id]));
+    } else {
+      this._putJobs([await this.client.act(id, verb)]);
+    }
   }
 
   async follow(id: string): Promise<JobView> {

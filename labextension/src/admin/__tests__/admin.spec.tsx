@@ -172,7 +172,7 @@ describe('the page', () => {
     model.dispose();
   });
 
-  it('lets an administrator cancel a job, and asks first', async () => {
+  it('lets an administrator cancel a job and delete it, and asks first', async () => {
     const [scheduler, model] = await page(true);
     fireEvent.click(screen.getByRole('button', { name: 'Cancel job-a' }));
     fireEvent.click(await screen.findByText('Keep it'));
@@ -181,6 +181,10 @@ describe('the page', () => {
     fireEvent.click(screen.getByRole('button', { name: 'Cancel job-a' }));
     fireEvent.click(await screen.findByRole('button', { name: 'Cancel the job', hidden: true }));
     await waitFor(() => expect(scheduler.jobs.get('a')!.state).toBe('cancelled'));
+    fireEvent.click(await screen.findByRole('button', { name: 'Delete job-a' }));
+    await screen.findByText('Its log, its files and its checkpoints go with it, for good.');
+    fireEvent.click(screen.getByRole('button', { name: 'Delete the job', hidden: true }));
+    await waitFor(() => expect(scheduler.jobs.has('a')).toBe(false));
     model.dispose();
   });
 

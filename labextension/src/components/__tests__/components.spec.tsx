@@ -112,7 +112,9 @@ describe('what may be done with a job', () => {
   it.each<[string, Partial<JobView>, Me, JobVerb[]]>([
     ['the owner pauses and cancels', { state: 'running' }, ADA, ['pause', 'cancel']],
     ['the owner resumes what is paused', { state: 'paused' }, ADA, ['resume', 'cancel']],
-    ['nothing is left to do at the end', { state: 'failed' }, ADA, []],
+    ['the owner deletes what has ended', { state: 'failed' }, ADA, ['delete']],
+    ["nobody deletes another person's job", { state: 'failed', mine: false }, ADA, []],
+    ['an administrator deletes any', { state: 'failed', mine: false }, ROOT, ['delete']],
     ["nobody stops another person's job", { state: 'running', mine: false }, ADA, []],
     ['a token that only reads stops nothing', { state: 'running' }, READER, []],
     ['an administrator stops any', { state: 'running', mine: false }, ROOT, ['pause', 'cancel']]
@@ -195,6 +197,26 @@ describe('the list of jobs', () => {
     fireEvent.click(screen.getByRole('button', { name: 'Pause job-old' }));
     fireEvent.click(screen.getByRole('button', { name: 'Cancel job-old' }));
     expect(actions.done).toEqual(['pause old', 'cancel old']);
+  });
+
+  it('keeps the keyboard on a job when what it stood on goes away', () => {
+    const { rerender } = render(list([young, old]));
+    const cancel = screen.getByRole('button', { name: 'Cancel job-old' });
+    cancel.focus();
+    rerender(list([young, { ...old, state: 'succeeded', ended: 7 }]));
+    const row = document.querySelector('[data-job=old]')!;
+    expect(document.activeElement).toBe(row.querySelector('.runai-Job-head'));
+    rerender(list([young]));
+    expect(document.activeElement).toBe(document.querySelector('[data-job=young] .runai-Job-head'));
+  });
+
+  it('takes the keyboard from nothing else', () => {
+    const { rerender } = render(list([young, old]));
+    const cancel = screen.getByRole('button', { name: 'Cancel job-old' });
+    cancel.focus();
+    cancel.blur();
+    rerender(list([young]));
+    expect(document.activeElement).toBe(document.body);
   });
 
   it('says what to do where there is nothing', () => {
@@ -343,7 +365,58 @@ describe('the panel', () => {
   });
 });
 
+describe('the filter of the panel', () => {
+  it('has the keyboard from its opening to its closing', async () => {
+    const scheduler = new Scheduler();
+    scheduler.jobs.set('a', aJob('a')).set('b', aJob('b'));
+    const model = new PoolModel(scheduler, { gather: 1 });
+    const box = (query: string, change: (query: string) => void) => (
+      <input value={query} onChange={event => change(event.target.value)} />
+    );
+    render(<Panel model={model} actions={new Recorder()} server={null} filterBox={box} />);
+    await act(async () => model.start());
+    const button = await screen.findByRole('button', { name: 'Filter the jobs' });
+    fireEvent.click(button);
+    const input = screen.getByRole('textbox');
+    expect(document.activeElement).toBe(input);
+    fireEvent.pointerMove(document.querySelector('.runai-Panel')!); // what one does oneself is seen at once
+    fireEvent.change(input, { target: { value: 'job-b' } });
+    expect(names()).toEqual(['job-b']);
+    fireEvent.keyDown(input, { key: 'Escape' });
+    expect(screen.queryByRole('textbox')).toBeNull();
+    expect(document.activeElement).toBe(button);
+    expect(names().sort()).toEqual(['job-a', 'job-b']);
+    await act(async () => {
+      await model.act('a', 'cancel');
+      await model.act('b', 'cancel');
+    });
+    fireEvent.pointerLeave(document.querySelector('.runai-Panel')!);
+    fireEvent.pointerMove(document.querySelector('.runai-Panel')!);
+    await act(() => model.act('b', 'delete'));
+    expect(names()).toEqual(['job-a']);
+    model.dispose();
+  });
+});
+
 describe('the card of a job', () => {
+  it('is acted on by the keyboard, which stays where it was', async () => {
+    const scheduler = new Scheduler();
+    scheduler.jobs.set('a', aJob('a', { state: 'running' }));
+    const model = new PoolModel(scheduler, { gather: 1 });
+    const actions = { act: (job: JobView, verb: JobVerb) => model.act(job.id, verb) };
+    render(<JobCard id="a" model={model} actions={actions} otherwise="" />);
+    await act(async () => model.start());
+    const button = await screen.findByRole('button', { name: 'Pause' });
+    button.focus();
+    fireEvent.click(button);
+    expect(document.activeElement).toBe(await screen.findByRole('button', { name: 'Resume' }));
+    act(() => scheduler.set(aJob('a', { state: 'succeeded' })));
+    await waitFor(() => expect(screen.queryByRole('button', { name: 'Resume' })).toBeNull());
+    expect(document.activeElement).toBe(screen.getByRole('button', { name: 'Log' }));
+    expect(screen.queryByRole('button', { name: 'Delete' })).toBeNull();
+    model.dispose();
+  });
+
   it('is live, and becomes what the output says when nobody knows the job', async () => {
     const scheduler = new Scheduler();
     scheduler.jobs.set('a', aJob('a', { state: 'running' }));
@@ -363,7 +436,7 @@ describe('the card of a job', () => {
     expect(reason.style.minHeight).not.toBe('');
     expect(reason.style.overflow).toBe(''); // what the job says next is read in full, under a pointer, too
     rerender(card('gone'));
-    await screen.findByText('There is no job gone.');
+    await screen.findByText(/^The pool has no such job/);
     expect(screen.getByText('digits: finished')).toBeTruthy();
     model.dispose();
   });

@@ -39,6 +39,14 @@ describe('what is said when a job has ended', () => {
     expect(said(aJob('a', { ...LONG, ...change }))).toBe(text);
   });
 
+  it('stays where nobody may have seen it', () => {
+    const failed = (ended: number) => {
+      const job = aJob('a', { ...LONG, state: 'failed', ended });
+      return noticeOf(job, [job], plain)!.stays;
+    };
+    expect([failed(1001), failed(1125)]).toEqual([false, true]);
+  });
+
   it('is one sentence for many that were sent as one, with the last of them', () => {
     const member = (index: number, change: Partial<JobView>) =>
       aJob(`x-${index}`, { ...LONG, name: `sweep-${index}`, array: 'x', index, ...change });

@@ -196,6 +196,10 @@ describe('the pool model', () => {
     await expect(model.act('nowhere', 'cancel')).rejects.toEqual(
       new PoolError('There is no job nowhere.', 404)
     );
+    scheduler.set(aJob('a', { state: 'cancelled' }));
+    await model.act('a', 'delete');
+    expect(scheduler.jobs.size).toBe(0);
+    expect(model.state.jobs.size).toBe(0);
   });
 
   it('lets go of the line while nobody looks, and goes on where it was', async () => {
