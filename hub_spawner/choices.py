@@ -59,7 +59,8 @@ class Room:
             other = f"your other servers hold {self.held:g} of your fixed quota of {self.quota:g}"
             return Choice(gpus, other, False)
         if gpus > self.free:
-            return Choice(gpus, f"only {self.free:g} of {self.gpus:g} build GPUs free now", False)
+            free = f"only {self.free:g}" if self.free else "none"
+            return Choice(gpus, f"{free} of {self.gpus:g} build GPUs free now", False)
         return Choice(gpus, f"fits: {self.held:g} of {self.quota:g} in use", True)
 
     def fits(self, gpus: float) -> bool:

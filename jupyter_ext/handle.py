@@ -15,7 +15,7 @@ from jupyter_ext.connection import connect, locate
 from jupyter_ext.files import Files
 from jupyter_ext.follow import Follower
 from jupyter_ext.frontend import view_of, wants_widgets
-from jupyter_ext.shown import Shown, get_shell
+from jupyter_ext.shown import Shown, ShownOnce, get_shell
 from jupyter_ext.travel import FOLDER, RESULT, VARIABLES, Unreadable, unpack
 from scheduler.api.schema import JobView
 from scheduler.client import Client
@@ -52,14 +52,13 @@ class LetGo(Calm, KeyboardInterrupt):
     """The kernel was interrupted while it showed a job; the job runs on."""
 
 
-class Job:
+class Job(ShownOnce):
     """A job in the pool. What it asks of the scheduler may raise the errors of `scheduler.errors`."""
 
     def __init__(self, job: str | JobView) -> None:
         self.seen = job if isinstance(job, JobView) else connect().job(job)
         """What the scheduler said of it when it was last asked."""
         self._brought: dict[str, Any] | None = None
-        self.shown_in: int | None = None
         self._widget: JobWidget | None = None
 
     # -- how it stands --------------------------------------------------------------------------------------
@@ -141,6 +140,7 @@ class Job:
 
     def wait(self) -> Job:
         """Show its states and its output until it has ended. Raises `JobFailed`, or `LetGo` when interrupted."""
+        self.shows_itself()
         shown = Shown(self.seen)
         try:
             with Follower(locate, self.seen) as happenings:
@@ -246,13 +246,6 @@ class Job:
         if self._widget is None or self._widget.comm is None:
             self._widget = JobWidget(self)
         return self._widget
-
-    def _ipython_display_(self) -> None:
-        """As the last value of the very cell that has shown it all along, it is not shown again."""
-        shell = get_shell()
-        if self.shown_in is None or shell is None or self.shown_in != shell.execution_count:
-            raise NotImplementedError
-        self.shown_in = None
 
     def _fresh(self) -> JobView:
         try:

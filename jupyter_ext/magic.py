@@ -154,7 +154,6 @@ class RunaiMagics(Magics):
         shell.user_ns["_job"] = job
         if asked.detach:
             return job.go_on() if asked.search else job
-        job.shown_in = shell.execution_count
         if isinstance(job, Job) and (workers := job.view.workers) > 1:
             print(
                 f"Here is what rank 0 of {workers} prints; _job.logs(rank=1) is what another does.",

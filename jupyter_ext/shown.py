@@ -25,6 +25,22 @@ def get_shell() -> Any:
     return get_ipython()
 
 
+class ShownOnce:
+    """What a cell has shown all along is not shown again as that cell's last value."""
+
+    _shown_in: int | None = None
+
+    def shows_itself(self) -> None:
+        """The cell that runs shows it from now on."""
+        self._shown_in = getattr(get_shell(), "execution_count", None)
+
+    def _ipython_display_(self) -> None:
+        shell = get_shell()
+        if self._shown_in is None or shell is None or self._shown_in != shell.execution_count:
+            raise NotImplementedError
+        self._shown_in = None
+
+
 class Shown:
     """Tell it what happens, and close it; `let_go` first where the job's output is to end here before the job does."""
 

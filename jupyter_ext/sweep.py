@@ -16,7 +16,7 @@ from jupyter_ext import parallel, reports
 from jupyter_ext.connection import connect
 from jupyter_ext.handle import Calm, Job, LetGo
 from jupyter_ext.jobs import Jobs
-from jupyter_ext.shown import get_shell
+from jupyter_ext.shown import ShownOnce
 from scheduler.api.schema import ArrayView, JobView
 from scheduler.client import Client
 from scheduler.client.arrays import jobs_of
@@ -42,7 +42,7 @@ def goal(minimize: str | None, maximize: str | None) -> Goal | None:
     return Goal(maximize, -1) if maximize else Goal(minimize) if minimize else None
 
 
-class Trials(Jobs):
+class Trials(ShownOnce, Jobs):
     """Jobs with values of their own, of which that is best which reports the least, or the most, of a metric."""
 
     def __init__(self, jobs: Iterable[Job | JobView | str], name: str, goal: Goal | None) -> None:
@@ -52,7 +52,6 @@ class Trials(Jobs):
         self._points: dict[str, list[reports.Point]] = {}
         self._offsets: dict[str, int] = {}
         self._looking = threading.Lock()  # a live table looks, too
-        self.shown_in: int | None = None
 
     # -- how it stands --------------------------------------------------------------------------------------
 
@@ -132,6 +131,7 @@ class Trials(Jobs):
 
     def wait(self) -> Self:
         """Show the table as it fills until all have ended, whatever their end. Raises `LetGo` when interrupted."""
+        self.shows_itself()
         handle: Any = None
         try:
             while True:
@@ -171,15 +171,8 @@ class Trials(Jobs):
         self._fresh()
         return self._html()
 
-    def _ipython_display_(self) -> None:
-        """As the last value of the very cell that has shown it all along, it is not shown again."""
-        shell = get_shell()
-        if self.shown_in is None or shell is None or self.shown_in != shell.execution_count:
-            raise NotImplementedError
-        self.shown_in = None
-
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        rows = [self._row(job) for job in self._jobs]
+        rows = [{**self._row(job), "state": _state(job.seen)} for job in self._jobs]
         columns = list(dict.fromkeys(name for row in rows for name in row))
         cells = [
             [job.name, *(parallel.shown(row[name]) if name in row else "" for name in columns)]
@@ -193,7 +186,8 @@ class Trials(Jobs):
     def _head(self) -> str:
         ended = sum(job.seen.state.final for job in self._jobs)
         best = self._best()
-        said = f"{self.name}: {ended} of {self._planned()} jobs have ended."
+        failed = sum(job.seen.state is JobState.FAILED for job in self._jobs)
+        said = f"{self.name}: {ended} of {self._planned()} jobs have ended{f', {failed} failed' if failed else ''}."
         if best is None or self.goal is None:
             return said
         job = self._jobs[best]
@@ -248,6 +242,11 @@ class Sweep(Trials):
             for job in self._jobs:
                 job.seen = told.get(job.id, job.seen)
         return [job.seen for job in self._jobs]
+
+
+def _state(job: JobView) -> str:
+    """Of one that has failed also why."""
+    return f"failed: {job.reason.rstrip('.')}" if job.state is JobState.FAILED else job.state.value
 
 
 def _tr(cells: list[str], style: str) -> str:

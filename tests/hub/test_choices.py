@@ -35,6 +35,14 @@ def test_choices(room: Room, choices: list[tuple[float, bool]]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("free", "said"),
+    [(0, "none of 4 build GPUs free now"), (0.5, "only 0.5 of 4 build GPUs free now")],
+)
+def test_what_is_taken_is_said(free: float, said: str) -> None:
+    assert Room(quota=1, held=0, gpus=4, free=free).choices()[0].note == said
+
+
+@pytest.mark.parametrize(
     ("room", "usual"),
     [
         (Room(quota=4, held=0, gpus=8, free=8), 1),

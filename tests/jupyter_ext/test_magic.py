@@ -332,6 +332,9 @@ def test_interrupting_lets_go_and_the_job_runs_on(kernel: Kernel, pool: RunningP
     assert "Traceback" not in shown.error
     assert "ended" not in shown.stdout
     assert not pool.client.job(kernel.value("_job.id").strip("'")).state.final
+    again = kernel.run("_job.wait()")
+    assert "begun\nended\n" in again.stdout
+    assert again.result is None  # its card stands above the output already
     again = kernel.run("_job.wait().outputs")
     assert "begun\nended\n" in again.stdout
     assert again.result == {"text/plain": "{'y': 9}"}
@@ -465,6 +468,14 @@ job.report(step=2, loss=found)"""
     assert kernel.value("_job.best.result()") == "{'found': 1.0}"
     assert kernel.value("list(_job.results.loss)") == "[5.0, 10.0, 1.0, 2.0]"
     assert kernel.value("__import__('jupyter_ext').Sweep(_job.id, maximize='loss').best.seen.index") == "1"
+
+
+def test_a_sweep_says_which_of_its_jobs_failed_and_why(kernel: Kernel) -> None:
+    shown = kernel.run("%%runai_train --gpus 0 --sweep lr=1,2\nassert lr == 1, 'diverged'")
+    head, _, first, second = [*shown.displays, *shown.updates][-1]["text/plain"].splitlines()
+    assert head.endswith("2 of 2 jobs have ended, 1 failed.")
+    assert "succeeded" in first
+    assert "failed: It ended with exit code 1: AssertionError: diverged" in second
 
 
 def test_a_sweep_of_a_script_gives_its_values_as_arguments(kernel: Kernel) -> None:

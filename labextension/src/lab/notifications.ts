@@ -36,7 +36,7 @@ export const notificationsPlugin: JupyterFrontEndPlugin<void> = {
     model.jobEnded.connect((_, job) => {
       const notice = wanted ? noticeOf(job, model.state.jobs.values(), trans) : null;
       if (notice) {
-        const log = { label: trans.__('Log'), callback: () => actions.openLog(job) };
+        const log = { label: trans.__('Log'), callback: () => actions.openLog(notice.job) };
         Notification.emit(notice.text, notice.kind, {
           actions: [log],
           autoClose: notice.stays ? false : 8000

@@ -10,6 +10,8 @@ const SHORT = 30;
 export interface Notice {
   readonly kind: 'success' | 'warning' | 'error';
   readonly text: string;
+  /** The job whose log tells more. */
+  readonly job: JobView;
   /** It took so long that whoever sent it may be away: it stays until they have read it. */
   readonly stays: boolean;
 }
@@ -28,6 +30,7 @@ function ofOne(job: JobView, trans: Trans): Notice | null {
   if (job.state === 'failed') {
     return {
       kind: 'error',
+      job,
       stays: took >= SHORT,
       text: why ? trans.__('%1 failed: %2', job.name, why) : trans.__('%1 failed.', job.name)
     };
@@ -43,12 +46,13 @@ function ofOne(job: JobView, trans: Trans): Notice | null {
     const text = why.startsWith('by ')
       ? trans.__('%1 was cancelled %2', job.name, why)
       : trans.__('%1 was cancelled: %2', job.name, why);
-    return { kind: 'warning', stays: false, text };
+    return { kind: 'warning', job, stays: false, text };
   }
   return took < SHORT
     ? null
     : {
         kind: 'success',
+        job,
         stays: false,
         text: trans.__('%1 succeeded after %2.', job.name, duration(took, trans))
       };
@@ -63,7 +67,7 @@ function ofArray(
   const all = [...jobs].filter(one => one.array === array);
   const took = taken(all);
   const well = all.filter(one => one.state === 'succeeded').length;
-  const failed = all.some(one => one.state === 'failed');
+  const failed = all.find(one => one.state === 'failed');
   if (!all.every(one => isFinal(one.state)) || (!failed && took < SHORT)) {
     return null;
   }
@@ -76,7 +80,7 @@ function ofArray(
     all.length
   );
   const kind = failed ? 'error' : well === all.length ? 'success' : 'warning';
-  return { kind, stays: failed && took >= SHORT, text };
+  return { kind, job: failed ?? job, stays: !!failed && took >= SHORT, text };
 }
 
 /** From the first submission to the last end. */
