@@ -90,8 +90,8 @@ async def test_one_that_waits_for_lent_gpus_gets_them_or_gives_up(
         bench.controller.refresh()
         assert (await asked).state is SessionState.LEASED
         back.clear()
-        monkeypatch.setattr(leases, "PATIENCE", 0.05)
-        with pytest.raises(Unavailable, match="lent to job7"):
+        with monkeypatch.context() as patch, pytest.raises(Unavailable, match="lent to job7"):
+            patch.setattr(leases, "PATIENCE", 1.0)
             await bench.controller.open_session(make_session("bo"))
         back.set()
         bench.controller.refresh()
