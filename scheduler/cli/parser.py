@@ -355,6 +355,9 @@ def _simulate(commands: Commands) -> None:
         commands, "simulate", "simulate:run", "play a trace of jobs by the policy and by others, side by side"
     )
     command.add_argument("trace", metavar="TRACE", help="a CSV table of jobs, plain or gzip")
+    command.add_argument(
+        "--ignore", type=_names, metavar="COLUMN,…", help="columns of the table that are not to be read"
+    )
     command.add_argument("--nodes", type=_count, required=True, metavar="N", help="nodes of the shared pool")
     command.add_argument(
         "--gpus-per-node", type=_count, default=8, metavar="N", help="GPUs of a node (default: 8)"

@@ -26,7 +26,9 @@ def run(options: argparse.Namespace) -> int:
     for name in names:
         if name not in NAMES:
             raise Invalid(f"There is no policy “{name}”; there are {', '.join(NAMES)}.", field="policies")
-    trace = read_trace(Path(options.trace))
+    if options.report and not Path(options.report).absolute().parent.is_dir():
+        raise Invalid(f"There is no folder for {options.report}; make it first.", field="report")
+    trace = read_trace(Path(options.trace), ignore=options.ignore or ())
     study = prepare(
         trace,
         nodes=options.nodes,

@@ -7,7 +7,7 @@ this cycle. Lines that could get nothing in any of these ways are not even opene
 
 from __future__ import annotations
 
-from scheduler.model import WorkerPlacement
+from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.accounts import Account
 from scheduler.policy.claims import honour_claims
 from scheduler.policy.consolidation import consolidate, rearrange, settle_elsewhere
@@ -113,7 +113,7 @@ class Cycle:
     def _go_through_queues(self, ground: Ground, waiting: Waiting) -> None:
         queues = self._open_queues(ground, waiting)
         self._expect_gang(ground, queues)
-        order = Order(ground.tops, queues)
+        order = Order(queues)
         while (queue := order.next()) is not None:
             line = queue.next
             assert line is not None
@@ -160,7 +160,7 @@ class Cycle:
             and self.reservations.open_to(queue.account)
             and may_starve(line.ask)
         }
-        gang = Order(ground.tops, first).next() if first else None
+        gang = Order(first).next() if first else None
         if gang is not None and gang.next is not None and len(queues) > 1:
             self.reservations.expect(gang.next.first, gang.account, gang.next.ask)
 
@@ -379,7 +379,7 @@ class Cycle:
                 for account, growing in lines.items()
                 if account.part == ground.part
             }
-            self._grow_in(ground, here)
+            self._grow_in(here)
         for earliest, _, work in sorted(too_early):
             mark = self.state.mark()
             assert work.account is not None
@@ -389,8 +389,8 @@ class Cycle:
                 self._again(earliest)
                 break
 
-    def _grow_in(self, ground: Ground, queues: dict[str, Queue]) -> None:
-        order = Order(ground.tops, queues)
+    def _grow_in(self, queues: dict[str, Queue]) -> None:
+        order = Order(queues)
         while (queue := order.next()) is not None:
             line = queue.next
             assert line is not None
@@ -460,12 +460,9 @@ class Cycle:
 
     def _figures_in(self, ground: Ground) -> dict[str, ProjectFigures]:
         free = self.state.rooms.free_gpus(self.intake.train & ground.mask)
-        return {
-            name: ProjectFigures(
-                account.share,
-                account.held,
-                account.demand,
-                max(0, min(free, *[step.limit - step.held for step in account.path])),
-            )
-            for name, account in ground.accounts.items()
-        }
+        left: dict[Account | None, Milli] = {None: max(0, free)}  # parents come before their children
+        figures = {}
+        for name, account in ground.accounts.items():
+            left[account] = max(0, min(left[account.parent], account.limit - account.held))
+            figures[name] = ProjectFigures(account.share, account.held, account.demand, left[account])
+        return figures

@@ -8,7 +8,7 @@ the path where something changed.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import count
 
 from scheduler.model import Milli
@@ -80,20 +80,17 @@ class Queue:
 class Order:
     """The projects that have jobs waiting, as a tree of heaps."""
 
-    def __init__(self, tops: Sequence[Account], queues: dict[str, Queue]) -> None:
+    def __init__(self, queues: dict[str, Queue]) -> None:
         self.queues = queues
-        self._heaps: dict[str | None, list[tuple[OrderKey, str, int, Account]]] = {}
+        steps = {step.name: step for queue in queues.values() for step in queue.account.path}
+        self._heaps: dict[str | None, list[tuple[OrderKey, str, int, Account]]] = {
+            name: [] for name in (None, *steps)
+        }
         self._next: dict[str, Milli] = {}
-        self._keys: dict[str, OrderKey | None] = {}
+        self._keys: dict[str, OrderKey | None] = dict.fromkeys(steps)
         self._pushed = count()
-        self._fill(None, tops)
-
-    def _fill(self, name: str | None, accounts: Iterable[Account]) -> None:
-        self._heaps[name] = []
-        for account in accounts:
-            if account.children:
-                self._fill(account.name, account.children)
-            self._push(account)
+        for step in sorted(steps.values(), key=lambda step: -step.depth):
+            self._push(step)
 
     def _push(self, account: Account) -> None:
         asked = self._asked(account)
@@ -132,7 +129,8 @@ class Order:
     def changed(self, account: Account) -> None:
         """What the account holds or asks for next has changed."""
         for step in account.path:
-            self._push(step)
+            if step.name in self._keys:
+                self._push(step)
 
 
 def order_key(account: Account, asked: Milli) -> OrderKey:

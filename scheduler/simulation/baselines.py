@@ -223,11 +223,13 @@ def _backfill(sim: Simulation) -> TraceJob | None:
 
 def _reservation(sim: Simulation, gpus: Milli) -> tuple[float, Milli]:
     """When `gpus` will be free, counted over the whole pool, and how many beyond them are free then."""
-    free = sim.nodes.total_free
+    free, size = sim.nodes.total_free, sim.nodes.size
+    if gpus > size:  # it has whole nodes to itself
+        gpus = -(-gpus // size) * size
     if free >= gpus:  # enough in sum but not together: nothing may start that outlasts the next end
         return (sim.running[0][0], 0)
-    for end, _, job, _, _ in sorted(sim.running):
-        free += job.gpus
+    for end, _, _, _, taken in sorted(sim.running):
+        free += sum(amount for _, amount in taken)
         if free >= gpus:
             return (end, free - gpus)
     return (float("inf"), 0)

@@ -112,14 +112,17 @@ class Player:
         self.done: list[Run] = []
         self.opened: list[Run] = []
         self.cycles = 0
-        self.promised: set[str] = set()
+        self.claimed: set[str] = set()
+        self.saves: list[tuple[float, str, int]] = []
         self._cycle_at: float | None = None
+        self._last = 0.0
 
     def play(self) -> tuple[Run, ...]:
         for job, _ in self.arriving.values():
             self.clock.at(job.submitted, "arrive", job.id)
         while (happening := self.clock.next()) is not None:
             now, events = happening
+            self._last = now
             changed = [self._happen(what, job, version, now) for what, job, version in events]
             if any(changed) and self._cycle_at is None:
                 self._cycle_at = now + self.every
@@ -129,13 +132,16 @@ class Player:
                 self._cycle_at = None
                 self._cycle(now)
         if self.waiting_or_running:
-            stuck = next(iter(self.waiting_or_running.values()))
-            raise Invalid(
-                f"Job {stuck.job.id} of {stuck.job.project} wants {stuck.job.gpus / ONE:g} GPUs and never starts on this "
-                "pool; take a larger pool or raise its project's limit.",
-                field="gpus",
-            )
+            raise self._stuck(next(iter(self.waiting_or_running.values())))
         return tuple(self.done)
+
+    def _stuck(self, progress: _Progress) -> Invalid:
+        job = progress.job
+        why = self.planner.plan(self._last).decisions[job.id].reason
+        return Invalid(
+            f"Job {job.id} of {job.project} wants {job.gpus / ONE:g} GPUs and never starts on this pool: {why}",
+            field="gpus",
+        )
 
     # -- what happens -------------------------------------------------------------------------------------
 
@@ -147,10 +153,6 @@ class Player:
             return version == self.cycles  # what an earlier plan asked for does not hold any more
         progress = self.waiting_or_running.get(name)
         if progress is None or progress.version != version:
-            return False
-        if what == "saved":
-            self._now_is(progress, replace(progress.workload, checkpointed=now))
-            self._save_next(progress, now, 0.0)
             return False
         if what == "end":
             self._end(progress, now)
@@ -178,34 +180,48 @@ class Player:
         self._close_span(progress, now)
         progress.placement = ()
         progress.stopping = False
-        queued = Workload(progress.job.id, progress.request, progress.job.submitted, preempted=now)
-        self._now_is(progress, queued)
+        self._now_is(
+            progress,
+            replace(
+                progress.workload,
+                running=False,
+                stopping=False,
+                started=None,
+                checkpointed=None,
+                placement=(),
+            ),
+        )
 
     # -- what the policy decides --------------------------------------------------------------------------
 
     def _cycle(self, now: float) -> None:
         self.cycles += 1
+        if self.costs.checkpoint_every is not None:
+            self._note_saves(now, self.costs.checkpoint_every)
         plan = self.planner.plan(now)
-        self._promise(plan)
+        self._keep_promises(plan)
         for name, decision in plan.changes.items():
             self._carry_out(self.waiting_or_running[name], decision, now)
         if plan.again_at is not None:
             self.clock.at(max(plan.again_at, now + 1.0), "cycle", "", self.cycles)
 
-    def _promise(self, plan: Plan) -> None:
-        """Who waits for victims to leave keeps the places that it was promised, as in production."""
-        promised = plan.promises
-        for name in sorted(self.promised | promised.keys()):
-            progress = self.waiting_or_running.get(name)
-            if progress is not None and not progress.workload.running:
-                self._now_is(progress, replace(progress.workload, claim=promised.get(name, ())))
-        self.promised = set(promised)
+    def _keep_promises(self, plan: Plan) -> None:
+        """Who waits for others to leave, or leaves to go on elsewhere, has a claim on its places while plans honour it."""
+        for name in sorted(self.claimed):
+            progress = self.waiting_or_running[name]
+            claim = progress.workload.claim
+            if plan.decisions[name].placement[: len(claim)] != claim:
+                self._now_is(progress, replace(progress.workload, claim=()))
+        for name, places in plan.promises.items():
+            progress = self.waiting_or_running[name]
+            if progress.workload.claim != places:
+                self._now_is(progress, replace(progress.workload, claim=places))
 
     def _carry_out(self, progress: _Progress, decision: Decision, now: float) -> None:
         if decision.action is Action.START and not decision.after:
             self._run_on(progress, decision.placement, now, restart=progress.stops > 0)
         elif decision.action in (Action.STOP, Action.MOVE) and not progress.stopping:
-            self._begin_stop(progress, now)
+            self._begin_stop(progress, now, decision.placement)
         elif decision.action in (Action.GROW, Action.SHRINK) and not decision.after:
             self._bring_up_to_date(progress, now)
             self._close_span(progress, now)
@@ -224,16 +240,25 @@ class Player:
         self._now_is(progress, running)
         end = now + progress.overhead + progress.remaining / self._speed(progress)
         self.clock.at(end, "end", progress.job.id, progress.version)
-        self._save_next(progress, now + progress.overhead, progress.job.duration - progress.remaining)
-
-    def _save_next(self, progress: _Progress, now: float, done: float) -> None:
-        """A job that saves by itself does so again; the policy is told, as in production."""
         every = self.costs.checkpoint_every
         if every is not None:
-            at = now + (every - done % every) / self._speed(progress)
-            self.clock.at(at, "saved", progress.job.id, progress.version)
+            done = progress.job.duration - progress.remaining
+            at = now + progress.overhead + (every - done % every) / self._speed(progress)
+            heapq.heappush(self.saves, (at, progress.job.id, progress.version))
 
-    def _begin_stop(self, progress: _Progress, now: float) -> None:
+    def _note_saves(self, now: float, every: float) -> None:
+        """Tell the policy when jobs last saved themselves, as in production."""
+        while self.saves and self.saves[0][0] <= now:
+            at, name, version = heapq.heappop(self.saves)
+            progress = self.waiting_or_running.get(name)
+            if progress is not None and progress.version == version:
+                apart = every / self._speed(progress)
+                last = at + (now - at) // apart * apart
+                self._now_is(progress, replace(progress.workload, checkpointed=last))
+                heapq.heappush(self.saves, (last + apart, name, version))
+
+    def _begin_stop(self, progress: _Progress, now: float, claim: tuple[WorkerPlacement, ...] = ()) -> None:
+        """It saves its state and leaves; with a claim to go on there, else as one that was preempted."""
         self._bring_up_to_date(progress, now)
         every = self.costs.checkpoint_every
         if every is not None:
@@ -245,11 +270,13 @@ class Player:
         progress.stopping = True
         progress.version += 1
         progress.lost += self.costs.saving * _held(progress) / ONE
-        self._now_is(progress, replace(progress.workload, stopping=True))
+        preempted = progress.workload.preempted if claim else now
+        self._now_is(progress, replace(progress.workload, stopping=True, claim=claim, preempted=preempted))
         self.clock.at(now + self.costs.saving, "stopped", progress.job.id, progress.version)
 
     def _now_is(self, progress: _Progress, workload: Workload) -> None:
         progress.workload = workload
+        (self.claimed.add if workload.claim else self.claimed.discard)(workload.id)
         self.planner.put(workload)
 
     def _bring_up_to_date(self, progress: _Progress, now: float) -> None:

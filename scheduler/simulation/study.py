@@ -7,6 +7,7 @@ Partitions are sized on an earlier part of the trace where `learn` names one, wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -76,7 +77,8 @@ class Study:
     sessions: tuple[Session, ...] = ()
 
     def play(self, names: Sequence[str]) -> Iterator[Result]:
-        """Static partitions first, if at all: the others are compared with them."""
+        """Static partitions first, if at all: the others are compared with them. Raises `Invalid` before any is played."""
+        self._check_sizes(names)
         alone: tuple[Run, ...] = ()
         if STATIC in names:
             alone = self._runs(STATIC, self.nodes, self.costs[0])
@@ -103,6 +105,19 @@ class Study:
             yield self._result(
                 Part.SESSIONS, STATIC, f"{STATIC}, sessions", self.nodes, alone, (), opened=opened
             )
+
+    def _check_sizes(self, names: Sequence[str]) -> None:
+        """No job may be larger than the smallest pool: one that never starts is found before hours are played."""
+        scales = self.scales if {OURS, POOLED} & set(names) else ()
+        nodes, scale = min((max(1, round(self.nodes * scale)), scale) for scale in (1.0, *scales))
+        for job in self.played.jobs:
+            if set(names) - {STATIC} and job.gpus > nodes * self.gpus_per_node * ONE:
+                scaled = "" if scale == 1.0 else f" scaled by {scale:g}"
+                raise Invalid(
+                    f"Job {job.id} of {job.project} wants {job.gpus / ONE:g} GPUs, and the pool{scaled} has only "
+                    f"{nodes * self.gpus_per_node} ({nodes} × {self.gpus_per_node}); take a larger pool.",
+                    field="nodes",
+                )
 
     def guaranteed(self, nodes: int) -> Pool:
         """The pool of so many nodes with what each project is guaranteed in it."""
@@ -181,7 +196,8 @@ class Study:
             raise AssertionError(f"{name} lost a job, or ran one twice")
         for run in runs:
             work = run.job.gpus * run.job.duration / ONE
-            if abs(run.held - run.lost - work) > 1e-6 * (run.held + 1):
+            exact = 4 * len(run.spans) * math.ulp(run.ended) * run.job.gpus / ONE
+            if abs(run.held - run.lost - work) > 1e-6 * (run.held + 1) + exact:
                 raise AssertionError(f"{name} did not do the work of {run.job.id}")
 
 
@@ -208,6 +224,13 @@ def prepare(
     for project, least in _smallest(played, gpus_per_node).items():
         partition[project] = max(partition.get(project, 0), least)
     if pool is not None:
+        parents = sorted(set(played.projects) & {project.parent for project in pool.projects})
+        if parents:
+            raise Invalid(
+                f"Project “{parents[0]}”, which the trace names, has others below it in the pool file; "
+                "jobs are for one of those.",
+                field="projects",
+            )
         unknown = sorted(set(played.projects) - {project.name for project in pool.projects})
         if unknown:
             raise Invalid(

@@ -1,8 +1,8 @@
 """Reading a trace: a CSV table of jobs (plain or gzip), strictly.
 
-Columns: `submit_time` and `duration` (seconds), `gpus` (the whole gang) and `project` are required. Optional are
-`job_id`, `user`, `workers`, `min_workers`, `priority`, `preemptible` (true/false) and `expected_duration` (what was declared).
-Anything else is refused, and every error names its place (`trace.csv:17: gpus`).
+Columns: `submit_time` (seconds, or a date and time), `duration` (seconds), `gpus` (the whole gang) and `project` are required.
+Optional are `job_id`, `user`, `workers`, `min_workers`, `priority`, `preemptible` (true/false) and `expected_duration`
+(what was declared). Others are refused unless they are to be ignored, and every error names its place (`trace.csv:17: gpus`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import gzip
 import hashlib
 import io
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +63,33 @@ class Trace:
         return Trace(tuple(j for j in self.jobs if start <= j.submitted < end), self.digest)
 
 
+NEWLINE = b"\n"
 REQUIRED = ("submit_time", "duration", "gpus", "project")
 
 
 MOST_SECONDS = 1e10
 MOST_GPUS = 1_000_000
 """Beyond these a number is a mistake: three hundred years, and more GPUs than any pool."""
+
+
+MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
+"""Time 0 of a trace is a Monday, 0 h; times with a date are counted from this one."""
+
+
+def _time(text: str) -> float:
+    """Seconds, or a date and time as ISO 8601 has them (UTC, where no offset is said)."""
+    try:
+        return _seconds(text)
+    except ValueError:
+        if "-" not in text[1:] or ":" not in text:
+            raise
+    try:
+        at = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(
+            "is neither a number of seconds nor a date and time such as 2017-10-03 14:05:00"
+        ) from None
+    return _seconds(str((at.replace(tzinfo=at.tzinfo or UTC) - MONDAY).total_seconds()))
 
 
 def _seconds(text: str) -> float:
@@ -88,17 +110,24 @@ def _gpus(text: str) -> Milli:
     return milli
 
 
+def _whole(text: str) -> int:
+    value = float(text)  # tables with empty cells write 4 as 4.0
+    if not value.is_integer():
+        raise ValueError("is not a whole number")
+    return int(value)
+
+
 def _count(text: str) -> int:
-    value = int(text)
+    value = _whole(text)
     if value < 1:
         raise ValueError("is not a whole number from 1 up")
     return value
 
 
 def _flag(text: str) -> bool:
-    if text not in ("true", "false"):
+    if text.lower() not in ("true", "false"):
         raise ValueError("is neither true nor false")
-    return text == "true"
+    return text.lower() == "true"
 
 
 def _text(text: str) -> str:
@@ -109,49 +138,62 @@ def _text(text: str) -> str:
 
 _COLUMNS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "job_id": ("id", _text),
-    "submit_time": ("submitted", _seconds),
+    "submit_time": ("submitted", _time),
     "duration": ("duration", _seconds),
     "gpus": ("gpus", _gpus),
     "project": ("project", _text),
     "user": ("user", _text),
     "workers": ("workers", _count),
     "min_workers": ("min_workers", _count),
-    "priority": ("priority", int),
+    "priority": ("priority", _whole),
     "preemptible": ("preemptible", _flag),
     "expected_duration": ("expected", _seconds),
 }
 
 
-def read_trace(path: Path) -> Trace:
-    """Read `path` whole. Raises `Invalid`, naming the line and the column, for anything that is not as it should be."""
+def read_trace(path: Path, ignore: Collection[str] = ()) -> Trace:
+    """Read `path` whole, but for the columns to `ignore`. Raises `Invalid`, naming line and column, for anything else."""
     try:
         raw = path.read_bytes()
         data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
         text = data.decode("utf-8-sig")
     except FileNotFoundError:
         raise Invalid(f"There is no trace {path}.", field=str(path)) from None
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+    except UnicodeDecodeError as error:
+        place = f"{path.name}:{data.count(NEWLINE, 0, error.start) + 1}"
+        raise Invalid(f"{place}: is not written in UTF-8; save the table as that.", field=place) from None
+    except (OSError, EOFError, zlib.error) as error:
         raise Invalid(f"{path} can't be read as a CSV table: {error}.", field=str(path)) from None
-    jobs = sorted(_rows(text, path.name), key=lambda job: job.submitted)
+    jobs = sorted(_rows(text, path.name, ignore), key=lambda job: job.submitted)
     if not jobs:
         raise Invalid(f"{path.name} has no jobs.", field=path.name)
     return Trace(tuple(jobs), hashlib.sha256(raw).hexdigest())
 
 
-def _rows(text: str, name: str) -> Iterator[TraceJob]:
-    table = csv.reader(io.StringIO(text, newline=""))
+def _rows(text: str, name: str, ignore: Collection[str]) -> Iterator[TraceJob]:
+    table = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
     rows = _lines(table, name)
-    header = next(rows, [])
+    header = next((row for row in rows if row), [])
+    top = f"{name}:{table.line_num or 1}"
     for column in header:
-        if column not in _COLUMNS:
+        if column not in _COLUMNS and column not in ignore:
             known = ", ".join(_COLUMNS)
-            raise Invalid(f"{name}:1: unknown column “{column}”; known are {known}.", field=f"{name}:1")
+            advice = (
+                f"pass over it with --ignore {column}"
+                if column.replace("_", "").isalnum()
+                else "values are parted by commas"
+            )
+            raise Invalid(f"{top}: unknown column “{column}”; known are {known}; {advice}.", field=top)
     for column in REQUIRED:
-        if column not in header:
-            raise Invalid(f"{name}:1: the column “{column}” is missing.", field=f"{name}:1")
+        if column not in header or column in ignore:
+            raise Invalid(
+                f"{top}: the column “{column}” is missing; the first line names the columns.", field=top
+            )
     if len(set(header)) < len(header):
-        raise Invalid(f"{name}:1: a column stands there twice.", field=f"{name}:1")
-    columns = [(column, *_COLUMNS[column]) for column in header]
+        raise Invalid(f"{top}: a column stands there twice.", field=top)
+    columns = [
+        (number, column, *_COLUMNS[column]) for number, column in enumerate(header) if column not in ignore
+    ]
     seen: set[str] = set()
     for row in rows:
         if not row:
@@ -160,7 +202,8 @@ def _rows(text: str, name: str) -> Iterator[TraceJob]:
         if len(row) != len(header):
             raise Invalid(f"{place}: {len(row)} values for {len(header)} columns.", field=place)
         values: dict[str, object] = {"id": f"line-{table.line_num}"}
-        for (column, attribute, parse), cell in zip(columns, row, strict=True):
+        for number, column, attribute, parse in columns:
+            cell = row[number]
             if cell == "" and column not in REQUIRED:
                 continue
             try:

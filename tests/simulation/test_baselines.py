@@ -91,6 +91,53 @@ def test_every_job_runs_once_and_no_gpu_is_given_twice(trace: Trace, policy: str
         assert sum(run.job.gpus for run in runs if run.started <= at < run.ended) <= nodes * 8000
 
 
+def step_by_step(trace: Trace, policy: str, nodes: int) -> dict[str, float]:
+    """When each job starts, found the slow way: look at all that waits, again and again, and at every node."""
+    free = [8000] * nodes
+    waiting: list[TraceJob] = []
+    running: list[tuple[float, list[tuple[int, int]]]] = []
+    coming, starts = list(trace.jobs), dict[str, float]()
+
+    def places(gpus: int) -> list[tuple[int, int]] | None:
+        if gpus > 8000:
+            idle = [node for node in range(nodes) if free[node] == 8000]
+            return [(node, 8000) for node in idle[: -(-gpus // 8000)]] if len(idle) * 8000 >= gpus else None
+        room = [(free[node], node) for node in range(nodes) if free[node] >= gpus]
+        return [(min(room)[1], gpus)] if room else None
+
+    def one_starts(now: float) -> bool:
+        for job in sorted(waiting, key=lambda job: job.duration if policy == "shortest_first" else 0):
+            if (found := places(job.gpus)) is not None:
+                for node, gpus in found:
+                    free[node] -= gpus
+                waiting.remove(job)
+                running.append((now + job.duration, found))
+                starts[job.id] = now
+                return True
+            if policy == "fifo":
+                return False
+        return False
+
+    while coming or running:
+        now = min([job.submitted for job in coming[:1]] + [end for end, _ in running])
+        for end, held in [each for each in running if each[0] == now]:
+            running.remove((end, held))
+            for node, gpus in held:
+                free[node] += gpus
+        while coming and coming[0].submitted == now:
+            waiting.append(coming.pop(0))
+        while one_starts(now):
+            pass
+    return starts
+
+
+@given(jobs, st.sampled_from(["fifo", "skip_ahead", "shortest_first"]), st.integers(2, 4))
+@settings(max_examples=150, deadline=None)
+def test_jobs_start_when_a_slow_search_has_them_start(trace: Trace, policy: str, nodes: int) -> None:
+    runs = play_baseline(trace, policy, nodes=nodes)
+    assert {run.job.id: run.started for run in runs} == step_by_step(trace, policy, nodes)
+
+
 @given(jobs)
 @settings(max_examples=50, deadline=None)
 def test_first_in_first_out_never_overtakes(trace: Trace) -> None:
@@ -144,6 +191,11 @@ GOOD = "job_id,submit_time,gpus,duration,project\nj1,0,1,60,a\n"
         (GOOD + "j2,-1,1,60,a\n", "trace.csv:3: submit_time: “-1” is not a number of seconds"),
         (GOOD + "j2,0,nan,60,a\n", "trace.csv:3: gpus: “nan” is not a number"),
         (GOOD + "j2,0,1,1_000,a\n", "trace.csv:3: duration: “1_000” is not a number"),
+        (
+            GOOD + "j2,2017-13-01 00:00:00,1,60,a\n",
+            "trace.csv:3: submit_time: “2017-13-01 00:00:00” is neither a",
+        ),
+        (GOOD.replace(",", ";"), "trace.csv:1: unknown column “job_id;submit_time;gpus;duration;project”"),
         (GOOD + "j2,0,1,,a\n", "trace.csv:3: duration: “” is not a number"),
         (GOOD + 'j2,0,1,60,"' + "a" * 200_000, "trace.csv:3: this is no line of a CSV table: field larger"),
     ],
@@ -152,6 +204,41 @@ def test_a_bad_trace_is_refused_with_its_place(tmp_path: Path, text: str, place:
     path = tmp_path / "trace.csv"
     path.write_text(text)
     with pytest.raises(Invalid, match="^" + re.escape(place)):
+        read_trace(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD.replace("\n", "\r\n"),
+        "\ufeff" + GOOD,
+        "\n" + GOOD + "\n\n",
+        GOOD.replace(",", ", "),
+        "project,duration,gpus,submit_time,job_id\na,60.0,1.0,0.0,j1\n",
+        GOOD.replace("j1,0,", "j1,1970-01-05 00:00:00,"),
+        GOOD.replace("j1,0,", "j1,1970-01-05T01:00+01:00,"),
+        "job_id,submit_time,gpus,duration,project,priority,preemptible,workers\nj1,0,1,60,a,50.0,True,\n",
+    ],
+    ids=["crlf", "bom", "blank lines", "spaces", "other order", "date", "offset", "as data frames write"],
+)
+def test_a_table_may_be_written_in_many_ways(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_bytes(text.encode())
+    assert read_trace(path).jobs == (TraceJob("j1", 0.0, 60.0, 1000, "a"),)
+
+
+def test_columns_are_passed_over_only_where_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("status,submit_time,gpus,duration,project,vc\nPass,0,1,60,a,x\n")
+    with pytest.raises(Invalid, match=r"^trace.csv:1: unknown column “status”.*--ignore status\.$"):
+        read_trace(path)
+    assert read_trace(path, ignore=("status", "vc")).jobs == (TraceJob("line-2", 0.0, 60.0, 1000, "a"),)
+
+
+def test_a_table_in_another_encoding_names_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_bytes((GOOD + "j2,0,1,60,Zürich\n").encode("latin-1"))
+    with pytest.raises(Invalid, match=r"^trace.csv:3: is not written in UTF-8"):
         read_trace(path)
 
 

@@ -94,10 +94,79 @@ def test_jobs_do_not_take_turns_at_stopping_one_another() -> None:
     assert max(run.stops for run in runs) < 50
 
 
-def test_a_job_that_can_never_start_is_named() -> None:
-    trace = Trace((TraceJob("huge", 0.0, 1.0, 32000, "a"),), "")
-    with pytest.raises(Invalid, match="huge of a wants 32 GPUs and never starts"):
-        Player(trace, pool(a=8), NODES, Costs()).play()
+def test_a_job_that_can_never_start_is_named_with_its_reason() -> None:
+    trace = Trace((TraceJob("firm", 0.0, 1.0, 8000, "a", preemptible=False),), "")
+    with pytest.raises(Invalid, match=r"firm of a wants 8 GPUs and never starts on this pool: .*guarantee"):
+        Player(trace, pool(a=4), NODES, Costs()).play()
+
+
+def test_a_job_larger_than_the_smallest_pool_is_named_before_any_is_played() -> None:
+    jobs = (TraceJob("small", 0.0, 1.0, 1000, "a"), TraceJob("huge", 1.0, 1.0, 16000, "a"))
+    study = prepare(Trace(jobs, ""), nodes=2, scales=(1.5, 0.5))
+    with pytest.raises(
+        Invalid, match=r"huge of a wants 16 GPUs, and the pool scaled by 0.5 has only 8 \(1 × 8\)"
+    ):
+        next(study.play(["static", "runai"]))
+    assert [result.gpus for result in replace(study, scales=(1.5,)).play(["runai"])] == [16, 24]
+
+
+def test_a_project_with_others_below_it_takes_no_jobs() -> None:
+    owned = replace(pool(a=8), projects=(Project("a"), Project("b", parent="a")))
+    with pytest.raises(Invalid, match="“a”, which the trace names, has others below it"):
+        prepare(Trace((TraceJob("j", 0.0, 1.0, 1000, "a"),), ""), nodes=1, pool=owned)
+
+
+def test_work_is_conserved_however_late_a_trace_begins() -> None:
+    """A clock of ten digits has microseconds left for what is shorter."""
+    jobs = tuple(TraceJob(f"j{n}", 9.9e9 + n / 3, 0.1, 128_000, "ab"[n % 2]) for n in range(9))
+    results = list(
+        prepare(Trace((TraceJob("first", 0.0, 0.1, 1000, "a"), *jobs), ""), nodes=16).play(["runai", "fifo"])
+    )
+    assert [result.figures.jobs for result in results] == [10, 10]
+
+
+quiet_and_loud = st.tuples(
+    st.lists(st.tuples(st.integers(0, 4000), st.integers(30, 1500), st.sampled_from([1, 2, 4, 8])), max_size=25),
+    st.lists(st.tuples(st.integers(0, 4000), st.integers(30, 1500), st.sampled_from([1, 2, 8, 16])), min_size=5, max_size=30),
+)  # fmt: skip
+
+
+@given(quiet_and_loud)
+@settings(max_examples=60, deadline=None)
+def test_who_stays_inside_its_guarantee_is_as_well_off_as_alone(
+    asked: tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]],
+) -> None:
+    """Within what a stop costs: saving whoever is in its way, and a restart for each time that it is moved itself."""
+    quiet: list[TraceJob] = []
+    for number, (at, long, gpus) in enumerate(sorted(asked[0])):
+        held = sum(j.gpus for j in quiet if j.submitted <= at < j.submitted + j.duration)
+        if held + gpus * 1000 <= 8000:
+            quiet.append(TraceJob(f"q{number}", float(at), float(long), gpus * 1000, "quiet"))
+    loud = [
+        TraceJob(f"l{n}", float(at), float(long), gpus * 1000, "loud")
+        for n, (at, long, gpus) in enumerate(asked[1])
+    ]
+    trace = Trace(tuple(sorted([*quiet, *loud], key=lambda job: job.submitted)), "")
+    nodes = (*NODES, Node("n2", 8))
+    costs = Costs(saving=15, restarting=45)
+    for run in Player(trace, pool(quiet=8, loud=16), nodes, costs).play():
+        if run.job.project == "quiet":
+            assert run.wait <= 15 + 60 * run.stops + 1e-6, run
+            assert run.stops <= 3, run
+
+
+def test_who_is_moved_goes_on_where_the_plan_said() -> None:
+    """While it saves its state others come; they leave it the place, so nobody is stopped to get it back."""
+    jobs = (
+        TraceJob("early", 0.0, 100.0, 7000, "c"),
+        *(TraceJob(f"stays-{n}", 1.0 + n, 5000.0, 1000, "c") for n in range(2)),  # one on each node
+        TraceJob("gang", 200.0, 1000.0, 8000, "b"),
+        *(TraceJob(f"late-{n}", 205.0, 1000.0, 1000, "a") for n in range(7)),
+    )
+    runs = {r.job.id: r for r in Player(Trace(jobs, ""), pool(a=0, b=8, c=8), NODES, Costs()).play()}
+    assert runs["gang"].started == 215.0
+    assert {name for name, run in runs.items() if run.stops} <= {"stays-0", "stays-1"}
+    assert sum(run.stops for run in runs.values()) == 1
 
 
 def test_a_job_that_is_stopped_while_it_restarts_has_lost_no_more_than_it_held() -> None:
@@ -260,6 +329,10 @@ def test_hash_seed_and_command_are_printed_with_the_table(
         ([str(PHILLY), "--nodes", "90", "--policies", "fifoo"], "There is no policy “fifoo”"),
         ([str(PHILLY), "--nodes", "90", "--learn", "400"], "learn from a shorter part"),
         ([str(ONE_JOB), "--nodes", "2", "--sessions", "3"], "Nobody opens a session"),
+        (
+            [str(ONE_JOB), "--nodes", "2", "--report", "nowhere/out.html"],
+            "There is no folder for nowhere/out.html",
+        ),
     ],
 )
 def test_what_cannot_be_played_is_one_sentence(
