@@ -104,7 +104,7 @@ def test_the_sample_notebook_trains_on_the_pool(
 
     page.get_by_role("tab", name="GPU pool").click()
     panel = page.locator(".runai-Panel")
-    expect(panel).to_contain_text("declared")
+    expect(panel).to_contain_text("Declared GPUs")
     expect(panel).to_contain_text(jobs[0]["name"])
     output = cell_output(page, "%%runai_train --gpus 1")
     expect(output.locator(".runai-Card")).to_contain_text("20 / 20")

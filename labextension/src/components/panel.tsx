@@ -108,10 +108,7 @@ function MyProjects({ state }: { state: PoolState }): ReactElement {
   const train = state.pool?.train;
   const free = train ? trans.__('%1 of %2 free', amount(train.free), amount(train.gpus)) : '';
   return (
-    <Section
-      title={trans.__('My projects')}
-      aside={state.pool?.declared ? trans.__('%1 · declared', free) : free}
-    >
+    <Section title={trans.__('My projects')} aside={free}>
       {projects.length > 0 ? (
         <ul className="runai-List">
           {projects.map(project => (
@@ -122,6 +119,9 @@ function MyProjects({ state }: { state: PoolState }): ReactElement {
         <div className="runai-Hint">
           {trans.__('No project takes your jobs yet. An administrator can add you to one.')}
         </div>
+      )}
+      {state.pool?.declared && (
+        <div className="runai-Hint">{trans.__('Declared GPUs: none was found.')}</div>
       )}
     </Section>
   );

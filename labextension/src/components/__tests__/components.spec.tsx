@@ -249,9 +249,9 @@ describe('the panel', () => {
     expect(within(mine).getByText('build · fixed quota 1')).toBeTruthy();
     expect(within(mine).getByText('box-build · GPU 0')).toBeTruthy();
     expect(mine.textContent).toContain('Declared, so its use is not measured.');
-    expect(screen.getByRole('region', { name: 'My projects' }).textContent).toContain(
-      '6 of 6 free · declared'
-    );
+    const projects = screen.getByRole('region', { name: 'My projects' });
+    expect(within(projects).getByText('6 of 6 free')).toBeTruthy();
+    expect(within(projects).getByText('Declared GPUs: none was found.')).toBeTruthy();
     model.dispose();
   });
 
