@@ -28,6 +28,10 @@ CHECK_EVERY = 30.0
 
 _SOON, _LATER = 0.05, 0.5
 
+_TOGETHER = 0.025
+"""Seconds between two pieces of a stream: what a job prints within them goes together, so that one that prints without end
+costs the scheduler little."""
+
 
 class LogQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -102,6 +106,7 @@ class FollowHandler(ApiHandler):
                 pause = _SOON
                 self.write(piece)
                 await self.flush()
+                await asyncio.sleep(_TOGETHER)
             elif latest > reading.attempt and not only:
                 self.write(reading.go_on())
             elif job.state.final or (only and latest >= reading.attempt and not runs):

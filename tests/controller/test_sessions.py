@@ -90,9 +90,10 @@ async def test_one_that_waits_for_lent_gpus_gets_them_or_gives_up(
         bench.controller.refresh()
         assert (await asked).state is SessionState.LEASED
         back.clear()
-        with monkeypatch.context() as patch, pytest.raises(Unavailable, match="lent to job7"):
+        with monkeypatch.context() as patch:
             patch.setattr(leases, "PATIENCE", 1.0)
-            await bench.controller.open_session(make_session("bo"))
+            with pytest.raises(Unavailable, match="lent to job7"):
+                await bench.controller.open_session(make_session("bo"))
         back.set()
         bench.controller.refresh()
         await bench.controller.open_session(make_session("cy"))
