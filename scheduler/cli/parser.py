@@ -55,11 +55,18 @@ def read(words: list[str]) -> argparse.Namespace:
     options, unknown = whole.parse_known_args(head)
     if unknown:
         of_the_job = "; what is the job's own comes after `--`" if options.command == "submit" else ""
-        whole.error(f"`{options.command}` does not take {unknown[0]!r}{of_the_job}")
+        meant = _meant(unknown[0], options.parser)
+        options.parser.error(f"`{options.command}` does not take {unknown[0]!r}{meant or of_the_job}")
     if tail is not None and options.command != "submit":
         whole.error("only `submit` takes words after `--`")
     options.tail = tail
     return options
+
+
+def _meant(word: str, command: argparse.ArgumentParser) -> str:
+    known = [option for action in command._actions for option in action.option_strings]
+    near = get_close_matches(word.partition("=")[0], known, n=1, cutoff=0.75)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
@@ -106,7 +113,7 @@ def _command(commands: Commands, name: str, where: str, summary: str, **rest: An
         allow_abbrev=False,
         **rest,
     )
-    found.set_defaults(run=_late(where))
+    found.set_defaults(run=_late(where), parser=found)
     return found
 
 

@@ -112,7 +112,12 @@ def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: 
             "There is no command 'sett'; did you mean 'set'? See `jupyter runai project --help`.\n",
         ),
         (["frobnicate"], "There is no command 'frobnicate'. See `jupyter runai --help`.\n"),
-        (["list", "--al"], "`list` does not take '--al'. See `jupyter runai --help`.\n"),
+        (["list", "--al"], "`list` does not take '--al'. See `jupyter runai list --help`.\n"),
+        (
+            ["submit", "--gps=1", "train.py"],
+            "`submit` does not take '--gps=1'; did you mean --gpus? See `jupyter runai submit --help`.\n",
+        ),
+        (["project", "set", "a", "--limt", "1"], "does not take '--limt'; did you mean --limit? See"),
         (
             ["submit", "train.py", "--epochs", "3"],
             "`submit` does not take '--epochs'; what is the job's own comes after",
