@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.needs import Need
+from scheduler.policy.packing import Packing
 from scheduler.policy.rooms import Room
 from scheduler.policy.state import State
 from scheduler.policy.topology import NODE, Topology
@@ -20,6 +21,9 @@ Workers = list[WorkerPlacement]
 
 NODES = 16
 """How many kinds of nodes, those with the most free GPUs first, the groups of a gang are tried together on."""
+
+STEPS = 500
+"""How many places a search for the groups of one gang may try."""
 
 
 class Placer:
@@ -45,6 +49,7 @@ class Placer:
         """Stand the groups of a gang, the largest workers first, as close together as they can be."""
         if count != ask.gang:
             return None
+        packing = Packing(self.state, ask, later, STEPS)
         for domain in self.domains(ask, mask, later, one_node):
             if self.rooms.free_gpus(domain, later) < ask.whole * ONE:
                 continue
@@ -57,6 +62,9 @@ class Placer:
                 found[number] = workers
             else:
                 return by_rank(found)
+            packed = packing.within(domain & ask.qualifies)
+            if packed is not None:
+                return by_rank(packed)
         return None
 
     def domains(self, ask: Ask, mask: int, later: bool, one_node: bool = False) -> Iterator[int]:

@@ -1,0 +1,73 @@
+"""Places for workers of several shapes together, by a bounded search.
+
+Group after group, each as close together as it can be, fails now and then where another order would do: two machines with 8
+and 6 free GPUs take 4 + 3 and 3 + 3, but not 4 on the fuller one first. What the search has found not to work with so many
+machines of each amount free it does not try again, so that small gangs are judged exactly. It is bounded by a count.
+"""
+
+from __future__ import annotations
+
+from scheduler.model import WorkerPlacement
+from scheduler.policy.rooms import Key, Room
+from scheduler.policy.state import State
+from scheduler.policy.work import Ask
+
+WORKERS = 64
+"""Gangs of more workers are not searched for."""
+
+
+class Packing:
+    """The search for one gang, in one domain after the other; `steps` is how many places it may still try."""
+
+    def __init__(self, state: State, ask: Ask, later: bool, steps: int) -> None:
+        self.state = state
+        self.later = later
+        self.steps = steps if ask.gang <= WORKERS else 0
+        self.workers = [(number, group) for number, group in ask.largest_first for _ in range(group.gang)]
+
+    def within(self, mask: int) -> dict[int, list[WorkerPlacement]] | None:
+        """The workers of each group, all in rooms of `mask`; None, and nothing taken, where none were found."""
+        found: list[WorkerPlacement] = []
+        if not mask & (mask - 1) or not self._seat(found, mask, set()):
+            return None
+        groups: dict[int, list[WorkerPlacement]] = {}
+        for (number, _), worker in zip(self.workers, found, strict=True):
+            groups.setdefault(number, []).append(worker)
+        return groups
+
+    def _seat(self, found: list[WorkerPlacement], mask: int, in_vain: set[object]) -> bool:
+        if len(found) == len(self.workers):
+            return True
+        group = self.workers[len(found)][1]
+        buckets = self.state.rooms.buckets[self.later]
+        here: list[tuple[Key, int]] = sorted(
+            (key, bits & mask) for key, bits in buckets.items() if bits & mask
+        )
+        name = (len(found), tuple([(key, bits.bit_count()) for key, bits in here]))
+        if name in in_vain:
+            return False
+        for room in self._rooms(group, here, mask):
+            if self.steps <= 0:
+                return False
+            self.steps -= 1
+            mark = self.state.mark()
+            found.append(self.state.seat(room, group.need, self.later))
+            if self._seat(found, mask, in_vain):
+                return True
+            found.pop()
+            self.state.undo(mark)
+        in_vain.add(name)
+        return False
+
+    def _rooms(self, group: Ask, here: list[tuple[Key, int]], mask: int) -> list[Room]:
+        """One room for each amount that is free, the fullest first; for who needs no whole GPU the best alone."""
+        rooms, need, mask = self.state.rooms, group.need, mask & group.qualifies
+        if not need.whole:
+            best = rooms.best(need, mask, self.later, False)
+            return [] if best is None else [best]
+        first = [
+            next((room for room in rooms.each(bits & mask) if room.takes_beside(need, self.later)), None)
+            for key, bits in here
+            if key[0] >= need.whole
+        ]
+        return [room for room in first if room is not None]
