@@ -52,9 +52,11 @@ class _Parser(argparse.ArgumentParser):
         unknown = re.search(r"unrecognized arguments: (\S+)", message)
         if unknown:
             known = [name for action in self._actions for name in action.option_strings]
-            close = difflib.get_close_matches(unknown[1].partition("=")[0], known, n=1, cutoff=0.5)
-            meant = f"; did you mean {close[0]}?" if close else ". `%runai_train?` lists the options."
-            raise UsageError(f"There is no option {unknown[1]}{meant}")
+            close = difflib.get_close_matches(unknown[1].partition("=")[0], known, n=1, cutoff=0.75)
+            other = "; the words of a script come after `--`, and `%runai_train?` lists the options."
+            raise UsageError(
+                f"There is no option {unknown[1]}{f'; did you mean {close[0]}?' if close else other}"
+            )
         sentence = re.sub(r"^argument ", "", message).rstrip(".")
         raise UsageError(f"{sentence[:1].upper() + sentence[1:] if sentence[0] != '-' else sentence}.")
 

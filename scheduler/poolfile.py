@@ -13,12 +13,14 @@ import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, StringConstraints, TypeAdapter, ValidationError
 
 from scheduler.api.schema import (
+    AfterId,
+    Name,
     NodePoolEntry,
     PolicyEntry,
     PoolFile,
@@ -96,6 +98,20 @@ def validate(kind: type[M], content: Mapping[str, Any]) -> M:
         raise refusal(error, kind) from None
 
 
+def _pattern(kind: Any) -> str:
+    """The pattern of an annotated string."""
+    return str(next(part.pattern for part in get_args(kind) if isinstance(part, StringConstraints)))
+
+
+_RULES = {
+    _pattern(
+        Name
+    ): "must be 1 to 128 letters, digits, blanks or any of . _ @ / -, with a letter or a digit at both ends",
+    _pattern(AfterId): "must be the id of a job or of an array, perhaps with :any behind it",
+}
+"""What a pattern means, for people."""
+
+
 def refusal(error: ValidationError, kind: type[BaseModel]) -> Invalid:
     """The first error of pydantic's as one sentence for people, with the place."""
     first = error.errors(include_url=False)[0]
@@ -108,7 +124,8 @@ def refusal(error: ValidationError, kind: type[BaseModel]) -> Invalid:
         return Invalid(f"{place}: there is no key {key!r} here{hint}", field=place)
     if first["type"] == "missing":
         return Invalid(f"{place} is missing.", field=place)
-    message = first["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    message = _RULES.get(first.get("ctx", {}).get("pattern", ""), first["msg"])
+    message = message.removeprefix("Input ").removeprefix("Value error, ")
     got = first["input"]
     shown = "" if isinstance(got, (dict, list)) else f", not {json.dumps(got, default=str)}"
     return Invalid(f"{place} {message[0].lower()}{message[1:]}{shown}.", field=place)

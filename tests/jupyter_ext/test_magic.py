@@ -367,6 +367,8 @@ REFUSED = {
     "%runai_train train.py 3": "Words for train.py come after `--`: %runai_train train.py -- 3 …",
     "%runai_train /etc/hostname": "/etc/hostname lies outside of",
     "%runai_train --gpuz 1 train.py": "There is no option --gpuz; did you mean --gpus?",
+    "%runai_train train.py --epochs 3": "There is no option --epochs; the words of a script come after `--`",
+    "%runai_train --name bad! train.py": "--name must be 1 to 128 letters, digits, blanks or any of . _ @ / -, with",
     "%runai_train --gpus many train.py": "--gpus: 'many' is not an amount; write a number such as 2 or 0.5.",
     "%runai_train --out a train.py": "--out is for cells",
     "%runai_train --env A train.py": "--env: 'A' is not of the form NAME=VALUE.",
