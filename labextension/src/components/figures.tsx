@@ -5,6 +5,7 @@ import type { Client } from '../model/client';
 import { clock, duration, gib, percent } from '../model/format';
 import { isFinal } from '../model/pool';
 import { followReports, metrics, type Point, type Progress } from '../model/reports';
+import type { Trans } from '../trans';
 import { useTrans } from './hooks';
 
 /** So many metrics have room. */
@@ -213,23 +214,34 @@ export function Timeline({ job, now }: { job: JobView; now: number }): ReactElem
         <li>{trans.__('%1 started', clock(begin, now))}</li>
         {runs.length > 1 && (
           <li className="runai-Timeline-reason">
+            {parted(runs.at(-2)!, clock(runs.at(-2)!.ended ?? begin, now), trans)}
+          </li>
+        )}
+        {runs.length > 1 && (
+          <li>
             {trans.__(
-              goesOn(runs.at(-2)!) ? '%1 %2' : '%1 stopped: %2',
-              clock(runs.at(-2)!.ended ?? begin, now),
-              runs.at(-2)!.reason
+              runs.at(-2)!.ending === 'failed' ? '%1 tried again' : '%1 went on',
+              clock(runs.at(-1)!.started!, now)
             )}
           </li>
         )}
-        {runs.length > 1 && <li>{trans.__('%1 went on', clock(runs.at(-1)!.started!, now))}</li>}
         <li>{isFinal(job.state) ? trans.__('%1 ended', clock(end, now)) : trans.__('now')}</li>
       </ol>
     </div>
   );
 }
 
-/** Whether an attempt ended only to go on at once with more or fewer workers, or elsewhere. */
-function goesOn(attempt: AttemptView): boolean {
-  return attempt.ending === 'resized' || attempt.ending === 'moved';
+/** How an attempt ended that another one followed; resized or moved, it went on at once, as its reason says. */
+function parted({ ending, reason }: AttemptView, at: string, trans: Trans): string {
+  switch (ending) {
+    case 'resized':
+    case 'moved':
+      return trans.__('%1 %2', at, reason);
+    case 'failed':
+      return trans.__('%1 failed: %2', at, reason);
+    default:
+      return trans.__('%1 stopped: %2', at, reason);
+  }
 }
 
 function amount(value: number): string {

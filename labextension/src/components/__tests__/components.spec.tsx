@@ -516,9 +516,13 @@ describe('the card of a job', () => {
     expect(screen.getByText('now')).toBeTruthy();
     unmount();
     const grown = attempt(1, 0, 50, 'resized', 'Grew from 2 to 4 workers: GPUs stood idle.');
-    render(
-      <Timeline job={{ ...job, attempts: [grown, attempt(2, 51, null, null, '')] }} now={100} />
-    );
+    const second = attempt(2, 51, null, null, '');
+    const { rerender } = render(<Timeline job={{ ...job, attempts: [grown, second] }} now={100} />);
     expect(screen.getByText(/Grew from 2 to 4 workers/).textContent).not.toContain('stopped');
+    expect(screen.getByText(/went on$/)).toBeTruthy();
+    const failed = attempt(1, 0, 50, 'failed', 'It ended with exit code 1.');
+    rerender(<Timeline job={{ ...job, attempts: [failed, second] }} now={100} />);
+    expect(screen.getByText(/failed: It ended with exit code 1/)).toBeTruthy();
+    expect(screen.getByText(/tried again$/)).toBeTruthy();
   });
 });
