@@ -135,29 +135,37 @@ class NodePool:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a job gets where it says nothing; `None`: nothing is ruled. `gpus` are for each worker."""
+    """What a job gets where it says nothing; `None`: nothing is ruled. `gpus`, `cpus` and `memory_gib` are for each worker."""
 
     gpus: Milli | None = None
+    cpus: float | None = None
+    memory_gib: float | None = None
     priority: int | None = None
     preemptible: bool | None = None
     min_runtime: float | None = None
     max_runtime: float | None = None
     idle_timeout: float | None = None
     gpu_types: tuple[str, ...] | None = None
+    grace: float | None = None
+    retries: int | None = None
     node_pools: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Maxima:
-    """The most that a job may ask for; `None`: no rule. `gpus` are for each worker, `total_gpus` for all of them."""
+    """The most that a job may ask for; `None`: no rule. `total_gpus` are for all workers, the like without it for each."""
 
     gpus: Milli | None = None
     total_gpus: Milli | None = None
+    cpus: float | None = None
+    memory_gib: float | None = None
     workers: int | None = None
     priority: int | None = None
     min_runtime: float | None = None
     max_runtime: float | None = None
     idle_timeout: float | None = None
+    grace: float | None = None
+    retries: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +224,13 @@ class Project:
     groups: frozenset[str] = frozenset()
     policy: ProjectPolicy = ProjectPolicy()
     quotas: tuple[Quota, ...] = ()
+
+    @property
+    def all_guaranteed(self) -> Milli | None:
+        """GPUs guaranteed in all parts of the pool together; `None`: without bound."""
+        if self.guaranteed is None:
+            return None
+        return self.guaranteed + sum(quota.guaranteed or 0 for quota in self.quotas)
 
 
 @dataclass(frozen=True, slots=True)

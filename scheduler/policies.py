@@ -23,13 +23,23 @@ from scheduler.model import (
     Milli,
     Pool,
     Program,
+    Project,
     ProjectPolicy,
     Request,
 )
 
 EVERYBODY = "the pool"
 
-OTHERWISE: dict[str, Any] = {"gpus": ONE, "priority": 50, "preemptible": True, "min_runtime": 0.0}
+OTHERWISE: dict[str, Any] = {
+    "gpus": ONE,
+    "cpus": 0.0,
+    "memory_gib": 0.0,
+    "priority": 50,
+    "preemptible": True,
+    "min_runtime": 0.0,
+    "grace": 30.0,
+    "retries": 0,
+}
 """What a job is that says nothing, where nothing is ruled. What is not here is left open."""
 
 
@@ -64,7 +74,15 @@ class Rules:
         if name in self.allowed and value not in self.allowed[name].value:
             choice = self.allowed[name].value
             value = choice[0] if name == "preemptible" else choice
-        return value
+        return (
+            value or None if name in ("cpus", "memory_gib") else value
+        )  # as a job says that it asks for none
+
+    def whence(self, name: str) -> str:
+        """The rule from which a job that says nothing of `name` has it, and who says it."""
+        said = {"defaults": self.defaults, "maxima": self.maxima, "allowed": self.allowed}
+        part = next(part for part, rules in said.items() if name in rules)
+        return f"{part}.{name} of {said[part][name].source}"
 
 
 def rules_of(project: str, pool: Pool) -> Rules:
@@ -93,11 +111,15 @@ def check_job(request: Request, program: Program, pool: Pool) -> None:
     asked = {
         "gpus": None if shape.gpu_memory is not None else shape.gpus,
         "total_gpus": sum(ONE if each.gpu_memory is not None else each.gpus for each in request.shapes),
+        "cpus": max((each.cpus or 0) for each in request.shapes) / ONE,
+        "memory_gib": max((each.memory or 0) for each in request.shapes) / 1024,
         "workers": request.workers,
         "priority": request.priority,
         "min_runtime": request.min_runtime,
         "max_runtime": float("inf") if program.max_runtime is None else program.max_runtime,
         "idle_timeout": float("inf") if program.idle_timeout is None else program.idle_timeout,
+        "grace": program.grace,
+        "retries": program.retries,
     }
     for name, rule in rules.maxima.items():
         value = asked[name]
@@ -158,6 +180,35 @@ def check_pool(pool: Pool) -> None:
                     f"{_either(choice.value)} is allowed (allowed.{key} of {choice.source}).",
                     field=f"{place}.defaults.{key}",
                 )
+    parents = {project.parent for project in pool.projects}
+    for n, project in enumerate(pool.projects):
+        if project.name not in parents:
+            _check_silence(project, f"projects[{n}].policy", pool)
+
+
+def _check_silence(project: Project, place: str, pool: Pool) -> None:
+    """Raises `Invalid` where a job of a project that says nothing could never have its GPUs."""
+    rules = rules_of(project.name, pool)
+    gpus = rules.open("gpus")
+    by_name = {each.name: each for each in pool.projects}
+    above: Project | None = project
+    while above is not None:
+        if "gpus" in rules.defaults and above.limit is not None and gpus > above.limit:
+            raise Invalid(
+                f"{place}: the default gpus is {_amount('gpus', gpus)} ({rules.whence('gpus')}), and project {above.name!r} "
+                f"may hold {_amount('gpus', above.limit)} at the most; lower the one or raise the other.",
+                field=f"{place}.defaults.gpus",
+            )
+        above = by_name.get(above.parent) if above.parent is not None else None
+    promised = project.all_guaranteed
+    if not rules.open("preemptible") and promised is not None and gpus > promised:
+        whence = rules.whence("preemptible")
+        raise Invalid(
+            f"{place}: a job that says nothing can't be preempted ({whence}) and would never start: it asks for "
+            f"{_amount('gpus', gpus)} GPUs, and project {project.name!r} is guaranteed {_amount('gpus', promised)}; "
+            "guarantee it that, or let its jobs be preempted.",
+            field=f"{place}.{whence.split()[0]}",
+        )
 
 
 def _lineage(project: str, pool: Pool) -> Iterator[tuple[str, ProjectPolicy]]:
@@ -181,11 +232,15 @@ def _said(part: Defaults | Maxima | Allowed) -> Iterator[tuple[str, Any]]:
 _WORDS = {
     "gpus": "gpus: a worker's GPUs",
     "total_gpus": "A job's GPUs together",
+    "cpus": "cpus: a worker's CPUs",
+    "memory_gib": "memory_gib: a worker's memory",
     "workers": "workers",
     "priority": "priority",
     "min_runtime": "min_runtime",
     "max_runtime": "max_runtime",
     "idle_timeout": "idle_timeout",
+    "grace": "grace",
+    "retries": "retries",
     "gpu_types": "gpu_types",
     "node_pools": "node_pools",
     "preemptible": "preemptible",
@@ -197,7 +252,9 @@ def _amount(name: str, value: float | Milli) -> str:
         return "without bound"
     if name in ("gpus", "total_gpus"):
         return f"{value / ONE:g}"
-    return f"{value:g} s" if name.endswith(("runtime", "timeout")) else f"{value:g}"
+    if name == "memory_gib":
+        return f"{value:g} GiB"
+    return f"{value:g} s" if name.endswith(("runtime", "timeout", "grace")) else f"{value:g}"
 
 
 def _either(values: tuple[Any, ...]) -> str:

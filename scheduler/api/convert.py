@@ -99,12 +99,26 @@ def with_defaults(sent: JobSubmit, rules: Rules) -> JobSubmit:
     given: dict[str, Any] = {}
     for name in (each.name for each in fields(Defaults)):
         is_open = name not in sent.model_fields_set or getattr(sent, name) is None
-        if is_open and not (name == "gpus" and (sent.groups or sent.gpu_memory_gib is not None)):
+        if is_open and not _said_otherwise(sent, name):
             value = rules.open(name)
             given[name] = (
                 value / ONE if name == "gpus" else list(value) if isinstance(value, tuple) else value
             )
+    longest = given.get("max_runtime")
+    if sent.expected_runtime is not None and longest is not None and sent.expected_runtime > longest:
+        raise Invalid(
+            f"expected_runtime: {sent.expected_runtime:g} s is longer than {longest:g} s, after which a job that says no "
+            f"max_runtime is stopped ({rules.whence('max_runtime')}); lower it, or say a max_runtime where that is allowed.",
+            field="expected_runtime",
+        )
     return sent.model_copy(update=given)
+
+
+def _said_otherwise(sent: JobSubmit, name: str) -> bool:
+    """Whether a job has said in another way what its workers get: by groups, or by memory on a GPU."""
+    if sent.groups:
+        return name in ("gpus", "cpus", "memory_gib")
+    return name == "gpus" and sent.gpu_memory_gib is not None
 
 
 def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_key: str | None) -> Job:

@@ -497,11 +497,15 @@ class DefaultsEntry(Wire):
     """What a job gets where it says nothing."""
 
     gpus: float | None = Field(None, ge=0, description="per worker")
+    cpus: float | None = Field(None, gt=0, description="per worker")
+    memory_gib: float | None = Field(None, gt=0, description="per worker")
     priority: int | None = Field(None, ge=0, le=1000)
     preemptible: bool | None = None
     min_runtime: float | None = Field(None, ge=0, description="seconds")
     max_runtime: float | None = Field(None, gt=0, description="seconds")
     idle_timeout: float | None = Field(None, ge=60, description="seconds")
+    grace: float | None = Field(None, ge=0, le=3600, description="seconds")
+    retries: int | None = Field(None, ge=0, le=100)
     gpu_types: list[str] | None = Field(None, min_length=1)
     node_pools: list[str] | None = Field(None, min_length=1, description="in order of preference")
 
@@ -510,12 +514,16 @@ class MaximaEntry(Wire):
     """The most that a job may ask for."""
 
     gpus: float | None = Field(None, ge=0, description="per worker")
+    cpus: float | None = Field(None, gt=0, description="per worker")
+    memory_gib: float | None = Field(None, gt=0, description="per worker")
     total_gpus: float | None = Field(None, ge=0, description="all workers together")
     workers: int | None = Field(None, ge=1)
     priority: int | None = Field(None, ge=0, le=1000)
     min_runtime: float | None = Field(None, ge=0, description="seconds")
     max_runtime: float | None = Field(None, gt=0, description="seconds")
     idle_timeout: float | None = Field(None, ge=60, description="seconds")
+    grace: float | None = Field(None, ge=0, le=3600, description="seconds")
+    retries: int | None = Field(None, ge=0, le=100)
 
 
 class AllowedEntry(Wire):

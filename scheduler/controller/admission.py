@@ -43,6 +43,7 @@ def admit_job(request: Request, program: Program, pool: Pool, nodes: Sequence[No
         _fits_gang(group, pool, there)
     _fits_together(request, pool, there)
     _within_limits(request, project, pool, there)
+    _inside_guarantee(request, project)
 
 
 def admit_session(session: Session, pool: Pool, nodes: Sequence[Node]) -> None:
@@ -218,7 +219,7 @@ def _fits_together(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
 
 
 def _within_limits(request: Request, project: Project, pool: Pool, nodes: Sequence[Node]) -> None:
-    asked = request.gpus if request.groups else request.shape.gpus * request.min_workers
+    asked = _at_once(request)
     projects = {project.name: project for project in pool.projects}
     above: Project | None = project
     while above is not None:
@@ -236,6 +237,20 @@ def _within_limits(request: Request, project: Project, pool: Pool, nodes: Sequen
                     field="gpus" if request.workers == 1 else "workers",
                 )
         above = projects.get(above.parent) if above.parent is not None else None
+
+
+def _inside_guarantee(request: Request, project: Project) -> None:
+    asked, promised = _at_once(request), project.all_guaranteed
+    if not request.preemptible and promised is not None and asked > promised:
+        raise Invalid(
+            f"What can't be preempted stays inside the guarantee of its project; it needs {gpus(asked)}, and project "
+            f"{project.name!r} is guaranteed {gpus(promised)}. Ask for no more, or let it be preempted.",
+            field="preemptible",
+        )
+
+
+def _at_once(request: Request) -> Milli:
+    return request.gpus if request.groups else request.shape.gpus * request.min_workers
 
 
 def capacity(shape: Shape, node: Node) -> int:

@@ -45,6 +45,7 @@ POOL = Pool(
         Project("speech", limit=4 * ONE, quotas=(Quota(limit=ONE, gpu_type="H100"),)),
         Project("research", limit=6 * ONE),
         Project("nlp", parent="research"),
+        Project("firm", guaranteed=6 * ONE, quotas=(Quota(guaranteed=2 * ONE, gpu_type="A100"),)),
     ),
     topology=("rack",),
 )
@@ -68,6 +69,7 @@ def asks(project: str = "vision", gpus: float = 1, **more: Any) -> Request:
         asks(gpus=4, gpu_types=("H100", "B200")),
         asks(gpu_memory=90 * 1024),
         asks("speech", gpus=4),
+        asks("firm", gpus=8, preemptible=False),
         asks("nlp", gpus=1, workers=8, min_workers=6),
         asks(gpus=8, workers=2, require="rack"),
         asks(gpus=1, workers=8, require="node"),
@@ -86,8 +88,14 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
             "gpus",
             "It needs 2 GPUs at the same time, and project 'speech' may hold 1 GPU of H100 at the most.",
         ),
+        (
+            asks(gpus=2, preemptible=False),
+            "preemptible",
+            "What can't be preempted stays inside the guarantee of its project; it needs 2 GPUs, and project 'vision' is "
+            "guaranteed 0 GPUs. Ask for no more, or let it be preempted.",
+        ),
         (asks("visoin"), "project", "There is no project 'visoin'; did you mean 'vision'?"),
-        (asks("x"), "project", "There is no project 'x'; there are: vision, speech, research, nlp."),
+        (asks("x"), "project", "There is no project 'x'; there are: vision, speech, research, nlp, firm."),
         (
             asks("research"),
             "project",

@@ -71,6 +71,42 @@ def test_a_job_that_says_nothing_gets_the_nearest_defaults_and_else_what_is_allo
     )
 
 
+BOUNDS = """
+policy:
+  maxima: {grace: 20, cpus: 8, memory_gib: 64, retries: 3, max_runtime: 3600}
+projects:
+  - name: a
+    policy: {defaults: {cpus: 4, retries: 1}}
+  - {name: b}
+"""
+
+
+def test_grace_retries_cpus_and_memory_are_ruled_too() -> None:
+    there = pool(BOUNDS)
+    made, other = admitted("a", there), admitted("b", there)
+    assert (made.request.shape.cpus, made.program.retries, made.program.grace) == (4000, 1, 20)
+    assert (other.request.shape.cpus, other.request.shape.memory, other.program.retries) == (None, None, 0), (
+        "who asks for no CPUs gets none, however many are allowed"
+    )
+    with pytest.raises(
+        Invalid, match=r"grace may be 20 s at the most .* \(maxima.grace of the pool\), not 60 s"
+    ):
+        admitted("a", there, grace=60)
+    with pytest.raises(Invalid, match=r"a worker's memory may be 64 GiB at the most .*, not 128 GiB"):
+        admitted("a", there, memory_gib=128)
+    two = [{"name": "launcher", "gpus": 0}, {"name": "workers", "cpus": 16}]
+    with pytest.raises(Invalid, match="a worker's CPUs may be 8 at the most"):
+        admitted("a", there, groups=two)
+    assert admitted("a", there, groups=two[:1]).request.shape.cpus is None
+    assert pool_of(file_of(there), there, now=0.0) == there
+
+
+def test_an_estimate_beyond_the_time_that_is_ruled_names_the_rule() -> None:
+    with pytest.raises(Invalid, match=r"longer than 3600 s.*\(maxima.max_runtime of the pool\)") as refused:
+        admitted("a", pool(BOUNDS), expected_runtime=7200)
+    assert refused.value.field == "expected_runtime"
+
+
 def test_what_a_job_says_counts_within_the_rules() -> None:
     made = admitted("vision", gpus=4, workers=4, priority=80, max_runtime=60)
     assert (made.request.shape.gpus, made.request.priority, made.program.max_runtime) == (4 * ONE, 80, 60)
@@ -135,6 +171,17 @@ def test_a_refusal_names_the_rule_and_who_says_it(sent: dict[str, Any], field: s
             "[{name: a, policy: {allowed: {preemptible: [true]}, defaults: {preemptible: false}}}]",
             "projects[0].policy.defaults.preemptible",
             "the default preemptible is false (defaults.preemptible of project 'a'), and only true is allowed",
+        ),
+        (
+            "[{name: a, limit: 2}, {name: b, parent: a, policy: {defaults: {gpus: 4}}}]",
+            "projects[1].policy.defaults.gpus",
+            "the default gpus is 4 (defaults.gpus of project 'b'), and project 'a' may hold 2 at the most",
+        ),
+        (
+            "[{name: a, policy: {defaults: {preemptible: false}}}, {name: b, parent: a, guaranteed: 1}, {name: c, parent: a}]",
+            "projects[2].policy.defaults.preemptible",
+            "can't be preempted (defaults.preemptible of project 'a') and would never start: it asks for 1 GPUs, and "
+            "project 'c' is guaranteed 0; guarantee it that, or let its jobs be preempted.",
         ),
         ("[{name: a, policy: {maxima: {gpuz: 2}}}]", "projects[0].policy.maxima.gpuz", "did you mean 'gpus'?"),
         ("[{name: a, policy: {allowed: {gpu_types: []}}}]", "projects[0].policy.allowed.gpu_types", "at least 1 item"),

@@ -23,6 +23,10 @@ export interface AttemptView {
 export interface DefaultsEntry {
   /** per worker */
   gpus: number | null;
+  /** per worker */
+  cpus: number | null;
+  /** per worker */
+  memory_gib: number | null;
   priority: number | null;
   preemptible: boolean | null;
   /** seconds */
@@ -31,6 +35,9 @@ export interface DefaultsEntry {
   max_runtime: number | null;
   /** seconds */
   idle_timeout: number | null;
+  /** seconds */
+  grace: number | null;
+  retries: number | null;
   gpu_types: string[] | null;
   /** in order of preference */
   node_pools: string[] | null;
@@ -162,6 +169,10 @@ export interface JobView {
 export interface MaximaEntry {
   /** per worker */
   gpus: number | null;
+  /** per worker */
+  cpus: number | null;
+  /** per worker */
+  memory_gib: number | null;
   /** all workers together */
   total_gpus: number | null;
   workers: number | null;
@@ -172,6 +183,9 @@ export interface MaximaEntry {
   max_runtime: number | null;
   /** seconds */
   idle_timeout: number | null;
+  /** seconds */
+  grace: number | null;
+  retries: number | null;
 }
 
 export interface Me {
