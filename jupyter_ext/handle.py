@@ -59,6 +59,7 @@ class Job(ShownOnce):
         self.seen = job if isinstance(job, JobView) else connect().job(job)
         """What the scheduler said of it when it was last asked."""
         self._brought: dict[str, Any] | None = None
+        self._followed = False
         self._widget: JobWidget | None = None
 
     # -- how it stands --------------------------------------------------------------------------------------
@@ -156,7 +157,7 @@ class Job(ShownOnce):
             raise Calm(f"{error.sentence} _job.wait() shows {self.name} again.") from None
         finally:
             shown.close()
-        self.seen = shown.job
+        self.seen, self._followed = shown.job, True
         try:
             self._require_success()
         except JobFailed as error:
@@ -210,10 +211,11 @@ class Job(ShownOnce):
         report = self._report()
         if report is None:
             raise Calm(f"{self.name} has ended without saying what it brings back; _job.logs() may tell why.")
-        for name in report["missing"]:
-            print(f"`{name}` does not come back: the cell did not assign it.", file=sys.stderr)
-        for name, reason in report["refused"].items():
-            print(f"`{name}` does not come back: {reason}.", file=sys.stderr)
+        if not self._followed:  # else it stood at the end of its output
+            for name in report["missing"]:
+                print(f"`{name}` does not come back: the cell did not assign it.", file=sys.stderr)
+            for name, reason in report["refused"].items():
+                print(f"`{name}` does not come back: {reason}.", file=sys.stderr)
         if not report["variables"]:
             return {}
         try:

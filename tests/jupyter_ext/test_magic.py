@@ -152,8 +152,11 @@ def test_a_failing_cell_shows_its_own_lines(kernel: Kernel) -> None:
 def test_what_is_not_assigned_is_told_and_the_rest_comes_back(kernel: Kernel) -> None:
     shown = kernel.run("%%runai_train --out a,b\na = 1\nif not a:\n    b = 2")
     assert shown.error is None
-    assert "`b` does not come back: the cell did not assign it." in shown.stderr
+    assert (shown.stdout + shown.stderr).count("`b`") == 1
+    assert "the cell did not assign it; it does not come back." in shown.stdout
     assert kernel.value("a, 'b' in dir()") == "(1, False)"
+    found = kernel.run("from jupyter_ext import Job\nJob(_job.id).result()")
+    assert "`b` does not come back: the cell did not assign it." in found.stderr
 
 
 def test_files_and_local_modules_go_along(kernel: Kernel) -> None:
