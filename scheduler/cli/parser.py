@@ -502,7 +502,7 @@ def _ruled(text: str) -> tuple[str, Any]:
         raise ValueError
     if value == "none":
         return name, None
-    if rule.endswith(("_runtime", "_timeout")):
+    if rule.endswith(("_runtime", "_timeout", "grace")):
         return name, read_duration(value)
     if rule == "preemptible":
         truths = [{"true": True, "false": False}.get(word, word) for word in _listed(value)]

@@ -259,9 +259,19 @@ def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> N
     vision = json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)
     assert (vision["guaranteed"], vision["limit"], vision["members"]) == (2, 3, ["*"])
     service.cli(
-        "project", "set", "vision", "--policy", "maxima.gpus=2", "--policy", "defaults.max_runtime=2h"
+        "project",
+        "set",
+        "vision",
+        "--policy",
+        "maxima.gpus=2",
+        "--policy",
+        "defaults.max_runtime=2h",
+        "--policy",
+        "maxima.grace=1m",
     )
-    assert "defaults.max_runtime = 7200.0" in service.cli("project", "show", "vision").stdout
+    shown = service.cli("project", "show", "vision").stdout
+    assert "defaults.max_runtime = 7200.0" in shown
+    assert "maxima.grace = 60.0" in shown
     refused = service.cli(
         "submit", "--project", "vision", "--no-files", "--gpus", "3", "--", "true", check=False
     )
