@@ -172,7 +172,7 @@ class Trials(ShownOnce, Jobs):
         return self._html()
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        rows = [{**self._row(job), "state": _state(job.seen)} for job in self._jobs]
+        rows = [{**self._row(job), **_failure(job.seen)} for job in self._jobs]
         columns = list(dict.fromkeys(name for row in rows for name in row))
         cells = [
             [job.name, *(parallel.shown(row[name]) if name in row else "" for name in columns)]
@@ -244,9 +244,9 @@ class Sweep(Trials):
         return [job.seen for job in self._jobs]
 
 
-def _state(job: JobView) -> str:
-    """Of one that has failed also why."""
-    return f"failed: {job.reason.rstrip('.')}" if job.state is JobState.FAILED else job.state.value
+def _failure(job: JobView) -> dict[str, str]:
+    """Beside the state of one that has failed, why."""
+    return {"state": f"failed: {job.reason.rstrip('.')}"} if job.state is JobState.FAILED else {}
 
 
 def _tr(cells: list[str], style: str) -> str:
