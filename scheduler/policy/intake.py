@@ -154,7 +154,10 @@ class Intake:
         return found
 
     def share_out(self) -> None:
-        """Find everybody's fair share of each part; what a job can't have in its first it asks for in its next."""
+        """Find everybody's fair share of each part; what a job can't have in its first it asks for in its next.
+
+        The most urgent asks first.
+        """
         time_aware = self.pool.settings.time_aware
         for ground in self.grounds:
             for account in ground.accounts.values():
@@ -162,13 +165,15 @@ class Intake:
             share_out(ground.tops, ground.capacity, time_aware)
         for number in range(1, len(self.grounds)):
             missing: dict[Account, Milli] = {}
-            for account, lines in self.waiting_at(number).items():
-                for works in lines.values():
-                    before, ask = works[0].options[number - 1]
-                    left = missing.setdefault(before, max(0, before.demand + before.spill - before.share))
-                    spill = min(left, len(works) * max(ask.least, ask.workers * ask.each))
-                    missing[before] -= spill
-                    account.spill += spill
+            lines = [
+                (here, works) for here, by_ask in self.waiting_at(number).items() for works in by_ask.values()
+            ]
+            for account, works in sorted(lines, key=lambda line: line[1][0].urgency):
+                before, ask = works[0].options[number - 1]
+                left = missing.setdefault(before, max(0, before.demand + before.spill - before.share))
+                spill = min(left, len(works) * max(ask.least, ask.workers * ask.each))
+                missing[before] -= spill
+                account.spill += spill
             for ground in self.grounds:
                 share_out(ground.tops, ground.capacity, time_aware)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 NOW = 10_000.0
 LEVELS = ("block", "rack")
+RACKS = {"block": "b0", "rack": "r0"}, {"block": "b0", "rack": "r1"}
 MEASURED: list[tuple[Speeds, Speeds]] = [
     ((("A100", 400), ("H100", 1000)), (("A100", 200),)),
     ((("A100", 1000), ("V100", 300)), ()),
@@ -55,9 +56,7 @@ def nodes(draw: Draw, most: int = 5) -> tuple[Node, ...]:
                 cpus=draw(st.sampled_from([None, None, 4000, 16_000])),
                 memory=draw(st.sampled_from([None, None, 65_536])),
                 node_pool="build" if build else "train",
-                labels=draw(
-                    st.sampled_from([{}, {"block": "b0", "rack": "r0"}, {"block": "b0", "rack": "r1"}])
-                ),
+                labels=draw(st.sampled_from([{}, *RACKS])),
                 links=(tuple(range(gpus // 2)), tuple(range(gpus // 2, gpus))) if linked else (),
                 schedulable=draw(st.integers(0, 6)) > 0,
             )
@@ -197,6 +196,33 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
 
 
 @st.composite
+def busy(draw: Draw) -> Snapshot:
+    """A pool as full as can be of jobs that would fit anywhere in it, and a few of everybody's that wait."""
+    snapshot = draw(snapshots(most_jobs=0))
+    sizes = draw(st.lists(st.sampled_from([2, 4, 4]), min_size=1, max_size=3))
+    found = tuple(Node(f"n{n}", gpus=gpus, labels=RACKS[n % 2]) for n, gpus in enumerate(sizes))
+    parents = {project.parent for project in snapshot.pool.projects}
+    leaves = [project.name for project in snapshot.pool.projects if project.name not in parents]
+    floor, work = Floor(found), list[Workload]()
+    for n in range(draw(st.integers(4, 16))):
+        workers = draw(st.sampled_from([1, 1, 1, 2, 3]))
+        request = Request(
+            draw(st.sampled_from(leaves)),
+            shape=Shape(draw(st.sampled_from([1000, 1000, 2000, 500]))),
+            workers=workers,
+            min_workers=draw(st.sampled_from([1, workers, workers])),
+            priority=draw(st.sampled_from([50, 50, 90])),
+            preemptible=draw(st.integers(0, 7)) > 0,
+            require=draw(st.sampled_from([None, None, None, "rack"])),
+        )
+        workload = Workload(f"w{n:02}", request, submitted=NOW - draw(st.integers(0, 2000)))
+        if draw(st.integers(0, 3)):
+            workload = _run(draw, floor, workload)
+        work.append(workload)
+    return replace(snapshot, nodes=found, workloads=tuple(work))
+
+
+@st.composite
 def claims(draw: Draw, nodes: tuple[Node, ...], request: Request) -> tuple[WorkerPlacement, ...]:
     """Places that once were there for it: they may be somebody else's now, or on a node that is gone.
 
@@ -266,6 +292,15 @@ class Floor:
             counts.append(sum(left // shape.gpus for left in free))
         return min(counts)
 
+    def has_room(self, request: Request, nodes: list[Node]) -> bool:
+        """Whether a gang has room on these nodes (for one of several groups: if it is seated one worker after another)."""
+        if not request.groups:
+            return sum(self.fits(node, request.shape) for node in nodes) >= request.min_workers
+        workers = self.stand(request, request.min_workers, nodes)
+        for worker, shape in zip(workers or (), request.shapes, strict=False):
+            self.give_back(worker, shape)
+        return workers is not None
+
     def overfull(self) -> list[str]:
         """The GPUs (and nodes) that are given to more than they have room for."""
         found = [
@@ -275,12 +310,14 @@ class Floor:
             found += [node for node, amount in left.items() if amount is not None and amount < 0]
         return found
 
-    def stand(self, request: Request, workers: int) -> tuple[WorkerPlacement, ...] | None:
+    def stand(
+        self, request: Request, workers: int, nodes: Iterable[Node] | None = None
+    ) -> tuple[WorkerPlacement, ...] | None:
         """Put workers wherever they fit, one after the other; None (and nothing taken) where they don't."""
         before = {name: list(gpus) for name, gpus in self.gpus.items()}, dict(self.cpus), dict(self.memory)
-        placement = []
+        placement, among = [], list(self.nodes.values() if nodes is None else nodes)
         for shape in request.shapes[:workers]:
-            seats = (self._seat(request, shape, node) for node in self.nodes.values())
+            seats = (self._seat(request, shape, node) for node in among)
             worker = next(filter(None, seats), None)
             if worker is None:
                 self.gpus, self.cpus, self.memory = before

@@ -2,59 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
-from scheduler.model import Environment, Milli, Node, Project, Shape, WorkerPlacement, Workload
-from scheduler.policy import Action, Plan, Snapshot, decide
+from scheduler.model import Workload
+from scheduler.policy import Action, Decision, Plan, Snapshot, decide
 from scheduler.policy.play import carry_out
+from tests.policy.holdings import (
+    allowed,
+    amount,
+    below,
+    domain,
+    domains,
+    firm_only,
+    held,
+    is_job,
+    known,
+    may_stand,
+    part_full,
+    standing,
+    within,
+)
 from tests.policy.pools import Floor
 
 MORE = (Action.START, Action.GROW, Action.MOVE)
 
 
-def amount(placement: Iterable[WorkerPlacement]) -> Milli:
-    return sum(len(worker.gpus) * worker.share for worker in placement)
+def has_promise(workload: Workload, decision: Decision) -> bool:
+    """Whether it is on its way out and goes on elsewhere."""
+    return workload.stopping and decision.action is Action.KEEP and decision.placement != ()
 
 
-def is_job(workload: Workload) -> bool:
-    return workload.request.environment is Environment.TRAIN
-
-
-def below(snapshot: Snapshot, project: str) -> set[str]:
-    """A project and all below it."""
-    names = {project}
-    for _ in snapshot.pool.projects:
-        names |= {p.name for p in snapshot.pool.projects if p.parent in names}
-    return names
-
-
-def known(snapshot: Snapshot, placement: Iterable[WorkerPlacement]) -> tuple[WorkerPlacement, ...]:
-    """The workers whose nodes are there."""
-    names = {node.name for node in snapshot.nodes}
-    return tuple(worker for worker in placement if worker.node in names)
-
-
-def held(snapshot: Snapshot, project: str, leaving: bool = False) -> Milli:
-    """What the jobs of a project and of those below it hold (those on their way out left aside, unless `leaving`)."""
-    names = below(snapshot, project)
-    return sum(
-        amount(known(snapshot, w.placement))
+def victims(snapshot: Snapshot, plan: Plan) -> dict[str, list[Workload]]:
+    """Those who stop or shrink though they could go on, with those who wait for it."""
+    by_id = {w.id: w for w in snapshot.workloads}
+    found: dict[str, list[Workload]] = {
+        w.id: []
         for w in snapshot.workloads
-        if w.request.project in names and w.running and (leaving or not w.stopping) and is_job(w)
-    )
-
-
-def standing(
-    snapshot: Snapshot, workload: Workload, placement: tuple[WorkerPlacement, ...]
-) -> list[tuple[WorkerPlacement, Shape]]:
-    """Each worker that stands somewhere, with its shape."""
-    names = {node.name for node in snapshot.nodes}
-    return [
-        (worker, shape)
-        for worker, shape in zip(placement, workload.request.shapes, strict=False)
-        if worker.node in names
-    ]
+        if plan.decisions[w.id].action in (Action.STOP, Action.SHRINK)
+        and len(known(snapshot, w.placement)) >= w.request.min_workers
+    }
+    for newcomer, decision in plan.decisions.items():
+        for id in decision.after:
+            if id in found:
+                found[id].append(by_id[newcomer])
+    return found
 
 
 def every_workload_has_a_decision_with_a_reason(snapshot: Snapshot, plan: Plan) -> None:
@@ -85,18 +78,18 @@ def a_gang_is_whole_or_not_there(snapshot: Snapshot, plan: Plan) -> None:
     """Rule 2."""
     for workload in snapshot.workloads:
         decision, request = plan.decisions[workload.id], workload.request
-        if decision.action in (*MORE, Action.SHRINK):
+        if decision.action in (*MORE, Action.SHRINK) or has_promise(workload, decision):
             assert request.min_workers <= len(decision.placement) <= request.workers
         elif decision.action in (Action.WAIT, Action.STOP):
             assert decision.placement == ()
 
 
 def workers_stand_where_they_may(snapshot: Snapshot, plan: Plan) -> None:
-    """Node pools, types, sizes and the topology that is a rule."""
+    """Node pools, types, sizes and the topology that is a rule; on nodes that are there."""
     nodes = {node.name: node for node in snapshot.nodes}
     for workload in snapshot.workloads:
         decision, request = plan.decisions[workload.id], workload.request
-        if decision.action not in MORE:
+        if decision.action not in MORE and not has_promise(workload, decision):
             continue
         before = {id(worker) for worker in workload.placement}
         shapes = request.shapes
@@ -125,26 +118,6 @@ def workers_stand_where_they_may(snapshot: Snapshot, plan: Plan) -> None:
             assert None not in {domain(node, request.require) for node in stands}
 
 
-def may_stand(snapshot: Snapshot, workload: Workload, node: Node) -> bool:
-    request = workload.request
-    own = node.node_pool == ("train" if is_job(workload) else "build")
-    lent = snapshot.pool.settings.lending and request.preemptible and is_job(workload)
-    return (
-        node.schedulable
-        and (own or (lent and node.node_pool == "build"))
-        and (request.gpu_types is None or node.gpu_type in request.gpu_types)
-    )
-
-
-def domain(node: Node, level: str | None) -> object:
-    """The domain in which a node is; None where it is in none."""
-    if level in (None, "node"):
-        return node.name
-    if level not in node.labels:
-        return None
-    return node.labels.get("block"), (node.labels.get("rack") if level == "rack" else "")
-
-
 def a_session_keeps_its_gpus_inside_its_quota(snapshot: Snapshot, plan: Plan) -> None:
     """Rule 3."""
     quotas = {user.name: user.build_quota for user in snapshot.pool.users}
@@ -161,32 +134,16 @@ def a_session_keeps_its_gpus_inside_its_quota(snapshot: Snapshot, plan: Plan) ->
 
 def limits_and_guarantees_hold_down_the_tree(snapshot: Snapshot, plan: Plan) -> None:
     after = carry_out(snapshot, plan)
-    before = replace(snapshot, workloads=tuple(w for w in snapshot.workloads if w.running))
     for project in snapshot.pool.projects:
         if project.limit is not None:
-            assert held(after, project.name) <= max(project.limit, held(before, project.name))
+            assert held(after, project.name) <= max(project.limit, held(snapshot, project.name))
         if project.guaranteed is not None:
-            firm, firm_before = (_firm(s) for s in (after, before))
-            assert held(firm, project.name) <= max(project.guaranteed, held(firm_before, project.name))
+            firm, firm_before = (held(firm_only(s), project.name) for s in (after, snapshot))
+            assert firm <= max(project.guaranteed, firm_before)
         for quota in project.quotas:
             nodes = {node.name for node in snapshot.nodes if quota.covers(node)}
-            then, now = (held(within(s, nodes), project.name) for s in (before, after))
+            then, now = (held(within(s, nodes), project.name) for s in (snapshot, after))
             assert quota.limit is None or now <= max(quota.limit, then)
-
-
-def _firm(snapshot: Snapshot) -> Snapshot:
-    return replace(snapshot, workloads=tuple(w for w in snapshot.workloads if not w.request.preemptible))
-
-
-def within(snapshot: Snapshot, nodes: set[str]) -> Snapshot:
-    """Only what stands on these nodes."""
-    return replace(
-        snapshot,
-        workloads=tuple(
-            replace(w, placement=tuple(worker for worker in w.placement if worker.node in nodes))
-            for w in snapshot.workloads
-        ),
-    )
 
 
 def limits_hold_at_once(snapshot: Snapshot, plan: Plan) -> None:
@@ -207,16 +164,12 @@ def limits_hold_at_once(snapshot: Snapshot, plan: Plan) -> None:
 
 def nobody_is_stopped_for_nothing(snapshot: Snapshot, plan: Plan) -> None:
     """Rule 7: who is stopped or shrinks is awaited by somebody who starts; who may not be stopped is not."""
-    awaited = {id for decision in plan.decisions.values() for id in decision.after}
-    for workload in snapshot.workloads:
-        decision, request = plan.decisions[workload.id], workload.request
-        if decision.action is Action.STOP and len(known(snapshot, workload.placement)) < request.min_workers:
-            continue  # it can't go on
-        if decision.action in (Action.STOP, Action.SHRINK):
-            assert workload.id in awaited
-            assert request.preemptible
-            protected = (workload.started or 0) + request.min_runtime > snapshot.now
-            assert not protected or snapshot.pool.settings.lending
+    for id, newcomers in victims(snapshot, plan).items():
+        victim = next(w for w in snapshot.workloads if w.id == id)
+        assert newcomers
+        assert victim.request.preemptible
+        recalled = not all(map(is_job, newcomers))
+        assert recalled or (victim.started or 0) + victim.request.min_runtime <= snapshot.now
     for decision in plan.decisions.values():
         for id in decision.after:
             stopping = any(w.id == id and w.stopping for w in snapshot.workloads)
@@ -244,136 +197,71 @@ def nobody_is_stopped_who_could_stay(snapshot: Snapshot, plan: Plan) -> None:
 def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan) -> None:
     """Rule 4, at every level of the tree: down to its guarantee at the most, but for one gang that straddles it."""
     by_id = {w.id: w for w in snapshot.workloads}
-    takers: dict[str, list[Workload]] = {}
-    for newcomer, decision in plan.decisions.items():
-        for id in decision.after:
-            if plan.decisions[id].action in (Action.STOP, Action.SHRINK):
-                takers.setdefault(id, []).append(by_id[newcomer])
-    after = carry_out(snapshot, plan)
     for project in snapshot.pool.projects:
-        guarantee = 1 << 60 if project.guaranteed is None else project.guaranteed
         names = below(snapshot, project.name)
         lost = [
             amount(by_id[id].placement) - amount(plan.decisions[id].placement)
-            for id, newcomers in takers.items()
+            for id, newcomers in victims(snapshot, plan).items()
             if by_id[id].request.project in names
             and all(is_job(n) and n.request.project not in names for n in newcomers)
         ]
         if lost:
-            assert held(after, project.name) + max(lost) > min(guarantee, held(snapshot, project.name) - 1)
+            assert project.guaranteed is not None
+            assert held(snapshot, project.name) - sum(lost) + max(lost) > project.guaranteed
 
 
 def no_gpu_is_idle_while_a_job_that_fits_waits(snapshot: Snapshot, plan: Plan) -> None:
-    """Rule 5, where nothing is reserved."""
+    """Rule 5, where nothing is reserved: where there is room for a job that waits, a limit or a guarantee is in the way."""
     if snapshot.pool.settings.reservations:
-        return
+        settings = replace(snapshot.pool.settings, reservations=0)
+        snapshot = replace(snapshot, pool=replace(snapshot.pool, settings=settings))
+        plan = decide(snapshot)
     floor = Floor(snapshot.nodes)
     for workload in snapshot.workloads:
         decision = plan.decisions[workload.id]
-        stands = (
-            decision.placement if decision.action in MORE else workload.placement if workload.running else ()
-        )
-        left = workload.placement if decision.action is Action.MOVE else ()
-        for worker, shape in (
-            *standing(snapshot, workload, stands),
-            *standing(snapshot, workload, left),
-        ):
+        goes_on = decision.action is Action.MOVE or has_promise(workload, decision)
+        stands = decision.placement if decision.action in MORE or goes_on else workload.placement
+        left = workload.placement if goes_on else ()
+        for worker, shape in (*standing(snapshot, workload, stands), *standing(snapshot, workload, left)):
             floor.take(worker, shape)
     after = carry_out(snapshot, plan)
     leave = {w.id for w in snapshot.workloads if w.stopping or plan.decisions[w.id].action is Action.STOP}
     there = replace(after, workloads=(*after.workloads, *(w for w in snapshot.workloads if w.id in leave)))
     for workload in snapshot.workloads:
         decision, request = plan.decisions[workload.id], workload.request
-        if decision.action is not Action.WAIT or not is_job(workload) or request.groups:
-            continue
-        if not allowed(after, workload):
+        if decision.action is not Action.WAIT or not is_job(workload):
             continue
         for nodes in domains(snapshot, request.require):
-            usable = [
-                n for n in nodes if may_stand(snapshot, workload, n) and not part_full(there, workload, n)
-            ]
-            seats = sum(floor.fits(node, request.shape) for node in usable)
-            if request.require == "node" or request.workers == 1:
-                seats = max([floor.fits(node, request.shape) for node in usable], default=0)
-            assert seats < request.min_workers, (
-                f"{workload.id} fits on {[n.name for n in usable]}: {decision}"
-            )
-
-
-def domains(snapshot: Snapshot, level: str | None) -> list[list[Node]]:
-    """The nodes, by the domains of a level."""
-    if level is None:
-        return [list(snapshot.nodes)]
-    found: dict[object, list[Node]] = {}
-    for node in snapshot.nodes:
-        if (name := domain(node, level)) is not None:
-            found.setdefault(name, []).append(node)
-    return list(found.values())
-
-
-def ancestors(snapshot: Snapshot, name: str | None) -> list[Project]:
-    by_name = {p.name: p for p in snapshot.pool.projects}
-    found = []
-    while name is not None:
-        found.append(by_name[name])
-        name = by_name[name].parent
-    return found
-
-
-def gang_amount(snapshot: Snapshot, workload: Workload) -> Milli:
-    """What a job's gang counts at the most."""
-    request = workload.request
-    if request.groups:
-        return sum(group.workers * group.shape.gpus for group in request.groups)
-    shape, each = request.shape, request.shape.gpus
-    if shape.gpu_memory:
-        shares = [
-            -(-shape.gpu_memory * 1000 // n.gpu_memory)
-            for n in snapshot.nodes
-            if n.gpu_memory
-            and n.gpus
-            and n.gpu_memory >= shape.gpu_memory
-            and may_stand(snapshot, workload, n)
-        ]
-        each = max(shares, default=1000)
-    return request.min_workers * each
-
-
-def allowed(after: Snapshot, workload: Workload) -> bool:
-    """Whether limits, and for what can't be preempted guarantees, allow it beside what is held."""
-    asked = gang_amount(after, workload)
-    for project in ancestors(after, workload.request.project):
-        if project.limit is not None and held(after, project.name) + asked > project.limit:
-            return False
-        firm = held(_firm(after), project.name)
-        if (
-            not workload.request.preemptible
-            and project.guaranteed is not None
-            and firm + asked > project.guaranteed
-        ):
-            return False
-    return True
-
-
-def part_full(after: Snapshot, workload: Workload, node: Node) -> bool:
-    """Whether a limit in a part of the pool keeps a job from a node. Who is on its way out counts until it is gone."""
-    asked = gang_amount(after, workload)
-    for project in ancestors(after, workload.request.project):
-        for quota in project.quotas:
-            nodes = {n.name for n in after.nodes if quota.covers(n)}
-            if quota.limit is not None and quota.covers(node):
-                there = held(within(after, nodes), project.name, leaving=True)
-                if there + asked > quota.limit:
-                    return True
-    return False
+            roomy = [node for node in nodes if may_stand(snapshot, workload, node)]
+            if floor.has_room(request, roomy):
+                assert decision.blocked_by is not None
+                assert decision.blocked_by["kind"] in ("limit", "guarantee"), (workload.id, decision)
+                usable = [node for node in roomy if not part_full(there, workload, node)]
+                fits = allowed(after, workload) and floor.has_room(request, usable)
+                assert not fits, f"{workload.id} fits on {[node.name for node in usable]}: {decision}"
 
 
 def the_same_snapshot_gives_the_same_plan(snapshot: Snapshot, plan: Plan) -> None:
-    """Rule 8."""
-    turned = decide(replace(snapshot, workloads=snapshot.workloads[::-1]))
-    assert dict(plan.decisions) == dict(turned.decisions)
-    assert plan.projects == turned.projects
-    assert plan.again_at == turned.again_at
+    """Rule 8, in whatever order the snapshot names its workloads."""
+    workloads = list(snapshot.workloads)
+    mixed = Random(len(workloads)).sample(workloads, len(workloads))
+    for order in (workloads, workloads[::-1], mixed):
+        again = decide(replace(snapshot, workloads=tuple(order)))
+        assert dict(plan.decisions) == dict(again.decisions)
+        assert plan.projects == again.projects
+        assert plan.again_at == again.again_at
+
+
+def nobody_takes_turns(snapshot: Snapshot, plan: Plan) -> None:
+    """Rule 7: carried out again and again at one instant, plans come to rest."""
+    stops = 0
+    for _ in range(3 * len(snapshot.workloads) + 3):
+        if not plan.changes:
+            return
+        stops += sum(decision.action is Action.STOP for decision in plan.changes.values())
+        snapshot = carry_out(snapshot, plan)
+        plan = decide(snapshot)
+    raise AssertionError(f"no rest after {stops} stops")
 
 
 RULES: tuple[Callable[[Snapshot, Plan], None], ...] = (
@@ -389,4 +277,5 @@ RULES: tuple[Callable[[Snapshot, Plan], None], ...] = (
     nothing_inside_a_guarantee_is_lost_to_others,
     no_gpu_is_idle_while_a_job_that_fits_waits,
     the_same_snapshot_gives_the_same_plan,
+    nobody_takes_turns,
 )

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from scheduler.model import Environment, Request, Workload
 from scheduler.policy import Action, Decision, Plan, Snapshot, decide
+from tests.policy.holdings import held, within
 from tests.policy.pools import Draw, Floor, snapshots
 from tests.policy.test_elastic import full_pools
-from tests.policy.test_rules import held, within
 
 many = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.policy import Plan, Snapshot, decide
-from tests.policy.pools import snapshots
+from tests.policy.pools import busy, snapshots
 from tests.policy.rules import RULES
 from tests.policy.streams import Stream, events
 
@@ -25,7 +25,7 @@ def leaves(snapshot: Snapshot) -> list[str]:
 @many
 @given(st.data())
 def test_in_every_step(rule: Callable[[Snapshot, Plan], None], data: st.DataObject) -> None:
-    stream = Stream(data.draw(snapshots(most_jobs=8)))
+    stream = Stream(data.draw(snapshots(most_jobs=8) | busy()))
     for event in data.draw(events(leaves(stream.snapshot))):
         plan = decide(stream.snapshot)
         rule(stream.snapshot, plan)

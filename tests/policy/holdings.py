@@ -1,0 +1,157 @@
+"""Who holds what in a snapshot, and what may stand where: told as simply as can be, with nothing of the policy's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from scheduler.model import Environment, Milli, Node, Project, Shape, WorkerPlacement, Workload
+from scheduler.policy import Snapshot
+
+
+def amount(placement: Iterable[WorkerPlacement]) -> Milli:
+    return sum(len(worker.gpus) * worker.share for worker in placement)
+
+
+def is_job(workload: Workload) -> bool:
+    return workload.request.environment is Environment.TRAIN
+
+
+def below(snapshot: Snapshot, project: str) -> set[str]:
+    """A project and all below it."""
+    names = {project}
+    for _ in snapshot.pool.projects:
+        names |= {p.name for p in snapshot.pool.projects if p.parent in names}
+    return names
+
+
+def ancestors(snapshot: Snapshot, name: str | None) -> list[Project]:
+    by_name = {p.name: p for p in snapshot.pool.projects}
+    found = []
+    while name is not None:
+        found.append(by_name[name])
+        name = by_name[name].parent
+    return found
+
+
+def known(snapshot: Snapshot, placement: Iterable[WorkerPlacement]) -> tuple[WorkerPlacement, ...]:
+    """The workers whose nodes are there."""
+    names = {node.name for node in snapshot.nodes}
+    return tuple(worker for worker in placement if worker.node in names)
+
+
+def standing(
+    snapshot: Snapshot, workload: Workload, placement: tuple[WorkerPlacement, ...]
+) -> list[tuple[WorkerPlacement, Shape]]:
+    """Each worker that stands somewhere, with its shape."""
+    names = {node.name for node in snapshot.nodes}
+    return [
+        (worker, shape)
+        for worker, shape in zip(placement, workload.request.shapes, strict=False)
+        if worker.node in names
+    ]
+
+
+def held(snapshot: Snapshot, project: str, leaving: bool = False) -> Milli:
+    """What the jobs of a project and of those below it hold (those on their way out left aside, unless `leaving`)."""
+    names = below(snapshot, project)
+    return sum(
+        amount(known(snapshot, w.placement))
+        for w in snapshot.workloads
+        if w.request.project in names and w.running and (leaving or not w.stopping) and is_job(w)
+    )
+
+
+def firm_only(snapshot: Snapshot) -> Snapshot:
+    """Without what can be preempted."""
+    return replace(snapshot, workloads=tuple(w for w in snapshot.workloads if not w.request.preemptible))
+
+
+def within(snapshot: Snapshot, nodes: set[str]) -> Snapshot:
+    """Only what stands on these nodes."""
+    return replace(
+        snapshot,
+        workloads=tuple(
+            replace(w, placement=tuple(worker for worker in w.placement if worker.node in nodes))
+            for w in snapshot.workloads
+        ),
+    )
+
+
+def domain(node: Node, level: str | None) -> object:
+    """The domain in which a node is; None where it is in none."""
+    if level in (None, "node"):
+        return node.name
+    if level not in node.labels:
+        return None
+    return node.labels.get("block"), (node.labels.get("rack") if level == "rack" else "")
+
+
+def domains(snapshot: Snapshot, level: str | None) -> list[list[Node]]:
+    """The nodes, by the domains of a level."""
+    if level is None:
+        return [list(snapshot.nodes)]
+    found: dict[object, list[Node]] = {}
+    for node in snapshot.nodes:
+        if (name := domain(node, level)) is not None:
+            found.setdefault(name, []).append(node)
+    return list(found.values())
+
+
+def may_stand(snapshot: Snapshot, workload: Workload, node: Node) -> bool:
+    request = workload.request
+    own = node.node_pool == ("train" if is_job(workload) else "build")
+    lent = snapshot.pool.settings.lending and request.preemptible and is_job(workload)
+    return (
+        node.schedulable
+        and (own or (lent and node.node_pool == "build"))
+        and (request.gpu_types is None or node.gpu_type in request.gpu_types)
+    )
+
+
+def gang_amount(snapshot: Snapshot, workload: Workload) -> Milli:
+    """What a job's gang counts at the most."""
+    request = workload.request
+    if request.groups:
+        return sum(group.workers * group.shape.gpus for group in request.groups)
+    shape, each = request.shape, request.shape.gpus
+    if shape.gpu_memory:
+        shares = [
+            -(-shape.gpu_memory * 1000 // n.gpu_memory)
+            for n in snapshot.nodes
+            if n.gpu_memory
+            and n.gpus
+            and n.gpu_memory >= shape.gpu_memory
+            and may_stand(snapshot, workload, n)
+        ]
+        each = max(shares, default=1000)
+    return request.min_workers * each
+
+
+def allowed(after: Snapshot, workload: Workload) -> bool:
+    """Whether limits, and for what can't be preempted guarantees, allow it beside what is held."""
+    asked = gang_amount(after, workload)
+    for project in ancestors(after, workload.request.project):
+        if project.limit is not None and held(after, project.name) + asked > project.limit:
+            return False
+        firm = held(firm_only(after), project.name)
+        if (
+            not workload.request.preemptible
+            and project.guaranteed is not None
+            and firm + asked > project.guaranteed
+        ):
+            return False
+    return True
+
+
+def part_full(after: Snapshot, workload: Workload, node: Node) -> bool:
+    """Whether a limit in a part of the pool keeps a job from a node. Who is on its way out counts until it is gone."""
+    asked = gang_amount(after, workload)
+    for project in ancestors(after, workload.request.project):
+        for quota in project.quotas:
+            nodes = {n.name for n in after.nodes if quota.covers(n)}
+            if quota.limit is not None and quota.covers(node):
+                there = held(within(after, nodes), project.name, leaving=True)
+                if there + asked > quota.limit:
+                    return True
+    return False
