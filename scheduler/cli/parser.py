@@ -11,9 +11,8 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from scheduler import __version__
-from scheduler.amounts import read_array, read_duration, read_memory
+from scheduler.cli import values
 from scheduler.model import Framework, JobState
-from scheduler.sweeps import read_parameter, read_sweep
 
 Commands = Any  # argparse keeps the type of its subparsers to itself
 
@@ -152,27 +151,27 @@ examples:
     job = command.add_argument_group("the job")
     job.add_argument("--name", help="what to call it (default: the script or program)")
     job.add_argument("--project", help="the project it belongs to (default: your first one)")
-    job.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", type=_variable,
+    job.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", type=values.variable,
                      help="set a variable in it; NAME alone passes on yours; may be repeated")  # fmt: skip
     job.add_argument("--in", action="append", default=[], dest="patterns", metavar="PATTERN",
                      help="take along only what matches, as in .gitignore; may be repeated")  # fmt: skip
     job.add_argument("-p", "--parameter", action="append", default=[], dest="parameters", metavar="NAME=VALUE",
-                     type=_parameter, help="a parameter of the notebook; may be repeated")  # fmt: skip
+                     type=values.parameter, help="a parameter of the notebook; may be repeated")  # fmt: skip
     job.add_argument("--no-files", action="store_true", help="take no files along")
     needs = command.add_argument_group("what it needs, per worker")
     needs.add_argument(
-        "--gpus", type=_amount, metavar="N", help="GPUs, or a part of one such as 0.25 (default: 1)"
+        "--gpus", type=values.amount, metavar="N", help="GPUs, or a part of one such as 0.25 (default: 1)"
     )
     needs.add_argument(
-        "--gpu-memory", type=_memory, metavar="SIZE", help="GPU memory on one GPU, instead of --gpus"
+        "--gpu-memory", type=values.memory, metavar="SIZE", help="GPU memory on one GPU, instead of --gpus"
     )
     needs.add_argument(
         "--gpu-type", action="append", metavar="TYPE", help="a type it accepts; may be repeated"
     )
-    needs.add_argument("--cpus", type=_amount, metavar="N", help="CPUs")
-    needs.add_argument("--memory", type=_memory, metavar="SIZE", help="memory, such as 16GiB")
-    needs.add_argument("--workers", type=_count, metavar="N", help="how many workers (default: 1)")
-    needs.add_argument("--min-workers", type=_count, metavar="N",
+    needs.add_argument("--cpus", type=values.amount, metavar="N", help="CPUs")
+    needs.add_argument("--memory", type=values.memory, metavar="SIZE", help="memory, such as 16GiB")
+    needs.add_argument("--workers", type=values.count, metavar="N", help="how many workers (default: 1)")
+    needs.add_argument("--min-workers", type=values.count, metavar="N",
                        help="start with so many already, and grow (default: all of them)")  # fmt: skip
     needs.add_argument("--framework", choices=[each.value for each in Framework], metavar="NAME",
                        help="how its workers meet: torch, tensorflow, horovod, jax, mpi or none (default)")  # fmt: skip
@@ -183,33 +182,37 @@ examples:
     times = command.add_argument_group("when, and for how long")
     times.add_argument("--after", action="append", default=[], metavar="JOB",
                        help="start when it has succeeded; JOB:any when it has ended; may be repeated")  # fmt: skip
-    times.add_argument("--array", type=_array, metavar="RANGE",
+    times.add_argument("--array", type=values.array, metavar="RANGE",
                        help="so many jobs as one: 100, or 0-99%%10 for ten at once")  # fmt: skip
-    times.add_argument("--sweep", type=_sweep, metavar="NAME=VALUE,…;…",
+    times.add_argument("--sweep", type=values.sweep, metavar="NAME=VALUE,…;…",
                        help="a job for each combination, as arguments or where {NAME} stands")  # fmt: skip
-    times.add_argument("--at-once", type=_count, metavar="N", help="so many of them at the same time (all)")
+    times.add_argument(
+        "--at-once", type=values.count, metavar="N", help="so many of them at the same time (all)"
+    )
     times.add_argument("--priority", type=int, metavar="N", help="within the project; higher first (50)")
     times.add_argument("--not-preemptible", action="store_true",
                        help="never stop it for others; it must fit into the project's guarantee")  # fmt: skip
     times.add_argument(
-        "--min-runtime", type=_duration, metavar="TIME", help="not to be preempted before, such as 10m"
+        "--min-runtime", type=values.duration, metavar="TIME", help="not to be preempted before, such as 10m"
     )
     times.add_argument(
-        "--max-runtime", type=_duration, metavar="TIME", help="stop an attempt after, such as 2h"
+        "--max-runtime", type=values.duration, metavar="TIME", help="stop an attempt after, such as 2h"
     )
     times.add_argument(
         "--idle-timeout",
-        type=_duration,
+        type=values.duration,
         metavar="TIME",
         help="stop it when its GPUs have been idle for so long",
     )
     times.add_argument(
-        "--expected-runtime", type=_duration, metavar="TIME",
+        "--expected-runtime", type=values.duration, metavar="TIME",
         help="how long it will run, such as 40m: an estimate, for when others start (learned from earlier jobs)"
     )  # fmt: skip
-    times.add_argument("--grace", type=_duration, metavar="TIME",
+    times.add_argument("--grace", type=values.duration, metavar="TIME",
                        help="from SIGTERM until it is killed (30s)")  # fmt: skip
-    times.add_argument("--retries", type=_whole, metavar="N", help="how often to try again when it fails")
+    times.add_argument(
+        "--retries", type=values.whole, metavar="N", help="how often to try again when it fails"
+    )
     kept = command.add_argument_group("keeping it")
     kept.add_argument("-f", "--file", metavar="FILE",
                       help="begin with a job file, in YAML; `-` reads standard input")  # fmt: skip
@@ -233,7 +236,7 @@ def _list(commands: Commands) -> None:
     command.add_argument("--project", help="only jobs of this project")
     command.add_argument("--array", metavar="ARRAY", help="only the jobs of this array")
     command.add_argument("--mine", action="store_true", help="only your own jobs")
-    command.add_argument("--limit", type=_count, default=30, metavar="N", help="at most so many (30)")
+    command.add_argument("--limit", type=values.count, default=30, metavar="N", help="at most so many (30)")
     _format(command)
 
 
@@ -257,8 +260,8 @@ def _logs(commands: Commands) -> None:
     command = _command(commands, "logs", "jobs:logs", "print what a job has written")
     command.add_argument("job", metavar="JOB", help="the id of a job")
     command.add_argument("-f", "--follow", action="store_true", help="go on until it ends")
-    command.add_argument("--rank", type=_whole, default=0, metavar="N", help="of this worker (0)")
-    command.add_argument("--attempt", type=_count, metavar="N", help="of this attempt (the latest)")
+    command.add_argument("--rank", type=values.whole, default=0, metavar="N", help="of this worker (0)")
+    command.add_argument("--attempt", type=values.count, metavar="N", help="of this attempt (the latest)")
 
 
 def _outputs(commands: Commands) -> None:
@@ -304,13 +307,25 @@ def _project(commands: Commands) -> None:
     command.add_argument("name", metavar="NAME")
     command.add_argument("--parent", metavar="NAME", help="the project above it; `none`: at the top")
     command.add_argument(
-        "--guaranteed", type=_bound, default=argparse.SUPPRESS, metavar="N", help="GPUs it always gets back"
+        "--guaranteed",
+        type=values.bound,
+        default=argparse.SUPPRESS,
+        metavar="N",
+        help="GPUs it always gets back",
     )
     command.add_argument(
-        "--limit", type=_bound, default=argparse.SUPPRESS, metavar="N", help="GPUs it may hold at the most"
+        "--limit",
+        type=values.bound,
+        default=argparse.SUPPRESS,
+        metavar="N",
+        help="GPUs it may hold at the most",
     )
     command.add_argument(
-        "--weight", type=_bound, default=argparse.SUPPRESS, metavar="N", help="its part of what stands idle"
+        "--weight",
+        type=values.bound,
+        default=argparse.SUPPRESS,
+        metavar="N",
+        help="its part of what stands idle",
     )
     command.add_argument("--priority", type=int, metavar="N", help="among its siblings; higher first")
     command.add_argument("--member", action="append", metavar="USER",
@@ -318,10 +333,10 @@ def _project(commands: Commands) -> None:
     command.add_argument(
         "--group", action="append", metavar="GROUP", help="a JupyterHub group that may; likewise"
     )
-    command.add_argument("--quota", action="append", type=_quota, default=[], metavar="PART,AMOUNTS",
+    command.add_argument("--quota", action="append", type=values.quota, default=[], metavar="PART,AMOUNTS",
                          help="what it has of a type of GPU or a node pool, as gpu_type=A100,guaranteed=4,limit=8; "
                          "with no amounts nothing is said of that part any more; may be repeated")  # fmt: skip
-    command.add_argument("--policy", action="append", type=_rule, default=[], metavar="RULE=VALUE",
+    command.add_argument("--policy", action="append", type=values.rule, default=[], metavar="RULE=VALUE",
                          help="a rule for its jobs, as maxima.gpus=4; `none` takes one away; may be repeated")  # fmt: skip
     command = _command(verbs, "rm", "projects:remove", "remove a project that has no jobs")
     command.add_argument("name", metavar="NAME")
@@ -350,7 +365,7 @@ def _plan(commands: Commands) -> None:
     command.add_argument("file", metavar="FILE", help="a scenario in YAML or JSON; `-` reads standard input")
     command.add_argument("--lines", action="store_true", help="one scenario in JSON a line")
     command.add_argument(
-        "--cycles", type=_count, metavar="N", help="play so many cycles and print the last state"
+        "--cycles", type=values.count, metavar="N", help="play so many cycles and print the last state"
     )
     command.add_argument(
         "--timing", action="store_true", help="write the seconds of deciding to standard error"
@@ -363,177 +378,62 @@ def _simulate(commands: Commands) -> None:
     )
     command.add_argument("trace", metavar="TRACE", help="a CSV table of jobs, plain or gzip")
     command.add_argument(
-        "--ignore", type=_names, metavar="COLUMN,…", help="columns of the table that are not to be read"
+        "--ignore", type=values.names, metavar="COLUMN,…", help="columns of the table that are not to be read"
     )
-    command.add_argument("--nodes", type=_count, required=True, metavar="N", help="nodes of the shared pool")
     command.add_argument(
-        "--gpus-per-node", type=_count, default=8, metavar="N", help="GPUs of a node (default: 8)"
+        "--nodes", type=values.count, required=True, metavar="N", help="nodes of the shared pool"
+    )
+    command.add_argument(
+        "--gpus-per-node", type=values.count, default=8, metavar="N", help="GPUs of a node (default: 8)"
     )
     command.add_argument("--pool", metavar="FILE", help="a pool file with the projects and their guarantees")
     command.add_argument(
         "--quantile",
-        type=_share,
+        type=values.share,
         default=0.95,
         help="of demand, for partitions and guarantees (default: 0.95)",
     )
     command.add_argument(
         "--learn",
-        type=_amount,
+        type=values.amount,
         default=0.0,
         metavar="DAYS",
         help="size partitions on the first days, play the rest",
     )
-    command.add_argument("--policies", type=_names, metavar="A,B", help="which to play (default: all)")
+    command.add_argument("--policies", type=values.names, metavar="A,B", help="which to play (default: all)")
     command.add_argument(
-        "--scale", type=_numbers, metavar="X,Y", help="also play on pools so many times as large"
+        "--scale", type=values.numbers, metavar="X,Y", help="also play on pools so many times as large"
     )
     command.add_argument(
         "--restart-cost",
-        type=_amounts,
+        type=values.amounts,
         metavar="S,T",
         help="seconds that a stop costs (60); more of them are played beside the first",
     )
     command.add_argument(
         "--checkpoint-every",
-        type=_amount,
+        type=values.amount,
         metavar="SECONDS",
         help="jobs save so often by themselves, not when they are stopped",
     )
     command.add_argument(
         "--sessions",
-        type=_whole,
+        type=values.whole,
         default=0,
         metavar="PEOPLE",
         help="also play with people's build sessions, with and without lending",
     )
-    command.add_argument("--seed", type=_whole, default=1, metavar="N", help="of the sessions (1)")
+    command.add_argument("--seed", type=values.whole, default=1, metavar="N", help="of the sessions (1)")
     command.add_argument(
-        "--every", type=_amount, default=0.0, metavar="SECONDS", help="gather changes within it into one plan"
+        "--every",
+        type=values.amount,
+        default=0.0,
+        metavar="SECONDS",
+        help="gather changes within it into one plan",
     )
     command.add_argument("--report", metavar="FILE", help="draw the results as a page")
     command.add_argument("-o", "--output", choices=["json"], help="print it for programs")
 
 
-# -- kinds of values ----------------------------------------------------------------------------------------
-
-
 def _format(command: Any) -> None:
     command.add_argument("-o", "--output", choices=["json", "yaml"], help="print it for programs")
-
-
-def _reader(read: Callable[[str], Any], sentence: str) -> Callable[[str], Any]:
-    def convert(text: str) -> Any:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error) if not sentence else f"{text!r} {sentence}") from None
-
-    return convert
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if int(text) < least:
-            raise ValueError
-        return int(text)
-
-    return read
-
-
-def _number(text: str) -> float:
-    if not 0 <= float(text) < float("inf"):
-        raise ValueError
-    return float(text)
-
-
-def _assignment(text: str) -> tuple[str, str | None]:
-    name, equals, value = text.partition("=")
-    if not name:
-        raise ValueError
-    return name, value if equals else None
-
-
-def _fraction(text: str) -> float:
-    if not 0 < float(text) <= 1:
-        raise ValueError
-    return float(text)
-
-
-def _listed(text: str) -> list[str]:
-    words = [word.strip() for word in text.split(",")]
-    if not all(words):
-        raise ValueError
-    return words
-
-
-def _factors(text: str) -> list[float]:
-    factors = _amounts_of(text)
-    if not all(factors):
-        raise ValueError
-    return factors
-
-
-def _amounts_of(text: str) -> list[float]:
-    return [_number(word) for word in _listed(text)]
-
-
-def _quota_of(text: str) -> dict[str, Any]:
-    """What a project has of a part of the pool, as `gpu_type=A100,guaranteed=4,limit=8`."""
-    quota: dict[str, Any] = {}
-    for word in _listed(text):
-        name, _, value = word.partition("=")
-        if name in ("node_pool", "gpu_type") and value:
-            quota[name] = value
-        elif name in ("guaranteed", "limit"):
-            if value != "none":
-                quota[name] = _number(value)
-        else:
-            raise ValueError
-    if not quota.keys() & {"node_pool", "gpu_type"}:
-        raise ValueError
-    return quota
-
-
-def _ruled(text: str) -> tuple[str, Any]:
-    """A rule of a project's policy, such as `maxima.max_runtime=2h`, and its value."""
-    name, _, value = text.partition("=")
-    part, _, rule = name.partition(".")
-    if not part or not rule or not value:
-        raise ValueError
-    if value == "none":
-        return name, None
-    if rule.endswith(("_runtime", "_timeout", "grace")):
-        return name, read_duration(value)
-    if rule == "preemptible":
-        truths = [{"true": True, "false": False}.get(word, word) for word in _listed(value)]
-        return name, truths if part == "allowed" else truths[0]
-    if rule in ("gpu_types", "node_pools"):
-        return name, _listed(value)
-    number = _number(value)
-    return name, int(number) if number.is_integer() else number
-
-
-_count = _reader(_at_least(1), "is not a number from 1 on")
-_whole = _reader(_at_least(0), "is not a number from 0 on")
-_amount = _reader(_number, "is not an amount; write a number such as 2 or 0.5")
-_bound = _reader(
-    lambda text: None if text == "none" else _number(text), "is not an amount; write a number or `none`"
-)
-_share = _reader(_fraction, "is not a share; write a number above 0 and up to 1")
-_names = _reader(_listed, "is not a list; write names with commas between them")
-_numbers = _reader(_factors, "is not a list of factors; write numbers above 0 with commas between them")
-_amounts = _reader(_amounts_of, "is not a list of amounts; write numbers with commas between them")
-_variable = _reader(_assignment, "is not of the form NAME=VALUE")
-_parameter = _reader(read_parameter, "")
-_quota = _reader(
-    _quota_of,
-    "is not a quota; write one such as gpu_type=A100,guaranteed=4,limit=8 or node_pool=fast,limit=2",
-)
-_rule = _reader(
-    _ruled,
-    "is not a rule; write one such as maxima.gpus=4, allowed.gpu_types=A100,H100 or defaults.priority=none",
-)
-_duration = _reader(read_duration, "")
-_memory = _reader(read_memory, "")
-_array = _reader(lambda text: read_array(text) and text, "")
-_sweep = _reader(lambda text: read_sweep(text) and text, "")
