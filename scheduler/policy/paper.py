@@ -46,11 +46,13 @@ class Paper:
         return True
 
     def _has(self, cut: Cut) -> bool:
-        """Whether that worker may still go: an elastic job keeps its minimum until it goes whole."""
+        """Whether that worker may still go: an elastic job keeps its minimum until it goes whole, with all its workers."""
         if cut.worker is None:
             return True
-        gone = sum(1 for other, _ in self.cuts if other.work is cut.work)
-        return gone < len(cut.work.placement) - cut.work.ask.gang and cut.worker in cut.work.placement
+        cut_before = [other for other, _ in self.cuts if other.work is cut.work]
+        if any(other.worker is None for other in cut_before):
+            return False
+        return len(cut_before) < len(cut.work.placement) - cut.work.ask.gang and cut.worker in cut.work.placement
 
     def _instead_of_surplus(self, cut: Cut, straddling: bool) -> None:
         """A job goes whole of which surplus workers were cut before."""

@@ -114,3 +114,20 @@ def test_nobody_is_stopped_who_could_stay_and_no_more_is_lost_than_by_taking_in_
         if makes_room(snapshot, left):
             in_turn = left
     assert sum(map(loss, victims)) <= sum(map(loss, in_turn))
+
+
+def test_a_job_that_would_go_whole_has_no_surplus_to_give_beside() -> None:
+    """Quarters of one GPU: the elastic job's three are looked at one by one and as a whole, and don't do either way."""
+
+    def quarters(id: str, gpu: int, workers: int, preemptible: bool) -> Workload:
+        placement = tuple(WorkerPlacement("n", (gpu,), 250) for _ in range(workers))
+        request = Request("full", shape=Shape(250), workers=workers, preemptible=preemptible)
+        return Workload(id, request, NOW - 5, running=True, started=NOW - 5, placement=placement)
+
+    work = (quarters("firm", 0, 1, False), quarters("elastic", 0, 3, True), quarters("other", 1, 1, False))
+    pool = Pool(projects=(Project("full"), Project("due", guaranteed=1000)))
+    newcomer = Workload(NEW, Request("due"), NOW)
+    plan = decide(Snapshot(NOW, pool, (Node("n", gpus=2),), (*work, newcomer)))
+    assert {id: decision.action for id, decision in plan.decisions.items()} == {
+        "firm": Action.KEEP, "elastic": Action.KEEP, "other": Action.KEEP, NEW: Action.WAIT
+    }  # fmt: skip
