@@ -52,7 +52,9 @@ class Paper:
         cut_before = [other for other, _ in self.cuts if other.work is cut.work]
         if any(other.worker is None for other in cut_before):
             return False
-        return len(cut_before) < len(cut.work.placement) - cut.work.ask.gang and cut.worker in cut.work.placement
+        return (
+            len(cut_before) < len(cut.work.placement) - cut.work.ask.gang and cut.worker in cut.work.placement
+        )
 
     def _instead_of_surplus(self, cut: Cut, straddling: bool) -> None:
         """A job goes whole of which surplus workers were cut before."""
