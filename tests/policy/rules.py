@@ -195,7 +195,10 @@ def nobody_is_stopped_who_could_stay(snapshot: Snapshot, plan: Plan) -> None:
 
 
 def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan) -> None:
-    """Rule 4, at every level of the tree: down to its guarantee at the most, but for one gang that straddles it."""
+    """Rule 4, at every level of the tree: down to its guarantee at the most, but for one gang that straddles it.
+
+    What a project starts in the same plan counts, too: it may have started before others took from it.
+    """
     by_id = {w.id: w for w in snapshot.workloads}
     for project in snapshot.pool.projects:
         names = below(snapshot, project.name)
@@ -205,9 +208,14 @@ def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan)
             if by_id[id].request.project in names
             and all(is_job(n) and n.request.project not in names for n in newcomers)
         ]
+        begun = [
+            amount(plan.decisions[w.id].placement) - amount(w.placement)
+            for w in snapshot.workloads
+            if w.request.project in names and plan.decisions[w.id].action in (Action.START, Action.GROW)
+        ]
         if lost:
             assert project.guaranteed is not None
-            assert held(snapshot, project.name) - sum(lost) + max(lost) > project.guaranteed
+            assert held(snapshot, project.name) + sum(begun) - sum(lost) + max(lost) > project.guaranteed
 
 
 def no_gpu_is_idle_while_a_job_that_fits_waits(snapshot: Snapshot, plan: Plan) -> None:
