@@ -19,10 +19,14 @@ from tests.policy.rules import RULES
 many = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.parametrize("pools", [snapshots(), busy()], ids=["odd", "busy"])
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @many
-@given(snapshots() | busy())
-def test_in_any_pool(rule: Callable[[Snapshot, Plan], None], snapshot: Snapshot) -> None:
+@given(st.data())
+def test_in_any_pool(
+    rule: Callable[[Snapshot, Plan], None], pools: st.SearchStrategy[Snapshot], data: st.DataObject
+) -> None:
+    snapshot = data.draw(pools)
     rule(snapshot, decide(snapshot))
 
 

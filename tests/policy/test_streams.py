@@ -21,11 +21,14 @@ def leaves(snapshot: Snapshot) -> list[str]:
     return [project.name for project in snapshot.pool.projects if project.name not in parents]
 
 
+@pytest.mark.parametrize("pools", [snapshots(most_jobs=8), busy()], ids=["odd", "busy"])
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @many
 @given(st.data())
-def test_in_every_step(rule: Callable[[Snapshot, Plan], None], data: st.DataObject) -> None:
-    stream = Stream(data.draw(snapshots(most_jobs=8) | busy()))
+def test_in_every_step(
+    rule: Callable[[Snapshot, Plan], None], pools: st.SearchStrategy[Snapshot], data: st.DataObject
+) -> None:
+    stream = Stream(data.draw(pools))
     for event in data.draw(events(leaves(stream.snapshot))):
         plan = decide(stream.snapshot)
         rule(stream.snapshot, plan)
