@@ -60,11 +60,13 @@ class EventReader:
 
     def __init__(self, last: int | None) -> None:
         self.last = last
+        self._next = last
         self._data: list[str] = []
 
     def feed(self, line: str) -> Iterator[Event]:
         """The event that `line` completes, if it does."""
         if not line:
+            self.last = self._next
             if self._data:
                 event = Event.model_validate_json("\n".join(self._data))
                 self._data.clear()
@@ -73,10 +75,11 @@ class EventReader:
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "id" and value.isdecimal():
-            self.last = int(value)
+            self._next = int(value)
         elif name == "data":
             self._data.append(value)
 
     def broken(self) -> None:
         """The connection is gone: what it had begun will come again."""
         self._data.clear()
+        self._next = self.last

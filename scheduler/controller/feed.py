@@ -65,8 +65,10 @@ class Feed:
                 at = self._find(last)
             elif at < self._begin + len(self._latest):
                 event = self._latest[at - self._begin]
-                at, last = at + 1, event.id
-                yield event
+                at += 1
+                if event.id > last or not event.durable:  # else it was in the store before it was told here
+                    last = event.id
+                    yield event
             else:
                 await self._news.wait()
 

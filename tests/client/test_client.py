@@ -18,6 +18,7 @@ import pytest
 
 from scheduler.api.schema import JobSubmit, PoolFile, ProjectEntry, SessionOpen
 from scheduler.client import AsyncClient, Client
+from scheduler.client.wire import EventReader
 from scheduler.errors import Conflict, Invalid, NotFound, Unauthenticated, Unavailable
 from scheduler.model import JobState, SessionState
 
@@ -214,6 +215,16 @@ def test_a_submission_whose_answer_is_lost_is_sent_again_and_makes_one_job(sched
     assert proxy.passed == 2
     with scheduler.client() as client:
         assert [one.id for one in client.jobs().jobs] == [job.id]
+
+
+def test_an_event_that_breaks_off_in_the_middle_is_asked_for_again() -> None:
+    reader = EventReader(3)
+    assert list(reader.feed("id: 4")) == []
+    reader.broken()
+    assert list(reader.feed("")) == []
+    assert reader.last == 3
+    assert list(reader.feed("id: 5")) == list(reader.feed("")) == []
+    assert reader.last == 5
 
 
 def test_events_go_on_over_the_death_of_the_scheduler(scheduler: Any) -> None:

@@ -60,6 +60,19 @@ async def test_passing_events_are_told_to_who_listens_and_not_again() -> None:
     assert await take(feed.follow(2), 1) == [3]
 
 
+async def test_what_is_in_the_store_before_it_is_told_comes_once() -> None:
+    """After a restart a listener reads on in the store, which is ahead of what has been told by a moment."""
+    kept = Kept(3)
+    feed = Feed(kept.read, last=2)
+    listener = feed.follow(1)
+    assert await take(listener, 2) == [2, 3]
+    more = asyncio.ensure_future(take(listener, 2))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    feed.tell([event(3), event(3, durable=False), event(4)])
+    assert await more == [3, 4]
+
+
 async def test_an_end_comes_to_every_listener() -> None:
     feed = Feed(Kept(0).read, last=0)
     listening = asyncio.ensure_future(anext(feed.follow(0)))

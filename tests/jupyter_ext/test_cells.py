@@ -50,7 +50,7 @@ def cases() -> Iterator[Case]:
 
 
 ADDRESS = re.compile(r"0x[0-9a-f]+")
-TIME = re.compile(r"[\d.]+ [nuµμm]?s\b")
+TIME = re.compile(r"[\d.]+(e\+\d+)? [nuµμm]?s\b")
 
 
 def plain(text: str) -> str:
