@@ -37,7 +37,7 @@ class ShownOnce:
     def _ipython_display_(self) -> None:
         shell = get_shell()
         if self._shown_in is None or shell is None or self._shown_in != shell.execution_count:
-            raise NotImplementedError
+            raise NotImplementedError  # IPython goes on to its other ways to show it
         self._shown_in = None
 
 

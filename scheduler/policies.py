@@ -74,9 +74,9 @@ class Rules:
         if name in self.allowed and value not in self.allowed[name].value:
             choice = self.allowed[name].value
             value = choice[0] if name == "preemptible" else choice
-        return (
-            value or None if name in ("cpus", "memory_gib") else value
-        )  # as a job says that it asks for none
+        if name in ("cpus", "memory_gib"):
+            return value or None  # as a job says that it asks for none
+        return value
 
     def whence(self, name: str) -> str:
         """The rule from which a job that says nothing of `name` has it, and who says it."""

@@ -103,12 +103,9 @@ def _pattern(kind: Any) -> str:
     return str(next(part.pattern for part in get_args(kind) if isinstance(part, StringConstraints)))
 
 
-_RULES = {
-    _pattern(
-        Name
-    ): "must be 1 to 128 letters, digits, blanks or any of . _ @ / -, with a letter or a digit at both ends",
-    _pattern(AfterId): "must be the id of a job or of an array, perhaps with :any behind it",
-}
+_NAME = "must be 1 to 128 letters, digits, blanks or any of . _ @ / -, with a letter or a digit at both ends"
+_AFTER = "must be the id of a job or of an array, perhaps with :any behind it"
+_RULES = {_pattern(Name): _NAME, _pattern(AfterId): _AFTER}
 """What a pattern means, for people."""
 
 
