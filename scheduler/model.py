@@ -103,7 +103,7 @@ class Node:
     """A machine, or the part of a machine that belongs to one node pool, with its GPUs `0 … gpus-1`.
 
     `devices[i]` is what the driver calls GPU `i` (an NVML UUID), or its number on the machine where GPUs are declared.
-    `links` groups GPUs joined by the fastest link. `labels` name topology domains (`rack`, `block`, …).
+    `gpu_links` groups GPUs joined by the fastest link. `labels` name topology domains (`rack`, `block`, …).
     """
 
     name: str
@@ -114,7 +114,7 @@ class Node:
     memory: MiB | None = None
     node_pool: str = "train"
     labels: Mapping[str, str] = field(default_factory=dict)
-    links: tuple[tuple[int, ...], ...] = ()
+    gpu_links: tuple[tuple[int, ...], ...] = ()
     schedulable: bool = True
     devices: tuple[str, ...] = ()
     declared: bool = False

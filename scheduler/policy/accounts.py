@@ -40,8 +40,8 @@ class Account:
     """
 
     __slots__ = (
-        "caps", "children", "created", "demand", "depth", "firm", "guarantee", "held", "leaving", "limit", "name", "parent",
-        "part", "path", "priority", "share", "spill", "usage", "wanted", "weight",
+        "caps", "children", "created", "demand", "depth", "firm", "guarantee", "held", "leaving", "limit",
+        "name", "parent", "part", "path", "priority", "share", "spill", "usage", "wanted", "weight",
     )  # fmt: skip
 
     def __init__(self, project: Project, parent: Account | None) -> None:

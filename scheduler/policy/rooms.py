@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from scheduler.model import ONE, Milli, Node, WorkerPlacement
-from scheduler.policy.links import best_group, choose, gpus_of
+from scheduler.policy.gpulinks import best_group, choose, gpus_of
 from scheduler.policy.needs import UNBOUNDED, Need
 
 Key = tuple[int, int]
@@ -22,8 +22,8 @@ class Room:
     """One node: what is taken in it (later) and what is held by those who leave (in the way now)."""
 
     __slots__ = (
-        "bit", "cpus", "every", "index", "keys", "leaving", "leaving_cpus", "leaving_memory", "leaving_shares",
-        "links", "memory", "name", "node", "shares", "taken",
+        "bit", "cpus", "every", "gpu_links", "index", "keys", "leaving", "leaving_cpus", "leaving_memory",
+        "leaving_shares", "memory", "name", "node", "shares", "taken",
     )  # fmt: skip
 
     def __init__(self, index: int, node: Node) -> None:
@@ -32,7 +32,7 @@ class Room:
         self.node = node
         self.name = node.name
         self.every = (1 << node.gpus) - 1
-        self.links = tuple([sum(1 << gpu for gpu in group) for group in node.links])
+        self.gpu_links = tuple([sum(1 << gpu for gpu in group) for group in node.gpu_links])
         self.taken = 0
         self.leaving = 0
         self.shares: dict[int, Milli] = {}
@@ -41,7 +41,7 @@ class Room:
         self.memory = UNBOUNDED if node.memory is None else node.memory
         self.leaving_cpus = 0
         self.leaving_memory = 0
-        key = (node.gpus, best_group(self.links, self.every))
+        key = (node.gpus, best_group(self.gpu_links, self.every))
         self.keys: list[Key] = [key, key]
 
     def free(self, later: bool) -> int:
@@ -108,12 +108,12 @@ class Room:
     def seat(self, need: Need, later: bool) -> WorkerPlacement:
         """The GPUs that a worker gets here; the room must take it."""
         if need.whole:
-            return WorkerPlacement(self.name, gpus_of(choose(self.links, self.free(later), need.whole)))
+            return WorkerPlacement(self.name, gpus_of(choose(self.gpu_links, self.free(later), need.whole)))
         if need.partial:
             share = need.share_on(self.node)
             gpu = self.shared_gpu(share, later)
             if gpu is None:
-                gpu = choose(self.links, self.free(later), 1).bit_length() - 1
+                gpu = choose(self.gpu_links, self.free(later), 1).bit_length() - 1
             return WorkerPlacement(self.name, (gpu,), share)
         return WorkerPlacement(self.name)
 
@@ -207,7 +207,7 @@ class Rooms:
     def _index(self, room: Room) -> None:
         for later in (False, True):
             free = room.free(later)
-            key = (free.bit_count(), best_group(room.links, free))
+            key = (free.bit_count(), best_group(room.gpu_links, free))
             old = room.keys[later]
             if key != old:
                 buckets = self.buckets[later]

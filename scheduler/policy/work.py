@@ -81,8 +81,8 @@ class Work:
     """
 
     __slots__ = (
-        "account", "amount", "ask", "id", "leaves", "moved", "needs", "options", "placement", "preemptible", "priority",
-        "told", "urgency", "workload",
+        "account", "amount", "ask", "id", "leaves", "moved", "needs", "options", "placement", "preemptible",
+        "priority", "told", "urgency", "workload",
     )  # fmt: skip
 
     def __init__(self, workload: Workload, account: Account | None, ask: Ask, options: Options = ()) -> None:

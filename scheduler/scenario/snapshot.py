@@ -64,7 +64,7 @@ def _node(entry: NodeEntry, place: str) -> Node:
         memory=mib(entry.memory_gib),
         node_pool=entry.node_pool,
         labels=entry.labels,
-        links=tuple(tuple(sorted(group)) for group in entry.links),
+        gpu_links=tuple(tuple(sorted(group)) for group in entry.links),
         schedulable=entry.schedulable,
     )
 

@@ -67,7 +67,7 @@ def _node(node: Node) -> NodeEntry:
         memory_gib=_gib(node.memory),
         node_pool=node.node_pool,
         labels=dict(node.labels),
-        links=[list(group) for group in node.links],
+        links=[list(group) for group in node.gpu_links],
         schedulable=node.schedulable,
     )
 

@@ -26,11 +26,11 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine and its GPUs; `links` groups those (by position) that are joined by the fastest link."""
+    """A machine and its GPUs; `gpu_links` groups those (by position) that are joined by the fastest link."""
 
     name: str
     gpus: tuple[Gpu, ...]
-    links: tuple[tuple[int, ...], ...] = ()
+    gpu_links: tuple[tuple[int, ...], ...] = ()
     cpus: Milli | None = None
     memory: MiB | None = None
     declared: bool = False
@@ -98,7 +98,9 @@ def _node(machine: Machine, name: str, node_pool: NodePool, positions: list[int]
     gpus = [machine.gpus[position] for position in positions]
     memories = [gpu.memory for gpu in gpus if gpu.memory is not None]
     index = {position: i for i, position in enumerate(positions)}
-    links = (tuple(index[position] for position in group if position in index) for group in machine.links)
+    gpu_links = (
+        tuple(index[position] for position in group if position in index) for group in machine.gpu_links
+    )
     return Node(
         name=name,
         gpus=len(gpus),
@@ -107,7 +109,7 @@ def _node(machine: Machine, name: str, node_pool: NodePool, positions: list[int]
         cpus=_part(machine.cpus, len(gpus), len(machine.gpus)),
         memory=_part(machine.memory, len(gpus), len(machine.gpus)),
         node_pool=node_pool.name,
-        links=tuple(group for group in links if len(group) > 1),
+        gpu_links=tuple(group for group in gpu_links if len(group) > 1),
         devices=tuple(gpu.device for gpu in gpus),
         declared=machine.declared,
     )

@@ -57,7 +57,7 @@ def nodes(draw: Draw, most: int = 5) -> tuple[Node, ...]:
                 memory=draw(st.sampled_from([None, None, 65_536])),
                 node_pool="build" if build else "train",
                 labels=draw(st.sampled_from([{}, *RACKS])),
-                links=(tuple(range(gpus // 2)), tuple(range(gpus // 2, gpus))) if linked else (),
+                gpu_links=(tuple(range(gpus // 2)), tuple(range(gpus // 2, gpus))) if linked else (),
                 schedulable=draw(st.integers(0, 6)) > 0,
             )
         )

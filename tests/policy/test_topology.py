@@ -41,9 +41,9 @@ def fleets(draw: Draw) -> tuple[tuple[Node, ...], tuple[Workload, ...]]:
     for number in range(draw(st.integers(1, 6))):
         gpus = draw(st.sampled_from([2, 4, 8]))
         linked = gpus > 2 and draw(st.booleans())
-        links = (tuple(range(gpus // 2)), tuple(range(gpus // 2, gpus))) if linked else ()
+        gpu_links = (tuple(range(gpus // 2)), tuple(range(gpus // 2, gpus))) if linked else ()
         labels = {"block": draw(st.sampled_from(["b0", "b1"])), "rack": draw(st.sampled_from(["r0", "r1"]))}
-        nodes.append(Node(f"n{number}", gpus, labels=labels, links=links))
+        nodes.append(Node(f"n{number}", gpus, labels=labels, gpu_links=gpu_links))
         taken = draw(st.lists(st.integers(0, gpus - 1), unique=True, max_size=min(gpus, 3)))
         if taken:
             stays = Request("others", shape=Shape(len(taken) * ONE), preemptible=False)
@@ -111,7 +111,7 @@ class Case:
         self.linked = {  # the most that are free in one group of links; a node without such groups is one
             node.name: max(
                 sum((node.name, gpu) not in taken for gpu in group)
-                for group in node.links or (range(node.gpus),)
+                for group in node.gpu_links or (range(node.gpus),)
             )
             for node in nodes
         }
@@ -183,7 +183,7 @@ def test_one_worker_stays_in_a_group_of_links_on_the_fullest_node_or_the_empties
         best = min if style is PlacementStyle.PACK else max
         assert case.free[node] == best(case.free[other] for other in room)
         (worker,) = case.decision.placement
-        groups_used = [group for group in case.nodes[node].links if set(group) & set(worker.gpus)]
+        groups_used = [group for group in case.nodes[node].gpu_links if set(group) & set(worker.gpus)]
         assert len(groups_used) <= 1 or case.linked[node] < gpus
 
 

@@ -65,7 +65,7 @@ def test_no_gpu_belongs_to_two_nodes(gpus: int, kinds: int, node_pools: list[Nod
     for node in nodes:
         assert len(node.devices) == node.gpus
         assert {machine.gpus[int(device)].type for device in node.devices} <= {node.gpu_type}
-        assert all(0 <= gpu < node.gpus for group in node.links for gpu in group)
+        assert all(0 <= gpu < node.gpus for group in node.gpu_links for gpu in group)
     if any(each.gpus is None for each in node_pools) and {each.environment for each in node_pools} == {TRAIN}:
         assert len(given_out) == gpus  # none is forgotten
 

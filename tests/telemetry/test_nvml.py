@@ -83,7 +83,7 @@ def test_gpus_are_found_with_name_memory_and_use(driver: Driver) -> None:
     assert (build["gpus"], build["gpu_type"], build["gpu_memory"]) == (2, "A100", 81920)
     assert build["devices"] == ["GPU-0", "GPU-1"]
     assert train["devices"] == [f"GPU-{i}" for i in range(2, 8)]
-    assert train["links"] == [[0, 1, 2, 3, 4, 5]]
+    assert train["gpu_links"] == [[0, 1, 2, 3, 4, 5]]
     assert [build["node_pool"], train["node_pool"]] == ["build", "train"]
     assert not build["declared"]
     assert len(found["usage"]) == 8
@@ -92,13 +92,13 @@ def test_gpus_are_found_with_name_memory_and_use(driver: Driver) -> None:
 
 def test_pairs_joined_by_nvlink_are_groups(driver: Driver) -> None:
     train = driver(*(A100.format(i, i // 2) for i in range(8)))["nodes"][1]
-    assert train["links"] == [[0, 1], [2, 3], [4, 5]]
+    assert train["gpu_links"] == [[0, 1], [2, 3], [4, 5]]
 
 
 def test_without_nvlink_those_behind_one_switch_are_groups(driver: Driver) -> None:
     gpu = "NVIDIA L4|GPU-{0}|23034|0|0|-1|-1|{1}"
     train = driver(*(gpu.format(i, i // 4) for i in range(8)))["nodes"][1]
-    assert (train["gpu_type"], train["links"]) == ("L4", [[0, 1], [2, 3, 4, 5]])
+    assert (train["gpu_type"], train["gpu_links"]) == ("L4", [[0, 1], [2, 3, 4, 5]])
 
 
 def test_types_that_differ_are_nodes_of_their_own(driver: Driver) -> None:

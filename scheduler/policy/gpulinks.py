@@ -8,15 +8,15 @@ from __future__ import annotations
 from functools import lru_cache
 
 
-def best_group(links: tuple[int, ...], free: int) -> int:
-    """The most free GPUs that one link group has; all that are free where the node tells of no links."""
-    return max([(group & free).bit_count() for group in links]) if links else free.bit_count()
+def best_group(gpu_links: tuple[int, ...], free: int) -> int:
+    """The most free GPUs that one link group has; all that are free where the node has no link groups."""
+    return max([(group & free).bit_count() for group in gpu_links]) if gpu_links else free.bit_count()
 
 
 @lru_cache(maxsize=65536)
-def choose(links: tuple[int, ...], free: int, count: int) -> int:
+def choose(gpu_links: tuple[int, ...], free: int, count: int) -> int:
     """`count` of the `free` GPUs: from the group that they fit most tightly, else from the emptiest groups first."""
-    groups = [group & free for group in links]
+    groups = [group & free for group in gpu_links]
     fitting = [bits for bits in groups if bits.bit_count() >= count]
     if fitting:
         return _lowest(min(fitting, key=lambda bits: (bits.bit_count(), bits)), count)
