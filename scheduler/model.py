@@ -355,7 +355,7 @@ class Workload:
     """What the policy sees of a job or a session.
 
     `running` holds the GPUs of its placement; `stopping` (running, too) is on its way out and gives them back by itself.
-    `claim` is where one that waits or is stopping goes on: what a plan promised it, once others (or it itself) have left.
+    `nomination` is the placement that a plan promised to one that waits or is stopping, once others (or it itself) have left.
     `submitted` is its age, which a preemption does not change; `preempted` is when it was stopped last.
     """
 
@@ -368,7 +368,7 @@ class Workload:
     checkpointed: float | None = None
     placement: tuple[WorkerPlacement, ...] = ()
     preempted: float | None = None
-    claim: tuple[WorkerPlacement, ...] = ()
+    nomination: tuple[WorkerPlacement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,8 +437,8 @@ class Attempt:
 class Job:
     """A train workload and where it stands. `wanted` is the state its owner asked for last, which outlives a stop.
 
-    `claim` is where its next attempt is to begin, once others, or it itself, have left; `checkpointed` is when it last saved
-    its state.
+    `nomination` is the placement of its next attempt, once others, or it itself, have left; `checkpointed` is when it last
+    saved its state.
     """
 
     id: str
@@ -454,7 +454,7 @@ class Job:
     checkpointed: float | None = None
     ended: float | None = None
     idempotency_key: str | None = None
-    claim: tuple[WorkerPlacement, ...] = ()
+    nomination: tuple[WorkerPlacement, ...] = ()
 
     @property
     def user(self) -> str:
@@ -489,7 +489,7 @@ class Job:
             started=started,
             checkpointed=saved if saved is None or started is None else max(saved, started),
             placement=self.placement,
-            claim=self.claim,
+            nomination=self.nomination,
         )
 
 

@@ -502,9 +502,9 @@ class Controller:
         changed = [job for job in changed if job != jobs[job.id]]
         if changed:
             self._ledger.commit(Change(jobs=tuple(changed)))
-        for workload, claim in digest.lost.items():
+        for workload, nomination in digest.lost.items():
             job = self._ahead.jobs.get(workload)
-            if job is not None and job.claim == claim:
+            if job is not None and job.nomination == nomination:
                 self._take(job, lifecycle.disclaim(job))
 
     def _foretell(self, found: Forecast, moved: Collection[str]) -> None:

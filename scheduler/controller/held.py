@@ -71,7 +71,7 @@ def _beyond(jobs: list[Job], running: int) -> Mapping[str, Decision]:
     array = jobs[0].request.array
     if array is None or array.at_once is None:
         return {}
-    jobs.sort(key=lambda job: (not job.claim, job.request.array.index if job.request.array else 0))
+    jobs.sort(key=lambda job: (not job.nomination, job.request.array.index if job.request.array else 0))
     decision = Decision(
         Action.WAIT,
         f"At most {array.at_once} jobs of this array run at once.",

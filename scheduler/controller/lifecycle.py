@@ -64,7 +64,7 @@ class Step:
 def start(job: Job, placement: tuple[WorkerPlacement, ...], now: float, gpu_type: str | None = None) -> Step:
     """A queued job gets its GPUs, all of one type where that is said."""
     attempt = Attempt(len(job.attempts) + 1, placement, created=now, gpu_type=gpu_type)
-    started = replace(job, state=JobState.STARTING, reason=f"Starts on {where(placement)}.", claim=())
+    started = replace(job, state=JobState.STARTING, reason=f"Starts on {where(placement)}.", nomination=())
     return Step(started.with_attempt(attempt), (Launch(job.id, attempt.number),))
 
 
@@ -75,41 +75,41 @@ def preempt(job: Job, reason: str, now: float) -> Step:
     return _stop(job, Ending.PREEMPTED, reason or "Its GPUs are needed elsewhere.", now)
 
 
-def resize(job: Job, claim: tuple[WorkerPlacement, ...], why: str, now: float) -> Step:
-    """It is to have more or fewer workers: its attempt ends, and the next one begins at once in the places of `claim`."""
-    before, after = len(job.placement), len(claim)
+def resize(job: Job, nomination: tuple[WorkerPlacement, ...], why: str, now: float) -> Step:
+    """It is to have more or fewer workers: its attempt ends, and the next one begins at once in the places of `nomination`."""
+    before, after = len(job.placement), len(nomination)
     if after > before:
         reason = f"Grew from {before} to {after} workers: GPUs stood idle."
     else:
         reason = f"Gave {before - after} of {before} workers back: {_clause(why)}"
-    return _go_on(job, claim, Ending.RESIZED, reason, f"with {after} workers instead of {before}", now)
+    return _go_on(job, nomination, Ending.RESIZED, reason, f"with {after} workers instead of {before}", now)
 
 
-def move(job: Job, claim: tuple[WorkerPlacement, ...], why: str, now: float) -> Step:
-    """It is to stand elsewhere: its attempt ends, and the next one begins at once in the places of `claim`."""
-    reason = f"Moved to {where(claim)}: {_clause(why)}"
-    return _go_on(job, claim, Ending.MOVED, reason, f"on {where(claim)}", now)
+def move(job: Job, nomination: tuple[WorkerPlacement, ...], why: str, now: float) -> Step:
+    """It is to stand elsewhere: its attempt ends, and the next one begins at once in the places of `nomination`."""
+    reason = f"Moved to {where(nomination)}: {_clause(why)}"
+    return _go_on(job, nomination, Ending.MOVED, reason, f"on {where(nomination)}", now)
 
 
 def _go_on(
-    job: Job, claim: tuple[WorkerPlacement, ...], ending: Ending, reason: str, how: str, now: float
+    job: Job, nomination: tuple[WorkerPlacement, ...], ending: Ending, reason: str, how: str, now: float
 ) -> Step:
     if job.state not in (JobState.STARTING, JobState.RUNNING):
         return Step(job)
-    step = _stop(replace(job, claim=claim), ending, reason, now)
+    step = _stop(replace(job, nomination=nomination), ending, reason, now)
     return replace(step, job=replace(step.job, reason=f"Saves its state, to go on {how}."))
 
 
-def promise(job: Job, claim: tuple[WorkerPlacement, ...]) -> Job:
+def promise(job: Job, nomination: tuple[WorkerPlacement, ...]) -> Job:
     """A queued job is to start in these places, once others have left them."""
-    return replace(job, claim=claim) if job.state is JobState.QUEUED else job
+    return replace(job, nomination=nomination) if job.state is JobState.QUEUED else job
 
 
 def disclaim(job: Job) -> Step:
     """Its places can't be had any more: it waits like any other."""
     goes_on = job.attempts and job.attempts[-1].ending in (Ending.RESIZED, Ending.MOVED)
     reason = "Its places are gone; waits for its turn." if goes_on else job.reason
-    return Step(replace(job, claim=(), reason=reason))
+    return Step(replace(job, nomination=(), reason=reason))
 
 
 # -- what its owner asks ----------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def cancel(job: Job, now: float, by: str | None = None) -> Step:
         return Step(job)
     if job.state.final:
         raise Conflict(f"Job {job.id} has {job.state.value} already; there is nothing left to cancel.")
-    job = replace(job, wanted=JobState.CANCELLED, claim=())
+    job = replace(job, wanted=JobState.CANCELLED, nomination=())
     if not job.state.holds_gpus:
         return Step(_over(job, JobState.CANCELLED, f"Cancelled{_by(by)}.", now))
     return _stop(job, Ending.STOPPED, f"{CANCELLING}{_by(by)}.", now)
@@ -135,7 +135,7 @@ def pause(job: Job, now: float, by: str | None = None) -> Step:
     if job.state is JobState.PAUSED or job.wanted is JobState.PAUSED:
         return Step(job)
     _refuse_ended(job, "paused")
-    job = replace(job, wanted=JobState.PAUSED, claim=())
+    job = replace(job, wanted=JobState.PAUSED, nomination=())
     if not job.state.holds_gpus:
         return Step(replace(job, state=JobState.PAUSED, reason=_paused(f"Paused{_by(by)}.")))
     return _stop(job, Ending.STOPPED, f"{PAUSING}{_by(by)}.", now)
@@ -341,7 +341,7 @@ def _why_again(job: Job) -> str:
             return f"Is queued again through no fault of its own: {attempt.reason}"
         case Ending.STOPPED:
             return "Resumed; waits for its turn."
-        case Ending.RESIZED | Ending.MOVED if not job.claim:
+        case Ending.RESIZED | Ending.MOVED if not job.nomination:
             return "Waits for its turn."
         case _:
             return attempt.reason
@@ -352,7 +352,7 @@ def _count(job: Job, ending: Ending) -> int:
 
 
 def _over(job: Job, state: JobState, reason: str, now: float) -> Job:
-    return replace(job, state=state, reason=reason, ended=now, claim=())
+    return replace(job, state=state, reason=reason, ended=now, nomination=())
 
 
 # -- workers ----------------------------------------------------------------------------------------------------

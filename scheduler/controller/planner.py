@@ -39,7 +39,7 @@ class Digest:
     """A plan, with what has to be done picked out of it.
 
     `acts` are the decisions that change something now; `news` are waiting jobs that have another reason or position; `lost`
-    are claims that could not be honoured.
+    are nominations that could not be honoured.
     """
 
     snapshot: Snapshot
@@ -130,8 +130,10 @@ class Planner:
         news = {name: waits[name] for name in changed[:TELL]}
         told = {name: self._told[name] for name in waits if name in self._told}
         told.update(news)
-        claims = {workload.id: workload.claim for workload in snapshot.workloads if workload.claim}
-        lost = {id: c for id, c in claims.items() if plan.decisions[id].placement[: len(c)] != c}
+        nominations = {
+            workload.id: workload.nomination for workload in snapshot.workloads if workload.nomination
+        }
+        lost = {id: c for id, c in nominations.items() if plan.decisions[id].placement[: len(c)] != c}
         return Digest(snapshot, plan, acts, news, lost), told
 
 

@@ -20,7 +20,7 @@ from scheduler.policy.rooms import Room
 from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Losses, Reclaim, Terms
 from scheduler.policy.topology import NODE
-from scheduler.policy.victims import Budget, Claim, Hunt
+from scheduler.policy.victims import Budget, Hunt, SearchResult
 from scheduler.policy.work import Work, by_rank
 
 ROOMS = 64
@@ -70,7 +70,7 @@ Settle = Callable[[Cut], list[Cut] | None]
 
 def consolidate(
     state: State, placer: Placer, reservations: Reservations, newcomer: Work, kept_from: int, now: float
-) -> Claim | None:
+) -> SearchResult | None:
     """Places for the newcomer's gang, and who moves for it; None, and nothing done, where that can't be."""
     terms = Moving(state, newcomer, now, reservations)
 
@@ -82,7 +82,7 @@ def consolidate(
 
 def rearrange(
     state: State, placer: Placer, reservations: Reservations, reclaim: Reclaim, budget: Budget, kept_from: int
-) -> Claim | None:
+) -> SearchResult | None:
     """Places for the newcomer's gang, who moves for it, and who is stopped for it or for those who move."""
     terms = Moving(state, reclaim.newcomer, reclaim.now, reservations)
     in_vain: set[tuple[int, str]] = set()
@@ -101,17 +101,21 @@ def rearrange(
         )
         if name in in_vain or not own.possible() or len(work.placement) != work.ask.gang:
             return None
-        claim = Hunt(state, placer, own, budget, terms.kept_from(work) | account.capped(work.amount)).search()
-        if claim is None:
+        result = Hunt(
+            state, placer, own, budget, terms.kept_from(work) | account.capped(work.amount)
+        ).search()
+        if result is None:
             in_vain.add(name)
             return None
-        state.move(work, claim.workers)
-        return claim.cuts
+        state.move(work, result.workers)
+        return result.cuts
 
     return _clear_rooms(state, placer, terms, settle, kept_from)
 
 
-def _clear_rooms(state: State, placer: Placer, terms: Moving, settle: Settle, kept_from: int) -> Claim | None:
+def _clear_rooms(
+    state: State, placer: Placer, terms: Moving, settle: Settle, kept_from: int
+) -> SearchResult | None:
     """Places for the newcomer's gang in rooms that are cleared one after the other, and who leaves for it."""
     ask = terms.newcomer.ask
     mask = ask.qualifies & ~kept_from
@@ -124,28 +128,30 @@ def _clear_rooms(state: State, placer: Placer, terms: Moving, settle: Settle, ke
     for domain in domains:
         mark, cuts, found = state.mark(), list[Cut](), dict[int, list[WorkerPlacement]]()
         for number, group in ask.largest_first:
-            claim = Claim([], [])
-            while len(claim.workers) < group.gang:
-                if not _one_more(state, terms, settle, claim, group.need, domain & group.qualifies, together):
+            result = SearchResult([], [])
+            while len(result.workers) < group.gang:
+                if not _one_more(
+                    state, terms, settle, result, group.need, domain & group.qualifies, together
+                ):
                     break
             else:
-                cuts += claim.cuts
-                found[number] = claim.workers
+                cuts += result.cuts
+                found[number] = result.workers
                 continue
             state.undo(mark)
             break
         else:
-            return Claim(by_rank(found), cuts)
+            return SearchResult(by_rank(found), cuts)
     return None
 
 
 def _one_more(
-    state: State, terms: Moving, settle: Settle, claim: Claim, need: Need, mask: int, together: int
+    state: State, terms: Moving, settle: Settle, result: SearchResult, need: Need, mask: int, together: int
 ) -> bool:
     """A place for one more worker (or for all that must stand together)."""
     free = state.rooms.together(need, together, mask, True)
     if free is not None:
-        claim.workers.extend([state.seat(free, need, True) for _ in range(together)])
+        result.workers.extend([state.seat(free, need, True) for _ in range(together)])
         return True
     cleared = []
     for room in roomiest(state, mask, ROOMS):
@@ -171,8 +177,8 @@ def _one_more(
                 break
             cuts.extend(others)
         else:
-            claim.workers.extend(workers)
-            claim.cuts.extend(cuts)
+            result.workers.extend(workers)
+            result.cuts.extend(cuts)
             return True
     return False
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.accounts import Account
-from scheduler.policy.claims import honour_claims
 from scheduler.policy.consolidation import consolidate, rearrange, settle_elsewhere
 from scheduler.policy.decisions import Decisions
 from scheduler.policy.grounds import Ground
 from scheduler.policy.growth import NEVER, may_grow_from
 from scheduler.policy.intake import Intake, Waiting
+from scheduler.policy.nominations import honour_nominations
 from scheduler.policy.placement import Placer
 from scheduler.policy.queues import Line, Order, Queue
 from scheduler.policy.reasons import Blocked, list_of
@@ -22,7 +22,7 @@ from scheduler.policy.reservation import Reservations, may_starve
 from scheduler.policy.sessions import seat_sessions
 from scheduler.policy.terms import Cut, Preemption, Reclaim
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, together
-from scheduler.policy.victims import Budget, Claim, Hunt
+from scheduler.policy.victims import Budget, Hunt, SearchResult
 from scheduler.policy.why import Why
 from scheduler.policy.work import Ask, Work
 
@@ -101,7 +101,7 @@ class Cycle:
 
     def _start_jobs(self) -> None:
         """Go through the queues; once more if somebody left meanwhile, who may have held more than was needed."""
-        self._honour_claims()
+        self._honour_nominations()
         gains = -1
         while gains != self.state.gains:
             gains = self.state.gains
@@ -143,8 +143,8 @@ class Cycle:
             and not (self.reservations.open_to(account) and ask.least <= account.due)
         )
 
-    def _honour_claims(self) -> None:
-        for work in honour_claims(self.intake):
+    def _honour_nominations(self) -> None:
+        for work in honour_nominations(self.intake):
             if work.moved:
                 self.kept[work.id] = Decision(Action.KEEP, "Goes on when it has ended.", work.placement)
             else:
@@ -213,10 +213,10 @@ class Cycle:
         if workers is None and better_not and not limited:
             workers = self._place(ask, kept_from)
         if workers is None:
-            claim = self._take_back(work, account, limited, kept_from | better_not)
-            if claim is None and better_not:
-                claim = self._take_back(work, account, limited, kept_from)
-            if claim is None:
+            result = self._take_back(work, account, limited, kept_from | better_not)
+            if result is None and better_not:
+                result = self._take_back(work, account, limited, kept_from)
+            if result is None:
                 if not limited:
                     if not work.options or work.options[-1][0] is account:
                         self.reservations.consider(work, account)
@@ -224,12 +224,12 @@ class Cycle:
                         self.reservations.note(ask, account, reserved)
                 self.state.undo(mark)
                 return False
-            workers = claim.workers
-            for cut in claim.cuts:
+            workers = result.workers
+            for cut in result.cuts:
                 victim = cut.work.account
                 assert victim is not None
                 order.changed(victim)
-            self._note_cuts(claim.cuts, self._what_for(work, account, claim))
+            self._note_cuts(result.cuts, self._what_for(work, account, result))
         self.state.settle(work, workers)
         self.started.append(work)
         return True
@@ -256,7 +256,7 @@ class Cycle:
 
     # -- taking back --------------------------------------------------------------------------------------
 
-    def _take_back(self, work: Work, account: Account, limited: bool, kept_from: int) -> Claim | None:
+    def _take_back(self, work: Work, account: Account, limited: bool, kept_from: int) -> SearchResult | None:
         """Take from other projects, or from less important jobs of the same one."""
         ask = work.ask
         if not ask.qualifies:
@@ -273,13 +273,13 @@ class Cycle:
         if moves is None:
             return self._stop_others(work, account, limited, kept_from)
         self.state.undo(mark)
-        claim = self._stop_others(work, account, limited, kept_from)
-        if claim is not None and claim.loss < moves.loss:
-            return claim
+        result = self._stop_others(work, account, limited, kept_from)
+        if result is not None and result.loss < moves.loss:
+            return result
         self.state.undo(mark)
         return self._consolidate(work, kept_from)
 
-    def _consolidate(self, work: Work, kept_from: int) -> Claim | None:
+    def _consolidate(self, work: Work, kept_from: int) -> SearchResult | None:
         """Move others together. What failed is not tried again."""
         name, gains, least = (work.ask.kind, kept_from), self.state.gains, work.ask.least
         if gains in (self._no_moves.get(name), self._no_moves.get((work.ask.kind, 0))):
@@ -288,18 +288,20 @@ class Cycle:
         if self.state.rooms.left_over() < least:
             self._no_moves[work.ask.kind, 0] = gains
             return None
-        claim = consolidate(self.state, self.placer, self.reservations, work, kept_from, self.now)
-        if claim is None:
+        result = consolidate(self.state, self.placer, self.reservations, work, kept_from, self.now)
+        if result is None:
             self._no_moves[name] = self.state.gains
-        return claim
+        return result
 
-    def _stop_others(self, work: Work, account: Account, limited: bool, kept_from: int) -> Claim | None:
-        claim = self._reclaim(work, account, limited, kept_from)
-        if claim is None and work.ask.priority > self._least_important(account):
-            claim = self._preempt(work, account, limited, kept_from)
-        return claim
+    def _stop_others(
+        self, work: Work, account: Account, limited: bool, kept_from: int
+    ) -> SearchResult | None:
+        result = self._reclaim(work, account, limited, kept_from)
+        if result is None and work.ask.priority > self._least_important(account):
+            result = self._preempt(work, account, limited, kept_from)
+        return result
 
-    def _reclaim(self, work: Work, account: Account, limited: bool, kept_from: int) -> Claim | None:
+    def _reclaim(self, work: Work, account: Account, limited: bool, kept_from: int) -> SearchResult | None:
         ask = work.ask
         full = [step for step in account.path if step.held + ask.least > step.limit]
         if limited and (not full or full[0] is account or self._breaks_guarantee(ask, account)):
@@ -314,30 +316,30 @@ class Cycle:
             return None
         over = max([step.held + ask.least - step.limit for step in full], default=0)
         hunt = Hunt(self.state, self.placer, terms, self.budget, kept_from)
-        claim = hunt.search(over, account if full else None)
+        result = hunt.search(over, account if full else None)
         self._again(terms.protected_until)
-        if claim is None and not full and terms.inside_guarantee:
-            claim = rearrange(self.state, self.placer, self.reservations, terms, self.budget, kept_from)
-        if claim is None:
+        if result is None and not full and terms.inside_guarantee:
+            result = rearrange(self.state, self.placer, self.reservations, terms, self.budget, kept_from)
+        if result is None:
             self._no_victims[name] = self.state.gains
-        return claim
+        return result
 
-    def _preempt(self, work: Work, account: Account, limited: bool, kept_from: int) -> Claim | None:
+    def _preempt(self, work: Work, account: Account, limited: bool, kept_from: int) -> SearchResult | None:
         ask = work.ask
         if self._breaks_guarantee(ask, account):
             return None
         over = max([step.held + ask.least - step.limit for step in account.path]) if limited else 0
         terms = Preemption(self.state, work, account, self.now)
-        claim = Hunt(self.state, self.placer, terms, self.budget, kept_from).search(
+        result = Hunt(self.state, self.placer, terms, self.budget, kept_from).search(
             over, account if limited else None
         )
         self._again(terms.protected_until)
-        return claim
+        return result
 
-    def _what_for(self, work: Work, account: Account, claim: Claim) -> str:
-        if all(cut.work.moved for cut in claim.cuts):
+    def _what_for(self, work: Work, account: Account, result: SearchResult) -> str:
+        if all(cut.work.moved for cut in result.cuts):
             return f"Room is made for {work.id}; nobody is queued again for that."
-        if all(cut.work.account is account for cut in claim.cuts):
+        if all(cut.work.account is account for cut in result.cuts):
             return f"{work.id} of the same project is more important."
         return f"Project {account.name} is due the GPUs, for {work.id}."
 

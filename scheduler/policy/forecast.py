@@ -80,7 +80,7 @@ class _Future:
         return self._go_on(plan.again_at)
 
     def _let_go(self, plan: Plan) -> None:
-        """Who was on its way out is gone, or goes on where it has a claim to."""
+        """Workloads that were stopping are gone, or continue in the places that they are nominated for."""
         for id in self._leaving:
             decision = plan.decisions[id]
             if decision.placement:

@@ -41,7 +41,7 @@ class Intake:
         self.sessions: dict[str, Work] = {}
         self.elastic: dict[str, Work] = {}
         self.reduced: dict[str, Work] = {}
-        self.claims: dict[str, Work] = {}
+        self.nominations: dict[str, Work] = {}
         self.homeless: dict[str, Work] = {}
         self._unsorted: dict[int, list[Work]] = {}
         self.blocked: dict[tuple[Account, Ask], Blocked] = {}
@@ -82,8 +82,8 @@ class Intake:
             line.append(work)
             if len(line) > 1:
                 self._unsorted[id(line)] = line
-            if workload.claim:
-                self.claims[work.id] = work
+            if workload.nomination:
+                self.nominations[work.id] = work
         _demand(work, 1)
 
     def _trains(self, room: Room) -> bool:
@@ -120,7 +120,7 @@ class Intake:
     def choice(self, options: Options, workload: Workload, ask: Ask) -> tuple[Account, Ask]:
         """The part in which a workload stands or is promised places; else the first of its options."""
         by_name = self.state.rooms.by_name
-        for worker in (*workload.placement, *workload.claim):
+        for worker in (*workload.placement, *workload.nomination):
             room = by_name.get(worker.node)
             if room is not None:
                 number, ground = next((n, g) for n, g in enumerate(self.grounds) if g.mask & room.bit)
@@ -201,8 +201,8 @@ class Intake:
                 self.reduced[work.id] = work
             if work.ask.workers > work.ask.gang:
                 self.elastic[work.id] = work
-            if work.leaves and work.workload.claim and not work.account.children:
-                self.claims[work.id] = work
+            if work.leaves and work.workload.nomination and not work.account.children:
+                self.nominations[work.id] = work
 
     def _forget(self, work: Work) -> None:
         self._positions.pop(work.workload.request.project, None)
@@ -217,7 +217,7 @@ class Intake:
                 self._unsorted.pop(id(line), None)
                 if not lines:
                     del self.waiting[work.account]
-        for index in (self.sessions, self.elastic, self.reduced, self.claims, self.homeless):
+        for index in (self.sessions, self.elastic, self.reduced, self.nominations, self.homeless):
             index.pop(work.id, None)
         _demand(work, -1)
 

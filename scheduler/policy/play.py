@@ -9,9 +9,9 @@ from scheduler.policy.types import Action, Decision, Plan, Snapshot
 
 
 def carry_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """The snapshot after `plan`, at the same instant. Whoever was stopped is queued again and keeps its age.
+    """The snapshot after `plan`, at the same instant. A stopped job is queued again and keeps its age.
 
-    Who was on its way out is gone, or goes on in the places that it has a claim to.
+    A workload that was stopping is gone, or continues in the places that it is nominated for.
     """
     workloads = (
         after(workload, plan.decisions[workload.id], snapshot.now)
@@ -40,5 +40,5 @@ def after(workload: Workload, decision: Decision, now: float) -> Workload:
 
 def _begun(workload: Workload, decision: Decision, now: float) -> Workload:
     return replace(
-        workload, running=True, stopping=False, started=now, placement=decision.placement, claim=()
+        workload, running=True, stopping=False, started=now, placement=decision.placement, nomination=()
     )

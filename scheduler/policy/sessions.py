@@ -36,9 +36,9 @@ def seat_sessions(
             continue
         workers = _seat(work, placer)
         if workers is None and pool.settings.lending:
-            claim = Hunt(intake.state, placer, Recall(intake.state, work, now), budget).search()
-            if claim is not None:
-                workers, recalled[work.id] = claim.workers, claim.cuts
+            result = Hunt(intake.state, placer, Recall(intake.state, work, now), budget).search()
+            if result is not None:
+                workers, recalled[work.id] = result.workers, result.cuts
         if workers is None:
             free = intake.state.rooms.free_gpus(work.ask.qualifies)
             blocked[work.id] = reasons.no_build_gpu(work.ask, free)

@@ -93,7 +93,7 @@ class Plan:
 
     @property
     def promises(self) -> Mapping[str, tuple[WorkerPlacement, ...]]:
-        """Who starts when others have left, and where. The next plan is told of it (`Workload.claim`)."""
+        """Who starts when others have left, and where. The next plan is told of it (`Workload.nomination`)."""
         return {
             id: decision.placement
             for id, decision in self.changes.items()

@@ -28,7 +28,7 @@ NODES = 64
 
 
 @dataclass(slots=True)
-class Claim:
+class SearchResult:
     """The end of a search: where the newcomer stands, who leaves or shrinks for it, and the work that this loses."""
 
     workers: list[WorkerPlacement]
@@ -58,7 +58,7 @@ class Hunt:
         self.budget = budget
         self.mask = terms.newcomer.ask.qualifies & ~kept_from
 
-    def search(self, over: int = 0, limited: Account | None = None) -> Claim | None:
+    def search(self, over: int = 0, limited: Account | None = None) -> SearchResult | None:
         """Places for the newcomer's gang, and whom that stops. First `over` is given back under the limit of `limited`."""
         ask = self.terms.newcomer.ask
         mark = self.state.mark()
@@ -66,18 +66,18 @@ class Hunt:
         if cuts is None:
             self.state.undo(mark)
             return None
-        claim = None
+        result = None
         if cuts:
             workers = self.placer.place(ask, ask.gang, True, self.mask)
-            claim = None if workers is None else Claim(workers, [])
-        if claim is None:
-            claim = self._search_domains()
-        if claim is None:
+            result = None if workers is None else SearchResult(workers, [])
+        if result is None:
+            result = self._search_domains()
+        if result is None:
             self.state.undo(mark)
             return None
-        return Claim(claim.workers, self._put_back([*cuts, *claim.cuts], limited))
+        return SearchResult(result.workers, self._put_back([*cuts, *result.cuts], limited))
 
-    def _search_domains(self) -> Claim | None:
+    def _search_domains(self) -> SearchResult | None:
         ask = self.terms.newcomer.ask
         need, count, mask = ask.need, ask.gang, self.mask
         if ask.groups:
@@ -88,12 +88,12 @@ class Hunt:
             return self._search(need, 1, mask, together=count)
         for domain in self.placer.topology.domains(ask.require):
             if domain & mask:
-                claim = self._search(need, count, domain & mask)
-                if claim is not None:
-                    return claim
+                result = self._search(need, count, domain & mask)
+                if result is not None:
+                    return result
         return None
 
-    def _search_groups(self, ask: Ask) -> Claim | None:
+    def _search_groups(self, ask: Ask) -> SearchResult | None:
         """Clear rooms for one group after the other, all within one domain where that is a rule."""
         topology = self.placer.topology
         domains: list[int] = [self.mask]
@@ -104,14 +104,14 @@ class Hunt:
         for domain in domains:
             mark, cuts, found = self.state.mark(), list[Cut](), dict[int, list[WorkerPlacement]]()
             for number, group in ask.largest_first:
-                claim = self._search(group.need, group.gang, group.qualifies & domain)
-                if claim is None:
+                result = self._search(group.need, group.gang, group.qualifies & domain)
+                if result is None:
                     self.state.undo(mark)
                     break
-                cuts += claim.cuts
-                found[number] = claim.workers
+                cuts += result.cuts
+                found[number] = result.workers
             else:
-                return Claim(by_rank(found), cuts)
+                return SearchResult(by_rank(found), cuts)
         return None
 
     def _free_limit(self, over: int) -> list[Cut] | None:
@@ -127,7 +127,7 @@ class Hunt:
                     over -= cut.amount
         return cuts if over <= 0 else None
 
-    def _search(self, need: Need, count: int, mask: int, together: int = 1) -> Claim | None:
+    def _search(self, need: Need, count: int, mask: int, together: int = 1) -> SearchResult | None:
         """Clear rooms of `mask` until `count` times `together` workers stand."""
         mark = self.state.mark()
         desk = Desk(self.state, self.terms, need, mask, together)
@@ -138,7 +138,7 @@ class Hunt:
         if desk.seated < count:
             self.state.undo(mark)
             return None
-        return Claim(desk.workers, desk.cuts)
+        return SearchResult(desk.workers, desk.cuts)
 
     def _go_through(self, desk: Desk, count: int, straddling: bool) -> None:
         for members in self.terms.classes():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from scheduler.api.schema import NodePoolEntry, QuotaEntry, SettingsEntry, UserEntry, Wire
 from scheduler.model import Environment
@@ -86,7 +86,10 @@ class JobEntry(Wire):
     checkpointed: Time | None = None
     preempted: Time | None = None
     placement: list[WorkerEntry] = Field(default_factory=list)
-    claim: list[WorkerEntry] = Field(default_factory=list)
+    nomination: list[WorkerEntry] = Field(
+        default_factory=list, validation_alias=AliasChoices("nomination", "claim")
+    )
+    """`claim` is its name in files of before."""
 
 
 class PlannedSettings(SettingsEntry):

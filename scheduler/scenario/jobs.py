@@ -37,7 +37,7 @@ class Jobs:
         named: dict[int, list[WorkerPlacement | None]] = {}
         requests = [self._request(entry, f"jobs[{n}]") for n, entry in enumerate(entries)]
         shapes = [request.shapes for request in requests]
-        claims: dict[int, tuple[WorkerPlacement, ...]] = {}
+        nominations: dict[int, tuple[WorkerPlacement, ...]] = {}
         for n, entry in enumerate(entries):
             self._check_state(entry, f"jobs[{n}]")
             holds = entry.state != "queued"
@@ -45,9 +45,9 @@ class Jobs:
                 self._named(worker, shapes[n][m], f"jobs[{n}].placement[{m}]")
                 for m, worker in enumerate(entry.placement if holds else [])
             ]
-            claims[n] = tuple(
-                self._claimed(worker, shapes[n][m], f"jobs[{n}].claim[{m}]")
-                for m, worker in enumerate(entry.claim or ([] if holds else entry.placement))
+            nominations[n] = tuple(
+                self._nominated(worker, shapes[n][m], f"jobs[{n}].nomination[{m}]")
+                for m, worker in enumerate(entry.nomination or ([] if holds else entry.placement))
             )
         return tuple(
             Workload(
@@ -63,7 +63,7 @@ class Jobs:
                     worker or self._any_free(entry.placement[m], shapes[n][m], f"jobs[{n}].placement[{m}]")
                     for m, worker in enumerate(named[n])
                 ),
-                claim=claims[n],
+                nomination=nominations[n],
             )
             for n, entry in enumerate(entries)
         )
@@ -118,10 +118,10 @@ class Jobs:
                     raise at(f"{place}.{key}", "only a running job has that.")
         elif not entry.placement:
             raise at(f"{place}.placement", "a running job needs one entry a worker.")
-        if entry.state == "running" and entry.claim:
-            raise at(f"{place}.claim", "only a job that waits or is stopping has that.")
+        if entry.state == "running" and entry.nomination:
+            raise at(f"{place}.nomination", "only a job that waits or is stopping has that.")
         workers = sum(group.workers for group in entry.groups) or entry.workers
-        for key in ("placement", "claim"):
+        for key in ("placement", "nomination"):
             if len(getattr(entry, key)) > workers:
                 raise at(f"{place}.{key}", f"{len(getattr(entry, key))} entries, but {workers} workers.")
 
@@ -129,12 +129,12 @@ class Jobs:
         """A worker that names its GPUs, which nobody else then has; None where it takes any free ones."""
         if worker.gpus is None and worker.node in self.nodes and shape.gpus + (shape.gpu_memory or 0):
             return None
-        named = self._claimed(worker, shape, place)
+        named = self._nominated(worker, shape, place)
         for m, gpu in enumerate(worker.gpus or ()):
             self._use(self.nodes[named.node], gpu, named.share, f"{place}.gpus[{m}]")
         return named
 
-    def _claimed(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement:
+    def _nominated(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement:
         """A worker with its GPUs, whoever has them now."""
         node = self.nodes.get(worker.node)
         if node is None:

@@ -115,7 +115,9 @@ def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) 
         checkpointed=_since(workload.checkpointed, now),
         preempted=_since(workload.preempted, now),
         placement=_workers([worker for worker in workload.placement if _is_there(worker, nodes)]),
-        claim=_workers(workload.claim if all(_is_there(worker, nodes) for worker in workload.claim) else ()),
+        nomination=_workers(
+            workload.nomination if all(_is_there(worker, nodes) for worker in workload.nomination) else ()
+        ),
     )
 
 

@@ -112,7 +112,7 @@ class Player:
         self.done: list[Run] = []
         self.opened: list[Run] = []
         self.cycles = 0
-        self.claimed: set[str] = set()
+        self.nominated: set[str] = set()
         self.saves: list[tuple[float, str, int]] = []
         self._cycle_at: float | None = None
         self._last = 0.0
@@ -206,16 +206,16 @@ class Player:
             self.clock.at(max(plan.again_at, now + 1.0), "cycle", "", self.cycles)
 
     def _keep_promises(self, plan: Plan) -> None:
-        """Who waits for others to leave, or leaves to go on elsewhere, has a claim on its places while plans honour it."""
-        for name in sorted(self.claimed):
+        """Who waits for others to leave, or leaves to go on elsewhere, is nominated for its places while plans honour that."""
+        for name in sorted(self.nominated):
             progress = self.waiting_or_running[name]
-            claim = progress.workload.claim
-            if plan.decisions[name].placement[: len(claim)] != claim:
-                self._now_is(progress, replace(progress.workload, claim=()))
+            nomination = progress.workload.nomination
+            if plan.decisions[name].placement[: len(nomination)] != nomination:
+                self._now_is(progress, replace(progress.workload, nomination=()))
         for name, places in plan.promises.items():
             progress = self.waiting_or_running[name]
-            if progress.workload.claim != places:
-                self._now_is(progress, replace(progress.workload, claim=places))
+            if progress.workload.nomination != places:
+                self._now_is(progress, replace(progress.workload, nomination=places))
 
     def _carry_out(self, progress: _Progress, decision: Decision, now: float) -> None:
         if decision.action is Action.START and not decision.after:
@@ -236,7 +236,7 @@ class Player:
             progress.overhead = self.costs.restarting
             progress.lost += self.costs.restarting * _held(progress) / ONE
         progress.version += 1
-        running = replace(progress.workload, running=True, started=now, placement=placement, claim=())
+        running = replace(progress.workload, running=True, started=now, placement=placement, nomination=())
         self._now_is(progress, running)
         end = now + progress.overhead + progress.remaining / self._speed(progress)
         self.clock.at(end, "end", progress.job.id, progress.version)
@@ -257,8 +257,10 @@ class Player:
                 self._now_is(progress, replace(progress.workload, checkpointed=last))
                 heapq.heappush(self.saves, (last + apart, name, version))
 
-    def _begin_stop(self, progress: _Progress, now: float, claim: tuple[WorkerPlacement, ...] = ()) -> None:
-        """It saves its state and leaves; with a claim to go on there, else as one that was preempted."""
+    def _begin_stop(
+        self, progress: _Progress, now: float, nomination: tuple[WorkerPlacement, ...] = ()
+    ) -> None:
+        """It saves its state and leaves; with a nomination to go on there, else as one that was preempted."""
         self._bring_up_to_date(progress, now)
         every = self.costs.checkpoint_every
         if every is not None:
@@ -270,13 +272,15 @@ class Player:
         progress.stopping = True
         progress.version += 1
         progress.lost += self.costs.saving * _held(progress) / ONE
-        preempted = progress.workload.preempted if claim else now
-        self._now_is(progress, replace(progress.workload, stopping=True, claim=claim, preempted=preempted))
+        preempted = progress.workload.preempted if nomination else now
+        self._now_is(
+            progress, replace(progress.workload, stopping=True, nomination=nomination, preempted=preempted)
+        )
         self.clock.at(now + self.costs.saving, "stopped", progress.job.id, progress.version)
 
     def _now_is(self, progress: _Progress, workload: Workload) -> None:
         progress.workload = workload
-        (self.claimed.add if workload.claim else self.claimed.discard)(workload.id)
+        (self.nominated.add if workload.nomination else self.nominated.discard)(workload.id)
         self.planner.put(workload)
 
     def _bring_up_to_date(self, progress: _Progress, now: float) -> None:

@@ -36,7 +36,7 @@ def of_standing(job: Job) -> dict[str, Any]:
         "queued": job.queued,
         "checkpointed": job.checkpointed,
         "ended": job.ended,
-        "claim": job.claim,
+        "nomination": job.nomination,
     }
 
 
@@ -55,7 +55,7 @@ def to_job(row: Row, attempts: tuple[Attempt, ...]) -> Job:
         checkpointed=row["checkpointed"],
         ended=row["ended"],
         idempotency_key=row["idempotency_key"],
-        claim=row["claim"],
+        nomination=row["nomination"],
     )
 
 

@@ -77,6 +77,7 @@ jobs = Table(
         Document[tuple[WorkerPlacement, ...]](tuple[WorkerPlacement, ...]),
         nullable=False,
         server_default="[]",
+        key="nomination",
     ),
     UniqueConstraint("user", "idempotency_key", name="jobs_once"),
     Index("jobs_newest", "submitted", "id"),

@@ -206,7 +206,7 @@ _STANDING = (
     .values(
         {
             name: bindparam(name)
-            for name in ("state", "reason", "wanted", "queued", "checkpointed", "ended", "claim")
+            for name in ("state", "reason", "wanted", "queued", "checkpointed", "ended", "nomination")
         }
     )
 )

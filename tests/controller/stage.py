@@ -174,7 +174,7 @@ class ScriptedEngine(Engine):
 
 
 def first_come(snapshot: Snapshot) -> Plan:
-    """The plainest policy: whoever has a claim, or else asked first, starts where it fits; nobody is stopped."""
+    """The plainest policy: whoever has a nomination, or else asked first, starts where it fits; nobody is stopped."""
     environments = {node_pool.name: node_pool.environment for node_pool in snapshot.pool.node_pools}
     free = {(node.name, gpu): ONE for node in snapshot.nodes for gpu in range(node.gpus)}
     for workload in snapshot.workloads:
@@ -184,9 +184,9 @@ def first_come(snapshot: Snapshot) -> Plan:
     decisions = {w.id: Decision(Action.KEEP) for w in snapshot.workloads if w.running}
     for workload in snapshot.workloads:
         own = workload.placement if workload.stopping else ()
-        if workload.claim and _take(free, workload.claim, own):
+        if workload.nomination and _take(free, workload.nomination, own):
             action = Action.KEEP if workload.running else Action.START
-            decisions[workload.id] = Decision(action, placement=workload.claim)
+            decisions[workload.id] = Decision(action, placement=workload.nomination)
     waiting = [w for w in snapshot.workloads if not w.running and w.id not in decisions]
     for position, workload in enumerate(sorted(waiting, key=lambda w: (w.submitted, w.id)), 1):
         nodes = [n for n in snapshot.nodes if environments[n.node_pool] is workload.request.environment]
@@ -211,11 +211,13 @@ def nobody_starts(snapshot: Snapshot) -> Plan:
 
 
 def _take(
-    free: dict[tuple[str, int], int], claim: tuple[WorkerPlacement, ...], own: tuple[WorkerPlacement, ...]
+    free: dict[tuple[str, int], int],
+    nomination: tuple[WorkerPlacement, ...],
+    own: tuple[WorkerPlacement, ...],
 ) -> bool:
     """Take places if they are free, but for what their owner itself still holds of them."""
     needs: Counter[tuple[str, int]] = Counter()
-    for worker in claim:
+    for worker in nomination:
         needs.update({(worker.node, gpu): worker.share for gpu in worker.gpus})
     for worker in own:
         needs.subtract({(worker.node, gpu): worker.share for gpu in worker.gpus if needs[worker.node, gpu]})

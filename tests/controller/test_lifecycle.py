@@ -393,31 +393,33 @@ def test_durations(seconds: float, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "claim", "ending", "reason"),
+    ("size", "nomination", "ending", "reason"),
     [
         (2, 4, Ending.RESIZED, "Grew from 2 to 4 workers: GPUs stood idle."),
         (4, 1, Ending.RESIZED, "Gave 3 of 4 workers back: project a is due the GPUs."),
         (2, 2, Ending.MOVED, "Moved to n0 and n1: project a is due the GPUs."),
     ],
 )
-def test_it_ends_to_go_on_where_it_has_a_claim(size: int, claim: int, ending: Ending, reason: str) -> None:
+def test_it_ends_to_go_on_where_it_is_nominated(
+    size: int, nomination: int, ending: Ending, reason: str
+) -> None:
     change = lifecycle.move if ending is Ending.MOVED else lifecycle.resize
-    step = change(running(size, grace=7.0), placed(claim), "Project a is due the GPUs.", NOW + 1)
+    step = change(running(size, grace=7.0), placed(nomination), "Project a is due the GPUs.", NOW + 1)
     assert step.do == (Stop(step.job.id, 1, 7.0),)
-    assert (step.job.state, step.job.claim) == (JobState.STOPPING, placed(claim))
+    assert (step.job.state, step.job.nomination) == (JobState.STOPPING, placed(nomination))
     assert change(step.job, placed(3), "", NOW + 2) == lifecycle.Step(step.job), (
         "The same again changes nothing."
     )
     queued = ended(step.job, *[-15] * size)
-    assert (queued.state, queued.reason, queued.claim) == (JobState.QUEUED, reason, placed(claim))
+    assert (queued.state, queued.reason, queued.nomination) == (JobState.QUEUED, reason, placed(nomination))
     assert (queued.attempts[0].ending, queued.workload().preempted) == (ending, None)
-    assert lifecycle.start(queued, placed(claim), NOW + 9).job.claim == ()
+    assert lifecycle.start(queued, placed(nomination), NOW + 9).job.nomination == ()
 
 
 @pytest.mark.parametrize("verb", [lifecycle.pause, lifecycle.cancel])
 def test_its_owner_may_have_other_plans(verb: Callable[[Job, float], lifecycle.Step]) -> None:
     job = verb(lifecycle.resize(running(), placed(2), "", NOW + 1).job, NOW + 2).job
-    assert (job.state, job.claim) == (JobState.STOPPING, ())
+    assert (job.state, job.nomination) == (JobState.STOPPING, ())
     assert ended(job, -15).state in (JobState.PAUSED, JobState.CANCELLED)
 
 

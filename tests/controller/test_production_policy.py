@@ -57,14 +57,14 @@ async def test_who_waits_for_victims_keeps_the_places_it_was_promised(
         await bench.settled()
     (waits,) = [w for w in bench.controller.snapshot().workloads if w.id == speech.id]
     assert not waits.running
-    assert waits.claim == promised
+    assert waits.nomination == promised
     if killed:
         await bench.crash()
         bench = await begin(tmp_path, world, decide=decide)
     for victim in victims:
         bench.engine.end(victim, 1, 0, -15)
     started = await bench.reaches(speech, JobState.RUNNING)
-    assert (started.placement, started.claim) == (promised, ())
+    assert (started.placement, started.nomination) == (promised, ())
     await bench.controller.stop()
     bench.store.close()
 

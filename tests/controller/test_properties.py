@@ -46,7 +46,7 @@ def sized(
     taken = {
         (worker.node, gpu)
         for other in snapshot.workloads
-        for worker in (*other.placement, *other.claim, *plan.decisions[other.id].placement)
+        for worker in (*other.placement, *other.nomination, *plan.decisions[other.id].placement)
         for gpu in worker.gpus
     }
     free = [

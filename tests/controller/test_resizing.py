@@ -54,12 +54,12 @@ async def test_a_job_grows_when_gpus_stand_idle(tmp_path: Path, world: World) ->
     async with opened(tmp_path, world, pool=AT_ONCE, decide=decide) as bench:
         _, job = await grown(bench)
         assert job.reason == "Saves its state, to go on with 4 workers instead of 1."
-        assert job.claim[0] == job.placement[0]
-        assert len(job.claim) == 4
+        assert job.nomination[0] == job.placement[0]
+        assert len(job.nomination) == 4
         give_in(bench, job)
         job = await again(bench, job)
         assert sizes(job) == [1, 4]
-        assert job.claim == ()
+        assert job.nomination == ()
         first = job.attempts[0]
         assert (first.ending, first.reason) == (
             Ending.RESIZED,
@@ -77,7 +77,7 @@ async def test_the_places_are_kept_while_it_saves_its_state(tmp_path: Path, worl
         await bench.settled()
         assert bench.controller.book.jobs[rival.id].state is JobState.QUEUED
         give_in(bench, job)
-        assert (await again(bench, job)).placement == job.claim
+        assert (await again(bench, job)).placement == job.nomination
 
 
 async def test_growing_uses_up_no_retry_and_no_place_in_the_queue(tmp_path: Path, world: World) -> None:
@@ -101,7 +101,7 @@ async def test_a_job_that_ended_before_it_was_told_has_ended(tmp_path: Path, wor
         assert stopping is not None
         bench.engine.end(job.id, 1, 0, 0, at=stopping - 0.01)
         done = await bench.reaches(job, JobState.SUCCEEDED)
-        assert (sizes(done), done.claim) == ([1], ())
+        assert (sizes(done), done.nomination) == ([1], ())
 
 
 @pytest.mark.parametrize("saved", [False, True])
@@ -204,7 +204,7 @@ async def test_a_kill_between_stop_and_start_loses_neither_job_nor_places(
     async with opened(tmp_path, world, pool=None, decide=decide) as bench:
         rival = await bench.controller.submit(make_job(priority=10))
         running = await again(bench, job)
-        assert running.placement == job.claim
+        assert running.placement == job.nomination
         await bench.settled()
         assert bench.controller.book.jobs[rival.id].state is JobState.QUEUED
     assert world.launches.count((job.id, 2)) == 1
@@ -215,12 +215,12 @@ async def test_places_on_a_node_that_is_gone_are_no_claim(tmp_path: Path, world:
     nodes = (Node("n1", gpus=1, declared=True), Node("n2", gpus=3, declared=True))
     async with opened(tmp_path, world, *nodes, pool=AT_ONCE, decide=decide) as bench:
         _, job = await grown(bench)
-        assert {worker.node for worker in job.claim} == {"n1", "n2"}
+        assert {worker.node for worker in job.nomination} == {"n1", "n2"}
         bench.machines.there = nodes[:1]
         if when == "queued":
             give_in(bench, job)
         bench.controller.refresh()
-        await bench.until(lambda: not bench.controller.book.jobs[job.id].claim)
+        await bench.until(lambda: not bench.controller.book.jobs[job.id].nomination)
         if when == "stopping":
             give_in(bench, job)
         job = await again(bench, job)
@@ -232,7 +232,7 @@ async def test_a_limit_that_was_lowered_meanwhile_holds(tmp_path: Path, world: W
         _, job = await grown(bench)
         default = replace(AT_ONCE.projects[0], limit=2 * ONE)
         await bench.controller.apply(replace(AT_ONCE, projects=(default, *AT_ONCE.projects[1:])))
-        await bench.until(lambda: not bench.controller.book.jobs[job.id].claim)
+        await bench.until(lambda: not bench.controller.book.jobs[job.id].nomination)
         give_in(bench, job)
         assert sizes(await again(bench, job)) == [1, 2]
 
@@ -251,14 +251,14 @@ async def test_who_is_cancelled_meanwhile_does_not_go_on(
     else:
         give_in(bench, job)
     over = await bench.reaches(job, JobState.CANCELLED)
-    assert (sizes(over), over.claim) == ([1], ())
+    assert (sizes(over), over.nomination) == ([1], ())
     await bench.crash()
 
 
 async def test_who_is_paused_meanwhile_waits_like_any_other(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, pool=AT_ONCE, decide=decide) as bench:
         _, job = await grown(bench)
-        assert (await bench.controller.pause(job.id)).claim == ()
+        assert (await bench.controller.pause(job.id)).nomination == ()
         rival = await bench.controller.submit(make_job(gpus=3))
         await bench.reaches(rival, JobState.RUNNING)
         give_in(bench, job)

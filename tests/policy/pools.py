@@ -190,7 +190,7 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
         if draw(st.booleans()):
             workload = _run(draw, floor, workload)
         if not plain and (workload.stopping or not workload.running) and draw(st.integers(0, 3)) == 0:
-            workload = replace(workload, claim=draw(claims(found, request)))
+            workload = replace(workload, nomination=draw(nominations(found, request)))
         work.append(workload)
     return Snapshot(NOW, pool, found, tuple(work))
 
@@ -223,7 +223,7 @@ def busy(draw: Draw) -> Snapshot:
 
 
 @st.composite
-def claims(draw: Draw, nodes: tuple[Node, ...], request: Request) -> tuple[WorkerPlacement, ...]:
+def nominations(draw: Draw, nodes: tuple[Node, ...], request: Request) -> tuple[WorkerPlacement, ...]:
     """Places that once were there for it: they may be somebody else's now, or on a node that is gone.
 
     No plan ever promised one that breaks a required level, which a `Floor` knows nothing of.

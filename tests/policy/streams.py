@@ -66,11 +66,11 @@ class Stream:
         promised = plan.promises.get(workload.id)
         match decision.action:
             case Action.STOP | Action.MOVE:
-                return replace(workload, stopping=True, claim=decision.placement)
+                return replace(workload, stopping=True, nomination=decision.placement)
             case Action.KEEP if workload.stopping:
-                return replace(workload, claim=decision.placement)
+                return replace(workload, nomination=decision.placement)
             case Action.START | Action.WAIT if promised or decision.action is Action.WAIT:
-                return replace(workload, claim=promised or ())
+                return replace(workload, nomination=promised or ())
             case _:
                 return after(workload, decision, now)
 
@@ -120,7 +120,9 @@ class Stream:
         """Who was on its way out is queued again, with its age."""
         now = self.snapshot.now
         self._with(
-            which, "stopping", lambda w: Workload(w.id, w.request, w.submitted, preempted=now, claim=w.claim)
+            which,
+            "stopping",
+            lambda w: Workload(w.id, w.request, w.submitted, preempted=now, nomination=w.nomination),
         )
 
     def _turn(self, which: int) -> None:

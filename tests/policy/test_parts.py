@@ -71,7 +71,7 @@ def two_pools(draw: Draw) -> tuple[Snapshot, Snapshot]:
                 id=f"f{w.id}",
                 request=replace(w.request, project=named[w.request.project], node_pools=(FAST,)),
                 placement=tuple(replace(worker, node=f"f{worker.node}") for worker in w.placement),
-                claim=tuple(replace(worker, node=f"f{worker.node}") for worker in w.claim),
+                nomination=tuple(replace(worker, node=f"f{worker.node}") for worker in w.nomination),
             )
             for w in other.workloads
         ),
@@ -245,7 +245,7 @@ def test_who_cannot_have_what_it_was_promised_is_given_what_is_free_elsewhere() 
         Project("b", quotas=(Quota(gpu_type="A100", guaranteed=1000),)),
     )
     nodes = (Node("n1", gpus=4, gpu_type="A100"), Node("n2", gpus=4))
-    job = Workload("j", Request("a", preemptible=False), NOW, claim=(WorkerPlacement("n1", (0,)),))
+    job = Workload("j", Request("a", preemptible=False), NOW, nomination=(WorkerPlacement("n1", (0,)),))
     found = decide(Snapshot(NOW, Pool(projects=projects), nodes, (job,))).decisions["j"]
     assert (found.action, [worker.node for worker in found.placement]) == (Action.START, ["n2"])
 

@@ -1,4 +1,5 @@
-"""Plans carried out as in production, where what is stopped takes its time to end: claims hold, and nothing takes turns."""
+"""Plans carried out as in production, where what is stopped takes its time to end: nominations hold, and nothing takes
+turns."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ many = settings(max_examples=60, deadline=None, suppress_health_check=list(Healt
 
 @st.composite
 def jobs_only(draw: Draw) -> Snapshot:
-    """A pool of jobs (sessions come before all claims), many of them elastic, where nobody holds more than he may."""
+    """A pool of jobs (sessions come before all nominations), many of them elastic, where nobody holds more than he may."""
     snapshot = draw(snapshots())
     work = []
     for workload in snapshot.workloads:
         if workload.request.environment is Environment.TRAIN:
-            work.append(replace(workload, request=_elastic(draw, workload), claim=()))
+            work.append(replace(workload, request=_elastic(draw, workload), nomination=()))
     pool = replace(snapshot.pool, settings=replace(snapshot.pool.settings, lending=False))
     snapshot = replace(snapshot, pool=pool, workloads=tuple(work))
     staying = replace(snapshot, workloads=tuple(replace(w, stopping=False) for w in work))
@@ -46,7 +47,8 @@ def _elastic(draw: Draw, workload: Workload) -> Request:
 
 
 def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """As the controller does it: a claim with every stop that is to go on, and a promise with every start that must wait."""
+    """As the controller does it: a nomination with every stop that is to go on, and a promise with every start that must
+    wait."""
     work = [_next(workload, plan.decisions[workload.id], snapshot.now) for workload in snapshot.workloads]
     return replace(snapshot, workloads=tuple(work))
 
@@ -54,20 +56,20 @@ def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
 def _next(workload: Workload, decision: Decision, now: float) -> Workload:
     match decision.action:
         case Action.START if not decision.after:
-            return replace(workload, running=True, started=now, placement=decision.placement, claim=())
+            return replace(workload, running=True, started=now, placement=decision.placement, nomination=())
         case Action.GROW | Action.SHRINK | Action.MOVE:
-            return replace(workload, stopping=True, claim=decision.placement)
+            return replace(workload, stopping=True, nomination=decision.placement)
         case Action.STOP:
             return replace(workload, stopping=True)
         case _ if not workload.running or workload.stopping:
-            return replace(workload, claim=decision.placement)
+            return replace(workload, nomination=decision.placement)
         case _:
             return workload
 
 
 def gone(workload: Workload, now: float) -> Workload:
     """Its last worker has ended."""
-    preempted = workload.preempted if workload.claim else now
+    preempted = workload.preempted if workload.nomination else now
     return replace(
         workload, running=False, stopping=False, started=None, checkpointed=None, placement=(), preempted=preempted
     )  # fmt: skip
@@ -84,14 +86,14 @@ def check(snapshot: Snapshot) -> None:
 
 @many
 @given(full_pools() | jobs_only(), st.lists(st.integers(1, 400), min_size=8, max_size=8), st.data())
-def test_claims_hold_while_others_take_their_time(
+def test_nominations_hold_while_others_take_their_time(
     snapshot: Snapshot, steps: list[int], data: st.DataObject
 ) -> None:
     for step in steps:
-        claims = {w.id: w.claim for w in snapshot.workloads if w.claim}
+        nominations = {w.id: w.nomination for w in snapshot.workloads if w.nomination}
         plan = decide(snapshot)
-        for id, claim in claims.items():
-            assert plan.decisions[id].placement[: len(claim)] == claim, f"{id} has lost its places"
+        for id, nomination in nominations.items():
+            assert plan.decisions[id].placement[: len(nomination)] == nomination, f"{id} has lost its places"
         snapshot = carried_out(snapshot, plan)
         check(snapshot)
         now = snapshot.now + step

@@ -92,7 +92,7 @@ FULL_JOB = Job(
     ),
     checkpointed=1025.0,
     idempotency_key="once",
-    claim=PLACED[:1],
+    nomination=PLACED[:1],
 )
 
 SESSION = Session(

@@ -23,38 +23,40 @@ def half_gone() -> Snapshot:
     return snapshot
 
 
-def test_a_claim_is_honoured_before_anybody_else_is_asked() -> None:
+def test_a_nomination_is_honoured_before_anybody_else_is_asked() -> None:
     snapshot = half_gone()
     v, gang, old = snapshot.workloads
-    claimed = replace(gang, claim=(WorkerPlacement("n0", (0, 1)),))
-    plan = decide(replace(snapshot, workloads=(v, claimed, old)))
+    nominated = replace(gang, nomination=(WorkerPlacement("n0", (0, 1)),))
+    plan = decide(replace(snapshot, workloads=(v, nominated, old)))
     assert plan.decisions["gang"].action is Action.START
     assert plan.decisions["gang"].after == ("v",)
     assert plan.decisions["old"].action is Action.WAIT
 
 
-def test_without_a_claim_the_order_decides() -> None:
+def test_without_a_nomination_the_order_decides() -> None:
     plan = decide(half_gone())
     assert plan.decisions["old"].action is Action.START
     assert plan.decisions["gang"].action is Action.WAIT
 
 
-def test_a_claim_to_what_is_not_there_is_no_claim() -> None:
+def test_a_nomination_for_what_is_not_there_has_lapsed() -> None:
     snapshot = half_gone()
     v, gang, old = snapshot.workloads
     for places in (WorkerPlacement("n9", (0, 1)), WorkerPlacement("n0", (1, 2))):
-        plan = decide(replace(snapshot, workloads=(v, replace(gang, claim=(places,)), old)))
+        plan = decide(replace(snapshot, workloads=(v, replace(gang, nomination=(places,)), old)))
         assert plan.decisions["old"].action is Action.START
 
 
-def resizing(claim: str = "[{node: n0, gpus: [0]}, {node: n0, gpus: [1]}]", limit: str = "null") -> Snapshot:
+def resizing(
+    nomination: str = "[{node: n0, gpus: [0]}, {node: n0, gpus: [1]}]", limit: str = "null"
+) -> Snapshot:
     """A job is on its way out of one GPU, to go on on two; a newcomer would have the second."""
     (snapshot,) = read(f"""
         nodes: [{{name: n0, gpus: 2, gpu_type: A100}}]
         projects: [{{name: a, quotas: [{{gpu_type: A100, limit: 2}}], limit: {limit}}}, {{name: b}}]
         jobs:
           - {{name: e, project: a, workers: 2, min_workers: 1, state: stopping, started: -9,
-             placement: [{{node: n0, gpus: [0]}}], claim: {claim}}}
+             placement: [{{node: n0, gpus: [0]}}], nomination: {nomination}}}
           - {{name: new, project: b}}
         settings: {{reclaim: guarantee}}
     """)
@@ -65,7 +67,7 @@ def test_who_stops_to_go_on_keeps_its_places_and_nobody_has_those_it_leaves() ->
     snapshot = resizing()
     plan = decide(snapshot)
     assert plan.decisions["e"].action is Action.KEEP
-    assert plan.decisions["e"].placement == snapshot.workloads[0].claim
+    assert plan.decisions["e"].placement == snapshot.workloads[0].nomination
     assert plan.decisions["new"].action is Action.WAIT
     assert not plan.changes
 
@@ -82,19 +84,34 @@ def test_once_it_has_ended_it_starts_there() -> None:
     waiting = replace(e, running=False, stopping=False, started=None, placement=())
     plan = decide(replace(snapshot, workloads=(waiting, new)))
     assert (plan.decisions["e"].action, plan.decisions["e"].after) == (Action.START, ())
-    assert plan.decisions["e"].placement == e.claim
+    assert plan.decisions["e"].placement == e.nomination
 
 
-def test_a_limit_that_was_lowered_meanwhile_ends_the_claim() -> None:
+def test_files_of_before_call_it_a_claim() -> None:
+    text = """
+        nodes: [{name: n0, gpus: 1}]
+        projects: [{name: a}]
+        jobs: [{name: j, project: a, %s: [{node: n0, gpus: [0]}]}]
+    """
+    assert [*read(text % "claim")] == [*read(text % "nomination")]
+    assert next(iter(read(text % "claim"))).workloads[0].nomination
+
+
+def test_a_limit_that_was_lowered_meanwhile_ends_the_nomination() -> None:
     plan = decide(resizing(limit="1"))
     assert plan.decisions["e"].placement == ()
     assert plan.decisions["new"].action is Action.START
 
 
-def test_played_on_it_stands_where_it_has_a_claim() -> None:
+def test_played_on_it_stands_where_it_is_nominated() -> None:
     snapshot = resizing()
     (e, new) = carry_out(snapshot, decide(snapshot)).workloads
-    assert (e.running, e.stopping, e.placement, e.claim) == (True, False, snapshot.workloads[0].claim, ())
+    assert (e.running, e.stopping, e.placement, e.nomination) == (
+        True,
+        False,
+        snapshot.workloads[0].nomination,
+        (),
+    )
     assert not new.running
     assert forecast(snapshot).starts == {}
     ends = replace(snapshot.workloads[0].request, expected_runtime=60.0)
@@ -102,7 +119,7 @@ def test_played_on_it_stands_where_it_has_a_claim() -> None:
     assert forecast(ending).starts == {"new": 60.0}
 
 
-def test_a_claim_to_places_in_two_racks_is_none_where_one_rack_is_a_rule() -> None:
+def test_a_nomination_for_two_racks_has_lapsed_where_one_rack_is_a_rule() -> None:
     """Labels may have changed since the promise."""
     (snapshot,) = read("""
         topology: [rack]
@@ -111,5 +128,5 @@ def test_a_claim_to_places_in_two_racks_is_none_where_one_rack_is_a_rule() -> No
         jobs: [{name: gang, project: a, workers: 2, require: rack}]
     """)
     (gang,) = snapshot.workloads
-    claimed = replace(gang, claim=(WorkerPlacement("n0", (0,)), WorkerPlacement("n1", (0,))))
-    assert decide(replace(snapshot, workloads=(claimed,))).decisions["gang"].action is Action.WAIT
+    nominated = replace(gang, nomination=(WorkerPlacement("n0", (0,)), WorkerPlacement("n1", (0,))))
+    assert decide(replace(snapshot, workloads=(nominated,))).decisions["gang"].action is Action.WAIT

@@ -1,7 +1,7 @@
-"""Who was promised places by an earlier plan gets them before anybody else is asked, as long as they can still be had.
+"""Workloads that an earlier plan nominated for places get them before anybody else is asked, as long as they can be had.
 
-That is who waits for others to leave, and who is on its way out of some places to go on in others. What can't be had any
-more is no claim: a limit or a guarantee forbids it, its node is gone, or it is not in one domain where that is a rule.
+These are newcomers that wait for others to leave, and jobs that are leaving some places to continue in others. A nomination
+has lapsed where a limit or a guarantee forbids it, its node is gone, or it no longer lies in one required domain.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from scheduler.policy.topology import NODE
 from scheduler.policy.work import Work
 
 
-def honour_claims(intake: Intake) -> list[Work]:
-    """Give those who have a claim their places, the oldest first; returns those who got them."""
+def honour_nominations(intake: Intake) -> list[Work]:
+    """Give nominated workloads their places, the oldest first; returns those that got them."""
     state = intake.state
     honoured = []
-    for work in sorted(intake.claims.values(), key=lambda work: work.urgency[1:]):
-        workers = work.workload.claim
+    for work in sorted(intake.nominations.values(), key=lambda work: work.urgency[1:]):
+        workers = work.workload.nomination
         if not _together(intake, work, workers):
             continue
         if _may_have(state, work, workers) and state.take_places(workers, work.ask):
