@@ -7,13 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 from scheduler.client import AsyncClient
-from scheduler.errors import RunaiError
-
-if TYPE_CHECKING:
-    from hub_spawner.lease import LeaseSpawner
 
 CPU_ONLY = 0.0
 HALF = 0.5
@@ -86,18 +81,6 @@ async def room(client: AsyncClient, user: str, server: str | None = None) -> Roo
 async def default_gpus(client: AsyncClient, user: str) -> float:
     """How many GPUs a server gets whose user was not asked."""
     return (await room(client, user)).usual
-
-
-async def ask_gpus(spawner: LeaseSpawner) -> str:
-    """The form, or nothing where the user need not be asked."""
-    try:
-        async with spawner.client() as client:
-            there = await room(client, spawner.user.name, spawner.name)
-    except RunaiError:
-        return ""  # the start waits for the scheduler, or says what is wrong
-    if spawner.ask == "when_needed" and there.fits(there.usual):
-        return ""
-    return form(there.choices())
 
 
 def form(choices: list[Choice]) -> str:

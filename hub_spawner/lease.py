@@ -18,11 +18,11 @@ from tornado.web import HTTPError
 from traitlets import Any as AnyTrait
 from traitlets import Enum, Float, Unicode, default
 
-from hub_spawner.choices import ask_gpus, default_gpus, plain
+from hub_spawner.choices import default_gpus, form, plain, room
 from hub_spawner.reconciliation import Reconciliation
-from scheduler.api.schema import SessionOpen
 from scheduler.client import AsyncClient
 from scheduler.errors import RunaiError, Unavailable
+from scheduler.schema import SessionOpen
 
 try:
     from jupyterhub.spawner import SpawnException
@@ -231,3 +231,15 @@ class LeaseSpawner(Spawner):
         if sentence not in self._said[-1:]:
             self._said.append(sentence)
             self._said_more.set()
+
+
+async def ask_gpus(spawner: LeaseSpawner) -> str:
+    """The form, or nothing where the user need not be asked."""
+    try:
+        async with spawner.client() as client:
+            there = await room(client, spawner.user.name, spawner.name)
+    except RunaiError:
+        return ""  # the start waits for the scheduler, or says what is wrong
+    if spawner.ask == "when_needed" and there.fits(there.usual):
+        return ""
+    return form(there.choices())

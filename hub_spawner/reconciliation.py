@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from scheduler.api.schema import SessionOpen, SessionView
 from scheduler.client import AsyncClient
 from scheduler.errors import RunaiError
-
-if TYPE_CHECKING:
-    from hub_spawner.lease import LeaseSpawner
+from scheduler.schema import SessionOpen, SessionView
 
 PAUSES = (0.2, 10.0)
 """Seconds between two passes while the scheduler does not answer or a server is on its way: the first, and the longest."""
 
 KEY = "runai_reconciliation"
+
+
+class LeasingServer(Protocol):
+    """What is looked at of a server's spawner that leases."""
+
+    user: Any
+    name: str
+    ready: bool
+    pending: str | None
+    lease: Any
+    _log_name: str
 
 
 class Reconciliation:
@@ -97,7 +105,7 @@ class Reconciliation:
                 await self._open_again(client, spawner)
         return unsettled
 
-    async def _open_again(self, client: AsyncClient, spawner: LeaseSpawner) -> None:
+    async def _open_again(self, client: AsyncClient, spawner: LeasingServer) -> None:
         """The scheduler has forgotten a server that runs on."""
         try:
             session = await client.open_session(
@@ -114,11 +122,11 @@ class Reconciliation:
             self._log.error("The server of %s runs on other GPUs than its lease says", spawner._log_name)
         spawner.lease.id = session.id
 
-    def _spawner(self, session: SessionView) -> LeaseSpawner | None:
+    def _spawner(self, session: SessionView) -> LeasingServer | None:
         user = self._users.get(session.user)
-        found: LeaseSpawner | None = user.spawners.get(session.server) if user else None
+        found: LeasingServer | None = user.spawners.get(session.server) if user else None
         return found
 
-    def _leasing(self) -> list[LeaseSpawner]:
+    def _leasing(self) -> list[LeasingServer]:
         spawners = (spawner for user in self._users.values() for spawner in user.spawners.values())
         return [spawner for spawner in spawners if getattr(spawner, "lease", None) is not None]

@@ -92,7 +92,7 @@ def configure(
     command = [
         sys.executable,
         "-m",
-        "scheduler.app",
+        "scheduler.service.app",
         "--auth=hub",
         f"--state-dir={folder}",
     ]

@@ -26,7 +26,7 @@ from typing import Any
 from jupyter_ext import reductions
 from jupyter_ext.names import Names, in_query, names_of
 from jupyter_ext.travel import BUFFERS, CELL, VARIABLES, Packed, TooMuch, pack
-from scheduler.bundle import Content, in_words
+from scheduler.files.bundle import Content, in_words
 
 _SHELL_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "display"})
 

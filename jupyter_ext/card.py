@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jupyter_ext import reports
-from scheduler.api.schema import JobView
 from scheduler.model import JobState
+from scheduler.schema import JobView
 
 MIME = "application/vnd.runai.job+json"
 """`{"id": …}`: a renderer asks the server for the rest, so that it is right after a reload, too.

@@ -99,7 +99,7 @@ def _jobs(namespace: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _templates(namespace: Mapping[str, Any]) -> Iterable[str]:
-    from scheduler.jobfile import templates
+    from scheduler.submission.jobfile import templates
 
     return templates()
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
 
-from scheduler import embedded
 from scheduler.client import Address, Client, find
+from scheduler.discovery import embedded
 from scheduler.errors import Unavailable
 
 NO_POOL = (

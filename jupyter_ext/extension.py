@@ -16,7 +16,7 @@ from jupyter_ext.connection import Mode
 from jupyter_ext.frontend import RENDERER
 from jupyter_ext.proxy import ProxyHandler, StatusHandler
 from jupyter_ext.upstream import Upstream
-from scheduler.statefolder import default_state_dir
+from scheduler.discovery.statefolder import default_state_dir
 
 
 class RunaiExtension(ExtensionApp):

@@ -6,8 +6,8 @@ import html
 import time
 from collections.abc import Iterable
 
-from scheduler.api.schema import OutputFile
-from scheduler.bundle import in_words
+from scheduler.files.bundle import in_words
+from scheduler.schema import OutputFile
 
 
 class Files(list[str]):

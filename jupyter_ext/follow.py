@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.api.schema import JobView
 from scheduler.client import Address, AsyncClient
 from scheduler.errors import RunaiError, Unavailable
+from scheduler.schema import JobView
 
 WAITING = 64
 """So many pieces wait for the reader."""

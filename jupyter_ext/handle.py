@@ -17,10 +17,10 @@ from jupyter_ext.follow import Follower
 from jupyter_ext.frontend import view_of, wants_widgets
 from jupyter_ext.shown import Shown, ShownOnce, get_shell
 from jupyter_ext.travel import FOLDER, RESULT, VARIABLES, Unreadable, unpack
-from scheduler.api.schema import JobView
 from scheduler.client import Client
 from scheduler.errors import Forbidden, NotFound, RunaiError, Unavailable
 from scheduler.model import JobKind, JobState
+from scheduler.schema import JobView
 
 if TYPE_CHECKING:
     import pandas

@@ -12,9 +12,9 @@ from jupyter_ext.connection import connect
 from jupyter_ext.frontend import view_of, wants_widgets
 from jupyter_ext.handle import Job
 from jupyter_ext.shown import get_shell
-from scheduler.api.schema import JobView
 from scheduler.errors import RunaiError
 from scheduler.model import JobState
+from scheduler.schema import JobView
 
 PAGE = 500
 """So many jobs the scheduler tells of at once."""
@@ -92,11 +92,14 @@ class Jobs(Sequence[Job]):
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Beside the table itself: one that goes on by itself, where the front end is to have widgets."""
-        if all(job.seen.state.final for job in self._jobs) or not wants_widgets(get_shell()):
+        if self._ended() or not wants_widgets(get_shell()):
             return {}
         from jupyter_ext.table_widget import JobsWidget
 
-        return view_of(JobsWidget(self))
+        return view_of(JobsWidget(self._repr_html_, self._ended))
+
+    def _ended(self) -> bool:
+        return all(job.seen.state.final for job in self._jobs)
 
     def _repr_html_(self) -> str:
         """Names and reasons are a user's text: escaped, always."""

@@ -20,7 +20,7 @@ from jupyter_ext.sending import in_one_sentence, interrupted
 if TYPE_CHECKING:
     from jupyter_ext.handle import Job
     from jupyter_ext.sweep import Trials
-    from scheduler.api.schema import JobSubmit
+    from scheduler.schema import JobSubmit
 
 TRIALS = 20
 """Jobs of a search where nothing else is said."""
@@ -48,7 +48,7 @@ class RunaiMagics(Magics):
     @line_cell_magic
     def runai_train(self, line: str, cell: str | None = None) -> Any:
         from jupyter_ext.connection import connect
-        from scheduler.jobfile import array_of
+        from scheduler.submission.jobfile import array_of
 
         with in_one_sentence():
             asked = options.read(line)
@@ -74,7 +74,7 @@ class RunaiMagics(Magics):
         self, asked: argparse.Namespace, line: str, cell: str | None
     ) -> tuple[dict[str, Any], what.What] | None:
         """What is said, with what its template says, and what is to be run; `None` where it was only to be kept."""
-        from scheduler import jobfile
+        from scheduler.submission import jobfile
 
         template = jobfile.load_template(asked.template) if asked.template else {}
         given = jobfile.merge(template, sending.fields(asked))
@@ -99,7 +99,7 @@ class RunaiMagics(Magics):
         return given, wanted
 
     def _submission(self, given: Mapping[str, Any], wanted: what.What) -> JobSubmit:
-        from scheduler import jobfile
+        from scheduler.submission import jobfile
 
         mine: dict[str, Any] = {"name": wanted.name, "env": sending.environment()}
         if self.project is not None:
@@ -118,7 +118,7 @@ class RunaiMagics(Magics):
     ) -> None:
         """Print what would be sent. What a cell takes along is put in the pool, so that the file can be sent."""
         from jupyter_ext.connection import connect
-        from scheduler import jobfile
+        from scheduler.submission import jobfile
 
         shown = {key: given[key] for key in jobfile.BESIDE if key in given}
         if wanted.kind == "cell":
@@ -131,7 +131,7 @@ class RunaiMagics(Magics):
         from jupyter_ext.connection import connect
         from jupyter_ext.handle import Job
         from jupyter_ext.sweep import Sweep
-        from scheduler.jobfile import array_of
+        from scheduler.submission.jobfile import array_of
 
         if asked.search:
             from jupyter_ext.search import Search

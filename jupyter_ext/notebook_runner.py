@@ -29,9 +29,9 @@ from traitlets.config import Config
 
 from jupyter_ext import job
 from jupyter_ext.displays import Displays, text_of
-from scheduler import notebooks
 from scheduler.errors import Invalid
 from scheduler.model import Parameter
+from scheduler.submission import notebooks
 
 NOT_RUN, STOPPED = 3, 128 + signal.SIGTERM
 

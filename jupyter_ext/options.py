@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
-from scheduler.amounts import read_array, read_duration, read_memory
 from scheduler.model import Framework
-from scheduler.sweeps import read_parameter, read_space
+from scheduler.submission.amounts import read_array, read_duration, read_memory
+from scheduler.submission.sweeps import read_parameter, read_space
 
 WIDTH = 86
 """Characters of a line of the help, at most."""

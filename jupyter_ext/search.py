@@ -26,10 +26,10 @@ from jupyter_ext.connection import connect
 from jupyter_ext.handle import Calm, Job
 from jupyter_ext.jobs import Jobs
 from jupyter_ext.sweep import LOOK, Goal, Trials
-from scheduler.api.schema import JobSubmit
 from scheduler.errors import Conflict, RunaiError
 from scheduler.model import JobKind, JobState
-from scheduler.sweeps import Range, command_with, read_space
+from scheduler.schema import JobSubmit
+from scheduler.submission.sweeps import Range, command_with, read_space
 
 if TYPE_CHECKING:
     import optuna

@@ -14,12 +14,12 @@ from IPython.core.error import UsageError
 
 from jupyter_ext.capture import CannotTravel
 from jupyter_ext.what import What
-from scheduler.bundle import in_words
+from scheduler.files.bundle import in_words
 
 if TYPE_CHECKING:
-    from scheduler.api.schema import JobSubmit
     from scheduler.client import Client
     from scheduler.errors import RunaiError
+    from scheduler.schema import JobSubmit
 
 ALONG = (
     "PATH",
@@ -67,8 +67,8 @@ def fields(asked: argparse.Namespace) -> dict[str, Any]:
 
 def put_files(client: Client, given: Mapping[str, Any], what: What, sent: JobSubmit) -> JobSubmit:
     """Say what goes and put it where the scheduler finds it, after it could have refused; the submission with its files."""
-    from scheduler.bundle import Listing, pack, survey
     from scheduler.client.uploading import upload
+    from scheduler.files.bundle import Listing, pack, survey
 
     here = Path.cwd()
     listing = Listing(here, ()) if given.get("no_files") else survey(here, what.patterns)

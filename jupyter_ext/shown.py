@@ -15,8 +15,8 @@ from jupyter_ext.follow import Happening, Lost, Output
 from jupyter_ext.frontend import wants_widgets
 from jupyter_ext.gate import Gate
 from jupyter_ext.reports import Reported
-from scheduler.api.schema import JobView
 from scheduler.errors import RunaiError
+from scheduler.schema import JobView
 
 
 def get_shell() -> Any:

@@ -17,11 +17,11 @@ from jupyter_ext.connection import connect
 from jupyter_ext.handle import Calm, Job, LetGo
 from jupyter_ext.jobs import Jobs
 from jupyter_ext.shown import ShownOnce
-from scheduler.api.schema import ArrayView, JobView
 from scheduler.client import Client
 from scheduler.client.arrays import jobs_of
 from scheduler.errors import RunaiError, Unavailable
 from scheduler.model import JobState
+from scheduler.schema import ArrayView, JobView
 
 if TYPE_CHECKING:
     import pandas

@@ -7,23 +7,20 @@ table is closed.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import ipywidgets as widgets
-
-if TYPE_CHECKING:
-    from jupyter_ext.jobs import Jobs
 
 LOOK = 2.0
 """Seconds between two looks at the jobs."""
 
 
 class JobsWidget(widgets.HTML):
-    """The table as `Jobs` draws it, drawn again as the jobs go on."""
+    """A table that `draw` gives as HTML, drawn again until `ended` says that it changes no more."""
 
-    def __init__(self, jobs: Jobs) -> None:
-        super().__init__(jobs._repr_html_())
-        self._jobs = jobs
+    def __init__(self, draw: Callable[[], str], ended: Callable[[], bool]) -> None:
+        super().__init__(draw())
+        self._draw, self._ended = draw, ended
         self._closed = threading.Event()
         threading.Thread(target=self._run, name="table of jobs", daemon=True).start()
 
@@ -32,5 +29,5 @@ class JobsWidget(widgets.HTML):
         super().close()
 
     def _run(self) -> None:
-        while any(not job.seen.state.final for job in self._jobs) and not self._closed.wait(LOOK):
-            self.value = self._jobs._repr_html_()
+        while not self._ended() and not self._closed.wait(LOOK):
+            self.value = self._draw()

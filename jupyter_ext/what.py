@@ -16,9 +16,9 @@ from typing import Any
 from IPython.core.error import UsageError
 
 from jupyter_ext.capture import Cell, capture
-from scheduler import notebooks
-from scheduler.bundle import Content
 from scheduler.errors import Invalid
+from scheduler.files.bundle import Content
+from scheduler.submission import notebooks
 
 PYTHON = (sys.executable, "-P", "-m", "jupyter_ext.cell_runner")
 """`-P`: a `random.py` in the working directory must not come before the standard library's while the runner starts."""

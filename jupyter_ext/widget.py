@@ -12,7 +12,7 @@ import html
 import re
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import ipywidgets as widgets
 
@@ -21,9 +21,7 @@ from jupyter_ext.connection import connect, locate
 from jupyter_ext.follow import Follower, Happening, Lost, Output
 from scheduler.errors import RunaiError
 from scheduler.model import JobState
-
-if TYPE_CHECKING:
-    from jupyter_ext.handle import Job
+from scheduler.schema import JobView
 
 PAUSE = 0.25
 """Seconds between two changes of the card, at least."""
@@ -37,10 +35,21 @@ TAIL, LINES = 20_000, 8
 _STYLED = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
+class Shown(Protocol):
+    """The job behind a card: `seen` is the newest of what is known of it. Its verbs are the buttons'."""
+
+    id: str
+    seen: JobView
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def cancel(self) -> None: ...
+
+
 class JobWidget(widgets.VBox):
     """The state with its reason, progress, metrics, the end of the output, and buttons."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Shown) -> None:
         self._job = job
         self._drawing = threading.Lock()
         self._note = ""

@@ -1,4 +1,4 @@
-"""Write `src/model/api.ts`: the types of the scheduler's API in TypeScript, made from `scheduler/api/schema.py`.
+"""Write `src/model/api.ts`: the types of the scheduler's API in TypeScript, made from `scheduler/schema/`.
 
     python labextension/scripts/api_types.py            write the file
     python labextension/scripts/api_types.py --check    say whether it is up to date
@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from scheduler.api import schema
+from scheduler import schema
 
 TARGET = Path(__file__).parent.parent / "src" / "model" / "api.ts"
 
@@ -86,7 +86,7 @@ def render() -> str:
     _, document = models_json_schema([(view, "serialization") for view in VIEWS])
     parts = [declaration(name, spec) for name, spec in sorted(document["$defs"].items())]
     return (
-        "// Made by scripts/api_types.py from scheduler/api/schema.py: change that file, not this one.\n\n"
+        "// Made by scripts/api_types.py from scheduler/schema/: change that file, not this one.\n\n"
         + "\n".join(parts)
     )
 

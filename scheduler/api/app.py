@@ -14,7 +14,7 @@ from tornado.iostream import IOStream
 from tornado.web import Application
 
 from scheduler.api.base import DRAINED, ApiHandler, NoSuchPath
-from scheduler.api.bundles import BlobHandler, Owners
+from scheduler.api.bundles import BlobHandler
 from scheduler.api.context import Context
 from scheduler.api.displays import DisplayHandler
 from scheduler.api.events import EventsHandler
@@ -33,6 +33,7 @@ from scheduler.api.metrics import Metrics
 from scheduler.api.openapi import describe
 from scheduler.api.ops import HealthHandler, MetricsHandler, OpenApiHandler, ReadyHandler
 from scheduler.api.outputs import OutputHandler, OutputsHandler
+from scheduler.api.owners import Owners
 from scheduler.api.pool import (
     MeHandler,
     PoolApplyHandler,
@@ -44,13 +45,13 @@ from scheduler.api.pool import (
 )
 from scheduler.api.reports import ReportHandler
 from scheduler.api.sessions import SessionHandler, SessionsHandler
-from scheduler.blobs import MAX_BYTES
+from scheduler.files.blobs import MAX_BYTES
 
 if TYPE_CHECKING:
     from scheduler.api.auth import Authenticator
-    from scheduler.blobs import Blobs
     from scheduler.controller import Controller
     from scheduler.engines.base import Engine
+    from scheduler.files.blobs import Blobs
     from scheduler.telemetry import Inventory
 
 ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (

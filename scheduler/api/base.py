@@ -16,8 +16,8 @@ from tornado.web import HTTPError, RequestHandler, stream_request_body
 
 from scheduler.api.access import Access, Caller, Scope
 from scheduler.api.endpoint import MAX_JSON, Endpoint, endpoints, parse_body, parse_query
-from scheduler.api.schema import Problem, Wire
 from scheduler.errors import BY_STATUS, Forbidden, NotFound, RunaiError, TooLarge, Unauthenticated
+from scheduler.schema import Problem, Wire
 
 if TYPE_CHECKING:
     from scheduler.api.context import Context

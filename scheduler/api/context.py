@@ -12,12 +12,12 @@ from scheduler.api.access import Access, Caller
 
 if TYPE_CHECKING:
     from scheduler.api.auth import Authenticator
-    from scheduler.api.bundles import Owners
     from scheduler.api.metrics import Metrics
-    from scheduler.blobs import Blobs
+    from scheduler.api.owners import Owners
     from scheduler.controller import Controller
     from scheduler.controller.book import Book
     from scheduler.engines.base import Engine
+    from scheduler.files.blobs import Blobs
     from scheduler.telemetry import Inventory
 
 

@@ -1,7 +1,7 @@
 """From what people send (numbers of GPUs, GiB) to what the scheduler counts (thousandths, MiB), and back.
 
 An amount is converted exactly or refused: 0.25 GPU is 250, 0.0001 is an error with a sentence, never a rounding.
-The pool file has the same rule in `scheduler.poolfile`.
+The pool file has the same rule in `scheduler.pool.file`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from keyword import iskeyword
 from pathlib import PurePosixPath
 from typing import Any
 
-from scheduler.api.schema import ArraySubmit, FileSubmit, GroupSubmit, JobSubmit, SessionOpen
 from scheduler.errors import Invalid
 from scheduler.model import (
     ONE,
@@ -37,8 +36,9 @@ from scheduler.model import (
     WorkerGroup,
     size_of,
 )
-from scheduler.policies import Rules
-from scheduler.poolfile import milli
+from scheduler.pool.rules import Rules
+from scheduler.schema import ArraySubmit, FileSubmit, GroupSubmit, JobSubmit, SessionOpen
+from scheduler.schema.reading import milli
 
 MAX_ENV_BYTES = 256 * 1024
 MAX_COMMAND_BYTES = 256 * 1024

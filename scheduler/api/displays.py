@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from scheduler.api.access import Scope
 from scheduler.api.endpoint import LINES, endpoint
 from scheduler.api.logs import PAGE, FollowHandler
-from scheduler.api.schema import ATTEMPT_LINE, DisplayLine
 from scheduler.api.weave import displays, weave
 from scheduler.errors import Forbidden, Invalid, NotFound
+from scheduler.schema import ATTEMPT_LINE, DisplayLine
 
 if TYPE_CHECKING:
     from scheduler.engines.base import Engine

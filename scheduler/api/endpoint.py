@@ -14,9 +14,9 @@ from pydantic import BaseModel, ValidationError
 from tornado.web import RequestHandler
 
 from scheduler.api.access import Scope
-from scheduler.api.schema import Wire
 from scheduler.errors import RunaiError
-from scheduler.poolfile import refusal
+from scheduler.schema import Wire
+from scheduler.schema.reading import refusal
 
 JSON = "application/json"
 TEXT = "text/plain"

@@ -20,8 +20,8 @@ from scheduler.api import discretion, views
 from scheduler.api.access import Access, Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import EVENTS, endpoint
-from scheduler.api.schema import Event
 from scheduler.errors import Invalid
+from scheduler.schema import Event
 
 if TYPE_CHECKING:
     from scheduler.store import EventRecord

@@ -14,11 +14,11 @@ from scheduler.api import discretion
 from scheduler.api.access import Access
 from scheduler.api.convert import from_milli
 from scheduler.api.remedies import would_help
-from scheduler.api.schema import Explanation, Holder, HolderJob, SpeedView
 from scheduler.api.views import held, over_quota_jobs
 from scheduler.controller.admission import capacity
 from scheduler.controller.lifecycle import duration
 from scheduler.model import ONE, Environment, Job, JobState, Milli, Node, Pool, Request, WorkerPlacement
+from scheduler.schema import Explanation, Holder, HolderJob, SpeedView
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book

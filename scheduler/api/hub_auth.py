@@ -62,4 +62,4 @@ class HubAuthenticator(Authenticator):
         class Callback(HubOAuthCallbackHandler):  # type: ignore[misc]
             hub_auth = hub
 
-        return [(f"{base_url}oauth_callback", Callback), *page_routes(base_url, self)]
+        return [(f"{base_url}oauth_callback", Callback), *page_routes(base_url, self, hub)]

@@ -13,10 +13,10 @@ from scheduler.api.base import ApiHandler
 from scheduler.api.convert import job_of, jobs_of, with_defaults
 from scheduler.api.endpoint import endpoint
 from scheduler.api.explain import explanation
-from scheduler.api.schema import ArraySubmit, ArrayView, Explanation, JobPage, JobSubmit, JobView
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.model import Job, JobState
-from scheduler.policies import rules_of
+from scheduler.pool.rules import rules_of
+from scheduler.schema import ArraySubmit, ArrayView, Explanation, JobPage, JobSubmit, JobView
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 

@@ -13,9 +13,9 @@ from tornado.iostream import StreamClosedError
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import TEXT, endpoint
-from scheduler.api.schema import ATTEMPT_LINE
 from scheduler.errors import Forbidden, Invalid, NotFound
 from scheduler.model import Job
+from scheduler.schema import ATTEMPT_LINE
 
 if TYPE_CHECKING:
     from scheduler.engines.base import Engine

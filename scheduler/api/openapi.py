@@ -13,8 +13,8 @@ from pydantic.json_schema import models_json_schema
 from scheduler import __version__
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import EVENTS, JSON, Endpoint
-from scheduler.api.schema import Problem
 from scheduler.errors import Forbidden, RunaiError, TooLarge, Unauthenticated
+from scheduler.schema import Problem
 
 Mode = Literal["validation", "serialization"]
 

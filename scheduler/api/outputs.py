@@ -11,9 +11,9 @@ from tornado.iostream import StreamClosedError
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import BYTES, endpoint
-from scheduler.api.schema import OutputFile, OutputList
 from scheduler.errors import Forbidden, NotFound
 from scheduler.model import Job
+from scheduler.schema import OutputFile, OutputList
 
 PIECE = 256 * 1024
 

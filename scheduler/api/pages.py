@@ -6,15 +6,13 @@ It is a shell: `static/admin.js` fills it, as the user who is logged in. It runs
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jupyterhub.services.auth import HubOAuthenticated
+from jupyterhub.services.auth import HubOAuth, HubOAuthenticated
 from tornado.web import HTTPError, RequestHandler, StaticFileHandler, authenticated
 
 from scheduler.api.access import Caller, Scope
-
-if TYPE_CHECKING:
-    from scheduler.api.hub_auth import HubAuthenticator
+from scheduler.api.auth import Authenticator
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -45,9 +43,9 @@ def close_headers(handler: RequestHandler) -> None:
 class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]
     """Sends who is not logged in to the hub (with PKCE), and shows the page to who may read."""
 
-    def initialize(self, authenticator: HubAuthenticator) -> None:
+    def initialize(self, authenticator: Authenticator, hub: HubOAuth) -> None:
         self.authenticator = authenticator
-        self.hub_auth = authenticator.hub
+        self.hub_auth = hub
 
     def set_default_headers(self) -> None:
         close_headers(self)
@@ -92,8 +90,8 @@ class PageFiles(StaticFileHandler):
         self.set_header("Cache-Control", "no-cache")
 
 
-def page_routes(base_url: str, authenticator: HubAuthenticator) -> list[tuple[Any, ...]]:
+def page_routes(base_url: str, authenticator: Authenticator, hub: HubOAuth) -> list[tuple[Any, ...]]:
     return [
-        (base_url, PageHandler, {"authenticator": authenticator}),
+        (base_url, PageHandler, {"authenticator": authenticator, "hub": hub}),
         (f"{base_url}static/(.+)", PageFiles, {"path": str(STATIC)}),
     ]

@@ -11,11 +11,11 @@ from scheduler.api import views
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import endpoint
-from scheduler.api.schema import Applied, Me, PoolFile, PoolView, ProjectEntry, ProjectList, ProjectView
 from scheduler.errors import Conflict, Invalid, NotFound
-from scheduler.poolchange import changes, refuse_harm, warnings
-from scheduler.poolfile import file_of, pool_of, with_project, without_project
+from scheduler.pool.changes import changes, refuse_harm, warnings
+from scheduler.pool.file import file_of, pool_of, with_project, without_project
 from scheduler.scenario import scenario_of, spoken
+from scheduler.schema import Applied, Me, PoolFile, PoolView, ProjectEntry, ProjectList, ProjectView
 
 
 class ApplyQuery(BaseModel):

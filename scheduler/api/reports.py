@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import endpoint
-from scheduler.api.schema import MetricsPage
 from scheduler.engines.pace import FILE
 from scheduler.errors import Forbidden, Invalid, NotFound
+from scheduler.schema import MetricsPage
 
 PAGE = 1024 * 1024
 """The most bytes of the file that one page is made of."""

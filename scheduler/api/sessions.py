@@ -7,9 +7,9 @@ from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.convert import session_of
 from scheduler.api.endpoint import endpoint
-from scheduler.api.schema import SessionList, SessionOpen, SessionView
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from scheduler.model import Session
+from scheduler.schema import SessionList, SessionOpen, SessionView
 
 
 class SessionsBase(ApiHandler):

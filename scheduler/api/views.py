@@ -13,21 +13,6 @@ from typing import TYPE_CHECKING, Literal
 from scheduler.api import discretion
 from scheduler.api.access import Access, Scope, leaves
 from scheduler.api.convert import from_mib, from_milli
-from scheduler.api.schema import (
-    AttemptView,
-    EnvironmentTotals,
-    GpuView,
-    GroupSubmit,
-    JobView,
-    Me,
-    NodeView,
-    Occupant,
-    PartView,
-    PoolView,
-    ProjectView,
-    SessionView,
-    WorkerView,
-)
 from scheduler.model import (
     ONE,
     Attempt,
@@ -45,7 +30,22 @@ from scheduler.model import (
 )
 from scheduler.policy import quotas
 from scheduler.policy.types import Action, ProjectFigures
-from scheduler.poolfile import policy_entry, quota_entries
+from scheduler.pool.file import policy_entry, quota_entries
+from scheduler.schema import (
+    AttemptView,
+    EnvironmentTotals,
+    GpuView,
+    GroupSubmit,
+    JobView,
+    Me,
+    NodeView,
+    Occupant,
+    PartView,
+    PoolView,
+    ProjectView,
+    SessionView,
+    WorkerView,
+)
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book

@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(words: list[str]) -> int:
     """Hand `serve` and `up` to their applications, which read their own options, and anything else to its command."""
     if words[:1] == ["serve"]:
-        from scheduler import app
+        from scheduler.service import app
 
         return app.main(words[1:])
     if words[:1] == ["up"]:

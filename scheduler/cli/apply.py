@@ -12,7 +12,7 @@ from scheduler.cli.text import Screen, amount, clean
 from scheduler.errors import NotFound
 
 if TYPE_CHECKING:
-    from scheduler.api.schema import Applied, Change, PoolFile
+    from scheduler.schema import Applied, Change, PoolFile
 
 SIGNS = {"add": ("+", "good"), "change": ("~", "note"), "remove": ("-", "bad")}
 
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(name: str) -> PoolFile:
-    from scheduler.poolfile import parse
+    from scheduler.pool.file import parse
 
     if name == "-":
         return parse(sys.stdin.read(), source="Standard input")
@@ -47,7 +47,7 @@ def _read(name: str) -> PoolFile:
 
 
 def _print_file(file: PoolFile) -> None:
-    from scheduler.poolfile import dump
+    from scheduler.pool.file import dump
 
     print(dump(file), end="")
 

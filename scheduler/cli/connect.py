@@ -16,8 +16,8 @@ def connect() -> Client:
 
     if os.environ.get("RUNAI_URL"):
         return Client.from_environment()
-    from scheduler import embedded
-    from scheduler.statefolder import StateFolder, default_state_dir
+    from scheduler.discovery import embedded
+    from scheduler.discovery.statefolder import StateFolder, default_state_dir
 
     folder = default_state_dir()
     endpoint = embedded.find(folder)

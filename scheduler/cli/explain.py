@@ -12,7 +12,7 @@ from scheduler.cli.connect import connect
 from scheduler.cli.text import STATE_STYLES, Screen, amount, clean, duration, gpus
 
 if TYPE_CHECKING:
-    from scheduler.api.schema import Explanation, Holder
+    from scheduler.schema import Explanation, Holder
 
 _SOURCES = {
     "declared": "as declared",

@@ -17,8 +17,8 @@ from scheduler.errors import Invalid, RunaiError
 from scheduler.model import JobState
 
 if TYPE_CHECKING:
-    from scheduler.api.schema import JobView
     from scheduler.client import Client
+    from scheduler.schema import JobView
 
 
 PAGE = 500
@@ -151,7 +151,7 @@ def outputs(options: argparse.Namespace) -> int:
     if not found:
         screen.line("It left no files in $RUNAI_OUTPUT_DIR.")
         return 0
-    from scheduler.bundle import in_words
+    from scheduler.files.bundle import in_words
 
     now = time.time()
     screen.table(

@@ -11,8 +11,8 @@ from scheduler.cli.text import Screen, amount, bar, clean
 from scheduler.errors import NotFound
 
 if TYPE_CHECKING:
-    from scheduler.api.schema import PartView, ProjectView, QuotaEntry
     from scheduler.client import Client
+    from scheduler.schema import PartView, ProjectView, QuotaEntry
 
 
 def show_list(options: argparse.Namespace) -> int:
@@ -135,8 +135,8 @@ def _rules(project: ProjectView) -> list[str]:
 
 def change(options: argparse.Namespace) -> int:
     """Add a project, or change what is given of one; what is not given stays as it is."""
-    from scheduler.api.schema import ProjectEntry
-    from scheduler.poolfile import validate
+    from scheduler.schema import ProjectEntry
+    from scheduler.schema.reading import validate
 
     with connect() as client:
         entry = _as_it_is(client, options.name)
@@ -150,7 +150,7 @@ def change(options: argparse.Namespace) -> int:
 
 
 def _as_it_is(client: Client, name: str) -> dict[str, Any]:
-    from scheduler.api.schema import ProjectEntry
+    from scheduler.schema import ProjectEntry
 
     try:
         found = client.project(name).model_dump(mode="json")

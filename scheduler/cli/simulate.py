@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
 def _pool(path: str | None) -> Pool | None:
     if path is None:
         return None
-    from scheduler.poolfile import parse, pool_of
+    from scheduler.pool.file import parse, pool_of
 
     try:
         text = Path(path).read_text("utf-8")

@@ -14,7 +14,7 @@ from scheduler.cli.text import STATE_STYLES, Screen, ago, amount, clean, duratio
 from scheduler.model import JobState
 
 if TYPE_CHECKING:
-    from scheduler.api.schema import AttemptView, GpuView, JobView, Occupant, PoolView
+    from scheduler.schema import AttemptView, GpuView, JobView, Occupant, PoolView
 
 QUEUE = 20
 """So many waiting jobs are shown at a glance."""

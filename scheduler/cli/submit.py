@@ -8,25 +8,25 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scheduler import notebooks
 from scheduler.cli import Misused
 from scheduler.cli.connect import connect
 from scheduler.cli.jobs import bring, follow
 from scheduler.cli.text import clean
 from scheduler.errors import Invalid, NotFound
+from scheduler.submission import notebooks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.api.schema import ArrayView, JobView
-    from scheduler.bundle import Bundle
     from scheduler.client import Client
-    from scheduler.jobfile import JobFile
+    from scheduler.files.bundle import Bundle
+    from scheduler.schema import ArrayView, JobView
+    from scheduler.submission.jobfile import JobFile
 
 
 def run(options: argparse.Namespace) -> int:
-    from scheduler import jobfile
     from scheduler.client.uploading import upload
+    from scheduler.submission import jobfile
 
     said = jobfile.merge(_begin_with(options), _asked(options))
     if options.script or options.tail or "command" not in said:
@@ -62,14 +62,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _begin_with(options: argparse.Namespace) -> dict[str, Any]:
     """What the template says, and over it the file."""
-    from scheduler import jobfile
+    from scheduler.submission import jobfile
 
     template = jobfile.load_template(options.template) if options.template else {}
     return template if options.file is None else jobfile.merge(template, _read(options.file).given)
 
 
 def _read(name: str) -> JobFile:
-    from scheduler.jobfile import parse
+    from scheduler.submission.jobfile import parse
 
     if name == "-":
         return parse(sys.stdin.read(), source="Standard input")
@@ -128,7 +128,7 @@ def _file(name: str, in_place: bool) -> str:
 
 def _pack(options: argparse.Namespace, given: Mapping[str, Any]) -> Bundle | None:
     """What the job takes along; `None` where there is nothing."""
-    from scheduler.bundle import snapshot
+    from scheduler.files.bundle import snapshot
 
     patterns = given.get("in", ())
     if given.get("no_files"):
@@ -212,7 +212,7 @@ def _tell(options: argparse.Namespace, job: JobView, bundle: Bundle | None) -> N
     print(job.id, flush=True)
     took = ""
     if bundle is not None:
-        from scheduler.bundle import in_words
+        from scheduler.files.bundle import in_words
 
         count = len(bundle.listing.entries)
         took = f", with {count} file{'' if count == 1 else 's'} ({in_words(bundle.listing.size)})"

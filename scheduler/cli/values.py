@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from scheduler.amounts import read_array, read_duration, read_memory
-from scheduler.sweeps import read_parameter, read_sweep
+from scheduler.submission.amounts import read_array, read_duration, read_memory
+from scheduler.submission.sweeps import read_parameter, read_sweep
 
 
 def _reader(read: Callable[[str], Any], sentence: str) -> Callable[[str], Any]:

@@ -4,7 +4,7 @@
         job = client.submit(JobSubmit(command=["python", "train.py"], gpus=1))
         client.wait(job.id)
 
-Both answer with the types of `scheduler.api.schema` and raise the errors of `scheduler.errors`: `Unavailable` where the
+Both answer with the types of `scheduler.schema` and raise the errors of `scheduler.errors`: `Unavailable` where the
 scheduler does not answer, and whatever the API refuses, with its sentence and the field at fault.
 """
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from scheduler.errors import NotFound
 
 if TYPE_CHECKING:
-    from scheduler.api.schema import JobView
     from scheduler.client.sync import Client
+    from scheduler.schema import JobView
 
 PAGE = 500
 

@@ -16,7 +16,9 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel
 
-from scheduler.api.schema import (
+from scheduler.errors import BY_STATUS, NotFound, RunaiError, Unavailable
+from scheduler.model import JobState
+from scheduler.schema import (
     Applied,
     ArraySubmit,
     ArrayView,
@@ -39,8 +41,6 @@ from scheduler.api.schema import (
     SessionOpen,
     SessionView,
 )
-from scheduler.errors import BY_STATUS, NotFound, RunaiError, Unavailable
-from scheduler.model import JobState
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from scheduler.discovery.statefolder import StateFolder, default_state_dir
 from scheduler.errors import Unauthenticated, Unavailable
-from scheduler.statefolder import StateFolder, default_state_dir
 
 
 @dataclass(frozen=True, slots=True)

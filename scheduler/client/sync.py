@@ -11,7 +11,6 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from scheduler.api.schema import ATTEMPT_LINE, DisplayLine, Event, JobView
 from scheduler.client import calls
 from scheduler.client.calls import Call, Stream
 from scheduler.client.finding import Address, find
@@ -26,6 +25,7 @@ from scheduler.client.wire import (
     options,
 )
 from scheduler.errors import Unavailable
+from scheduler.schema import ATTEMPT_LINE, DisplayLine, Event, JobView
 
 PIECE = 256 * 1024
 

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scheduler.api.schema import FileSubmit
-from scheduler.bundle import PART, Bundle, Large
 from scheduler.client.calls import digest_of
+from scheduler.files.bundle import PART, Bundle, Large
+from scheduler.schema import FileSubmit
 
 if TYPE_CHECKING:
     from scheduler.client.sync import Client

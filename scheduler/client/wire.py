@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from scheduler.api.schema import Event
 from scheduler.client.finding import Address
+from scheduler.schema import Event
 
 AGAIN = (0.1, 0.3, 1.0)
 """Seconds between the tries of a request that found nobody, or lost its connection."""

@@ -25,7 +25,7 @@ from scheduler.model import (
     Session,
     Shape,
 )
-from scheduler.policies import check_job
+from scheduler.pool.rules import check_job
 
 _SAME_NODE = ("node", "same_node")
 

@@ -35,7 +35,7 @@ from scheduler.engines.base import Engine
 from scheduler.errors import Conflict, Invalid, NotFound, RunaiError, Unavailable
 from scheduler.model import After, Job, JobState, Node, Pool, Session, SessionState
 from scheduler.policy import Action, Decision, Follower, Forecast, Plan, Snapshot, forecast
-from scheduler.poolchange import refuse_harm
+from scheduler.pool.changes import refuse_harm
 from scheduler.store import Change, EventRecord, Store
 from scheduler.telemetry import Inventory
 

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from weakref import WeakValueDictionary
 
-from scheduler.blobs import Blobs
 from scheduler.engines import accounts, outputs
 from scheduler.engines.accounts import Account
 from scheduler.engines.base import Engine, Launch, Output, Report, WorkerState, WorkerStatus
@@ -37,6 +36,7 @@ from scheduler.engines.ports import Ports
 from scheduler.engines.processes import clear, ended, terminate
 from scheduler.engines.rendezvous import Meeting, command, needs
 from scheduler.errors import Conflict, Invalid, RunaiError, Unavailable
+from scheduler.files.blobs import Blobs
 
 _log = logging.getLogger(__name__)
 

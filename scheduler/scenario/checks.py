@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduler.errors import Invalid
 from scheduler.model import MiB, Milli
-from scheduler.poolfile import milli
+from scheduler.schema.reading import milli
 
 
 def amount(given: float | None, place: str) -> Milli | None:

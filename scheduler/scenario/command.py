@@ -11,11 +11,11 @@ from typing import TextIO
 from scheduler.errors import Invalid
 from scheduler.policy import Plan, Snapshot, decide, forecast
 from scheduler.policy.play import carry_out
-from scheduler.poolfile import validate
 from scheduler.scenario.documents import documents
 from scheduler.scenario.entries import Scenario
 from scheduler.scenario.printing import plan_as_json
 from scheduler.scenario.snapshot import snapshot_of
+from scheduler.schema.reading import validate
 
 
 def read(text: str, *, lines: bool = False) -> Iterator[Snapshot]:

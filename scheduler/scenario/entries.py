@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
-from scheduler.api.schema import NodePoolEntry, QuotaEntry, SettingsEntry, UserEntry, Wire
 from scheduler.model import Environment
+from scheduler.schema import NodePoolEntry, QuotaEntry, SettingsEntry, UserEntry, Wire
 
 Text = Annotated[str, Field(min_length=1, max_length=255)]
 Amount = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]

@@ -17,9 +17,9 @@ from scheduler.model import (
     relative_speeds,
     size_of,
 )
-from scheduler.poolfile import milli
 from scheduler.scenario.checks import amount, at, mib, names, no_such
 from scheduler.scenario.entries import GroupEntry, JobEntry, WorkerEntry
+from scheduler.schema.reading import milli
 
 
 class Jobs:

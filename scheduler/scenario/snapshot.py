@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from scheduler.errors import Invalid
 from scheduler.model import Environment, Milli, Node, NodePool, Pool, Project, Settings, User
 from scheduler.policy import Snapshot
-from scheduler.poolfile import milli, quotas_of
+from scheduler.pool.file import quotas_of
 from scheduler.scenario.checks import amount, mib, no_such, refuse_twice
 from scheduler.scenario.entries import NodeEntry, ProjectEntry, Scenario
 from scheduler.scenario.jobs import Jobs
+from scheduler.schema.reading import milli
 
 
 def snapshot_of(scenario: Scenario) -> Snapshot:

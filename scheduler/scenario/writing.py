@@ -21,7 +21,7 @@ from scheduler.model import (
     Workload,
 )
 from scheduler.policy import Snapshot
-from scheduler.poolfile import file_of, quota_entries
+from scheduler.pool.file import file_of, quota_entries
 from scheduler.scenario.entries import (
     GroupEntry,
     JobEntry,

@@ -21,10 +21,10 @@ from scheduler.api.access import Caller, Scope
 from scheduler.api.app import make_app, make_server
 from scheduler.api.auth import Authenticator, token_of
 from scheduler.api.metrics import Metrics
-from scheduler.blobs import MAX_BYTES, Blobs
 from scheduler.controller import Controller
 from scheduler.engines.local import LocalEngine
 from scheduler.errors import Conflict
+from scheduler.files.blobs import MAX_BYTES, Blobs
 from scheduler.model import JobState, Pool, Project
 from scheduler.policy import decide
 from scheduler.store import Store

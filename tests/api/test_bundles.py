@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.bundles import Owners
+from scheduler.api.owners import Owners
 from scheduler.model import JobState
 
 

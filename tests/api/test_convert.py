@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from scheduler.api.convert import job_of, session_of
-from scheduler.api.schema import JobSubmit, SessionOpen
 from scheduler.errors import Invalid
 from scheduler.model import Environment, Job, JobKind, Shape
+from scheduler.schema import JobSubmit, SessionOpen
 
 
 def job(**sent: Any) -> Job:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.model import JobState
-from scheduler.retention import SPARED, Retention
+from scheduler.service.retention import SPARED, Retention
 from tests.api.test_bundles import packed
 
 

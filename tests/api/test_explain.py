@@ -12,7 +12,6 @@ from hypothesis import given
 from scheduler.api.access import Access, Caller, Scope
 from scheduler.api.explain import SHOWN, explanation
 from scheduler.api.remedies import would_help
-from scheduler.api.schema import Explanation
 from scheduler.api.views import job_view
 from scheduler.cli.explain import show
 from scheduler.cli.text import Screen
@@ -37,6 +36,7 @@ from scheduler.model import (
 )
 from scheduler.policy import Action, Forecast, Snapshot, decide, forecast
 from scheduler.scenario import read
+from scheduler.schema import Explanation
 from scheduler.store import Change
 from tests.policy.pools import snapshots
 

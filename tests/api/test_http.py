@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from scheduler.api.metrics import waited
-from scheduler.api.schema import JobPage, JobView, Me, PoolFile, PoolView, Problem, ProjectList
 from scheduler.model import Attempt, Job, JobKind, JobState, Program, Request
+from scheduler.schema import JobPage, JobView, Me, PoolFile, PoolView, Problem, ProjectList
 
 
 async def refused(

@@ -18,7 +18,7 @@ import pytest
 
 from scheduler.cli import main
 from scheduler.client import Client
-from scheduler.statefolder import Endpoint, StateFolder
+from scheduler.discovery.statefolder import Endpoint, StateFolder
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ class Service:
     def spawn(self, *options: str) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "scheduler.app", *self.options, *options],
+                [sys.executable, "-m", "scheduler.service.app", *self.options, *options],
                 env=self.environment,
                 stdout=log,
                 stderr=log,

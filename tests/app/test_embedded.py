@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from scheduler.api.schema import JobSubmit
-from scheduler.embedded import LOG, ensure, find
+from scheduler.discovery.embedded import LOG, ensure, find
 from scheduler.errors import Unavailable
+from scheduler.schema import JobSubmit
 from tests.app.conftest import until
 
 if TYPE_CHECKING:
     from tests.app.conftest import Service
 
-ASK = (
-    "import sys, pathlib; from scheduler.embedded import ensure; print(ensure(pathlib.Path(sys.argv[1])).pid)"
-)
+ASK = "import sys, pathlib; from scheduler.discovery.embedded import ensure; print(ensure(pathlib.Path(sys.argv[1])).pid)"
 
 
 def test_many_who_ask_at_once_get_the_same_one(service: Service) -> None:
@@ -104,7 +102,7 @@ def test_a_stale_endpoint_is_not_believed(service: Service) -> None:
 def test_one_that_has_nothing_to_do_ends_and_one_that_has_goes_on(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler.embedded.IDLE", 0.5)
+    monkeypatch.setattr("scheduler.discovery.embedded.IDLE", 0.5)
     first = ensure(service.folder.path)
     with service.client() as client:
         job = client.submit(JobSubmit(command=["sleep", "600"]))

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scheduler.api.schema import JobSubmit
-from scheduler.app import LOCKED
+from scheduler.schema import JobSubmit
+from scheduler.service.app import LOCKED
 
 if TYPE_CHECKING:
     from tests.app.conftest import Service

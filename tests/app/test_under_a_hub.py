@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HUB = """\
 import subprocess, sys, time
-subprocess.Popen([sys.executable, "-m", "scheduler.app", *sys.argv[1:]])
+subprocess.Popen([sys.executable, "-m", "scheduler.service.app", *sys.argv[1:]])
 time.sleep(1000)
 """
 """What a hub is to its services: the process that started them, and may be killed."""

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scheduler.api.schema import JobSubmit
 from scheduler.client import Client
-from scheduler.embedded import ensure
+from scheduler.discovery.embedded import ensure
+from scheduler.discovery.statefolder import StateFolder
 from scheduler.model import JobState
-from scheduler.statefolder import StateFolder
+from scheduler.schema import JobSubmit
 
 ROUNDS = 15
 FIRST_LINE = "{imports}import sys, time; open(sys.argv[1], 'w').write(repr(time.time()))"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from scheduler.statefolder import StateFolder
+from scheduler.discovery.statefolder import StateFolder
 
 ROUNDS = 7
 
@@ -22,7 +22,8 @@ def ready(state_dir: Path) -> float:
     folder = StateFolder(state_dir)
     begun = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "scheduler.app", f"--state-dir={state_dir}"], stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "scheduler.service.app", f"--state-dir={state_dir}"],
+        stderr=subprocess.DEVNULL,
     )
     try:
         while folder.endpoint() is None:
@@ -51,7 +52,7 @@ def main() -> None:
         tell("the scheduler's start until it is ready", median(lambda: ready(state)))
         tell("jupyter-runai --help", median(lambda: command("--help")))
         os.environ["RUNAI_STATE_DIR"] = str(state)
-        process = subprocess.Popen([sys.executable, "-m", "scheduler.app"], stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([sys.executable, "-m", "scheduler.service.app"], stderr=subprocess.DEVNULL)
         try:
             while StateFolder(state).endpoint() is None:
                 time.sleep(0.002)

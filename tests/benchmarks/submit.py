@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from scheduler.api.schema import JobSubmit
 from scheduler.client import AsyncClient
+from scheduler.discovery.statefolder import StateFolder
 from scheduler.model import JobState
-from scheduler.statefolder import StateFolder
+from scheduler.schema import JobSubmit
 
 CLIENTS = 16
 WARM_UP = 300
@@ -30,7 +30,7 @@ def main() -> None:
             [
                 sys.executable,
                 "-m",
-                "scheduler.app",
+                "scheduler.service.app",
                 f"--state-dir={folder.path}",
                 "--auth=token",
                 "--log-level=40",

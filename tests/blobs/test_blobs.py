@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.blobs import Blobs
 from scheduler.errors import Invalid, NotFound, RunaiError, TooLarge
+from scheduler.files.blobs import Blobs
 from scheduler.model import LargeFile
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.direct import BLOCK, DirectFile
+from scheduler.files.direct import BLOCK, DirectFile
 
 
 def places() -> list[Path | None]:

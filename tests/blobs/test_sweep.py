@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.api.bundles import Owners
-from scheduler.blobs import Blobs
+from scheduler.api.owners import Owners
+from scheduler.files.blobs import Blobs
 from tests.blobs.test_blobs import digest
 
 LONG_AGO = time.time() - 10 * 86_400

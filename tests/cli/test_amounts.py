@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.amounts import read_array
+from scheduler.submission.amounts import read_array
 
 
 @pytest.mark.parametrize(

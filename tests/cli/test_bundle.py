@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.bundle import in_words, pack, snapshot, survey
 from scheduler.errors import Invalid, NotFound, TooLarge
+from scheduler.files.bundle import in_words, pack, snapshot, survey
 
 
 def fill(folder: Path, *paths: str, content: str = "x") -> Path:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from scheduler import __version__
-from scheduler.api.schema import Change
 from scheduler.cli import Misused, main
 from scheduler.cli.apply import describe
 from scheduler.cli.parser import read
 from scheduler.cli.submit import variables, what_runs
 from scheduler.errors import Invalid, NotFound
+from scheduler.schema import Change
 
 
 @pytest.fixture

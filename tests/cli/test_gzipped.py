@@ -10,7 +10,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.gzipped import BLOCK, GzipWriter
+from scheduler.files.gzipped import BLOCK, GzipWriter
 
 
 def gzipped(pieces: list[bytes]) -> bytes:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from scheduler import jobfile
-from scheduler.api.schema import JobSubmit
 from scheduler.errors import Invalid, NotFound
-from scheduler.sweeps import Range, command_with, read_space, read_sweep
+from scheduler.schema import JobSubmit
+from scheduler.submission import jobfile
+from scheduler.submission.sweeps import Range, command_with, read_space, read_sweep
 
 
 @pytest.fixture(autouse=True)

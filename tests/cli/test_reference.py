@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from scheduler.api.schema import NodePoolEntry, PoolFile, ProjectEntry, QuotaEntry, SettingsEntry, UserEntry
-from scheduler.app import FROM_ENVIRONMENT, RunaiService
 from scheduler.cli.parser import parser
+from scheduler.schema import NodePoolEntry, PoolFile, ProjectEntry, QuotaEntry, SettingsEntry, UserEntry
+from scheduler.service.app import FROM_ENVIRONMENT, RunaiService
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -103,7 +103,7 @@ def test_every_key_of_the_pool_file_is_on_the_page(heading: str | None, kind: ty
 
 def test_the_example_on_the_page_is_a_pool_file() -> None:
     from scheduler.model import Pool
-    from scheduler.poolfile import parse, pool_of
+    from scheduler.pool.file import parse, pool_of
 
     example = re.search(r"```yaml\n(.*?)```", (PAGES / "pool-file.md").read_text("utf-8"), re.DOTALL)
     assert example is not None

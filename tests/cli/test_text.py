@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from scheduler.amounts import read_duration, read_memory
 from scheduler.cli.text import Screen, amount, bar, clean, cut, duration, width
+from scheduler.submission.amounts import read_duration, read_memory
 
 
 class Terminal(io.StringIO):

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from scheduler.client import Client
-from scheduler.statefolder import StateFolder
+from scheduler.discovery.statefolder import StateFolder
 
 
 class Scheduler:
@@ -43,7 +43,7 @@ class Scheduler:
             [
                 sys.executable,
                 "-m",
-                "scheduler.app",
+                "scheduler.service.app",
                 f"--state-dir={self.state_dir}",
                 f"--port={self.port}",
                 "--auth=token",

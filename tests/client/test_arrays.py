@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.schema import ArrayMember, ArraySubmit, JobSubmit
 from scheduler.client.arrays import jobs_of
 from scheduler.errors import NotFound
 from scheduler.model import JobState
+from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit
 
 
 def script(text: str, **rest: Any) -> JobSubmit:

@@ -16,11 +16,11 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler.api.schema import JobSubmit, PoolFile, ProjectEntry, SessionOpen
 from scheduler.client import AsyncClient, Client
 from scheduler.client.wire import EventReader
 from scheduler.errors import Conflict, Invalid, NotFound, Unauthenticated, Unavailable
 from scheduler.model import JobState, SessionState
+from scheduler.schema import JobSubmit, PoolFile, ProjectEntry, SessionOpen
 
 
 def script(text: str, **rest: Any) -> JobSubmit:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scheduler.client import Address, find
+from scheduler.discovery.statefolder import StateFolder
 from scheduler.errors import Unauthenticated, Unavailable
-from scheduler.statefolder import StateFolder
 
 
 def test_an_address_and_a_token_are_taken_from_the_environment() -> None:

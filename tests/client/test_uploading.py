@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.schema import JobSubmit
-from scheduler.bundle import LARGE, PART, snapshot
 from scheduler.client.uploading import upload
 from scheduler.errors import Invalid
+from scheduler.files.bundle import LARGE, PART, snapshot
+from scheduler.schema import JobSubmit
 
 
 def test_of_a_large_file_only_the_part_that_changed_is_sent_again(scheduler: Any, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import psutil
 import pytest
 from playwright.sync_api import Page, expect
 
-from scheduler.api.schema import JobSubmit
 from scheduler.client import Client
+from scheduler.schema import JobSubmit
 
 from .conftest import SCREENSHOTS, Hub, LogIn, eventually
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from scheduler.api.schema import JobSubmit, JobView, ProjectEntry
 from scheduler.client import Client
+from scheduler.schema import JobSubmit, JobView, ProjectEntry
 
 from .conftest import Hub, eventually
 from .test_first_light import client_of, in_the_lab

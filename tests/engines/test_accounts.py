@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.blobs import Blobs
+from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.local import LocalEngine
 from scheduler.errors import Invalid
-from scheduler.statefolder import StateFolder
+from scheduler.files.blobs import Blobs
 from scheduler.store import Store
 from tests.engines.workplace import Workplace, launch, shell
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.api.schema import JobSubmit, JobView
-from scheduler.bundle import Listing, pack
 from scheduler.client.uploading import upload
+from scheduler.files.bundle import Listing, pack
 from scheduler.model import Framework, JobKind
+from scheduler.schema import JobSubmit, JobView
 from tests.jupyter_ext.pool import RunningPool, running_pool
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.schema import NodePoolEntry, PoolFile, ProjectEntry, SettingsEntry
 from scheduler.model import Ending, Environment, Framework
+from scheduler.schema import NodePoolEntry, PoolFile, ProjectEntry, SettingsEntry
 from tests.frameworks.conftest import ROOT, Sender, eventually
 from tests.jupyter_ext.pool import running_pool
 

@@ -17,8 +17,8 @@ import httpx
 import psutil
 
 from hub_spawner.ports import any_free
-from scheduler.api.schema import SessionView
 from scheduler.client import Client
+from scheduler.schema import SessionView
 
 PATIENCE = 90.0
 PASSWORD = "only-in-tests"

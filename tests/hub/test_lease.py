@@ -7,10 +7,10 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from scheduler.api.schema import PoolFile, SessionOpen
 from scheduler.client import Client
 from scheduler.errors import Forbidden
 from scheduler.model import SessionState
+from scheduler.schema import PoolFile, SessionOpen
 from tests.hub.running import Hub, eventually
 
 pytestmark = pytest.mark.needs("node")

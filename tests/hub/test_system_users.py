@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.api.schema import JobSubmit, JobView
 from scheduler.model import JobState
+from scheduler.schema import JobSubmit, JobView
 from tests.hub.running import PATIENCE, Hub
 
 pytestmark = [

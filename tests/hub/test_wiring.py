@@ -45,7 +45,7 @@ def test_an_empty_configuration_gets_everything(c: Config, tmp_path: Path) -> No
     assert role(c, "runai-service")["services"] == ["runai"]
     assert service(c)["command"][1:] == [
         "-m",
-        "scheduler.app",
+        "scheduler.service.app",
         "--auth=hub",
         f"--state-dir={tmp_path}",
         f"--pool-file={tmp_path}/pool.yaml",

@@ -17,8 +17,8 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from jupyter_ext.card import MIME
-from scheduler import embedded
 from scheduler.client import Address, Client, find
+from scheduler.discovery import embedded
 from scheduler.model import JobState
 
 
@@ -141,7 +141,7 @@ class RunningPool:
                 [
                     sys.executable,
                     "-m",
-                    "scheduler.app",
+                    "scheduler.service.app",
                     f"--state-dir={self.state_dir}",
                     "--ip=127.0.0.1",
                     "--port=0",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jupyter_ext.frontend import RENDERER
-from scheduler import embedded
+from scheduler.discovery import embedded
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning"

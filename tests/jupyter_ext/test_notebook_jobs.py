@@ -11,9 +11,9 @@ import nbformat
 import pytest
 
 from jupyter_ext.card import MIME
-from scheduler import notebooks
 from scheduler.errors import Invalid
 from scheduler.model import JobState, Parameter
+from scheduler.submission import notebooks
 from tests.jupyter_ext.pool import Kernel, RunningPool
 from tests.jupyter_ext.test_magic import _until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler import embedded
+from scheduler.discovery import embedded
 from scheduler.model import JobState
 from tests.jupyter_ext.pool import Kernel, RunningPool, running_pool
 

@@ -11,8 +11,8 @@ import pytest
 from tornado.httpclient import HTTPClientError
 
 from jupyter_ext.frontend import RENDERER
-from scheduler.api.schema import JobSubmit
 from scheduler.model import JobState
+from scheduler.schema import JobSubmit
 from tests.jupyter_ext.pool import RunningPool, running_pool
 
 pytestmark = pytest.mark.filterwarnings(

@@ -11,8 +11,8 @@ import pytest
 from jupyter_ext.card import MIME
 from jupyter_ext.follow import Follower
 from jupyter_ext.frontend import RENDERER, VIEW
-from scheduler.api.schema import JobView
 from scheduler.model import JobState
+from scheduler.schema import JobView
 from tests.jupyter_ext.pool import Kernel, RunningPool, running_pool
 
 

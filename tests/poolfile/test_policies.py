@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.api.convert import job_of, with_defaults
-from scheduler.api.schema import JobSubmit, PolicyEntry
 from scheduler.errors import Invalid
 from scheduler.model import ONE, Job, Pool
-from scheduler.policies import check_job, rules_of
-from scheduler.poolfile import file_of, parse, pool_of
+from scheduler.pool.file import file_of, parse, pool_of
+from scheduler.pool.rules import check_job, rules_of
+from scheduler.schema import JobSubmit, PolicyEntry
 
 POOL = """
 policy:

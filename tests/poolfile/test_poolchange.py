@@ -8,8 +8,8 @@ import pytest
 
 from scheduler.errors import Conflict
 from scheduler.model import Environment, Node, Pool, Request, WorkerPlacement, Workload
-from scheduler.poolchange import changes, refuse_harm, warnings
-from scheduler.poolfile import parse, pool_of
+from scheduler.pool.changes import changes, refuse_harm, warnings
+from scheduler.pool.file import parse, pool_of
 
 NODES = (Node("m-build", 2, node_pool="build"), Node("m-train", 6, node_pool="train"))
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.api.schema import PoolFile, ProjectEntry
 from scheduler.errors import Invalid
 from scheduler.model import Environment, NodePool, Pool, Project, Quota, Settings, User
-from scheduler.poolfile import dump, file_of, parse, pool_of, with_project, without_project
+from scheduler.pool.file import dump, file_of, parse, pool_of, with_project, without_project
+from scheduler.schema import PoolFile, ProjectEntry
 
 EXAMPLE = """\
 node_pools:

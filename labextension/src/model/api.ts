@@ -1,4 +1,4 @@
-// Made by scripts/api_types.py from scheduler/api/schema.py: change that file, not this one.
+// Made by scripts/api_types.py from scheduler/schema/: change that file, not this one.
 
 /** The values that a job may choose from. */
 export interface AllowedEntry {

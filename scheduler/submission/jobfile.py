@@ -20,12 +20,12 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from scheduler.amounts import read_array
-from scheduler.api.schema import ArrayMember, ArraySubmit, JobSubmit
 from scheduler.errors import Invalid, NotFound
 from scheduler.model import JobKind, Parameter
-from scheduler.poolfile import parse_mapping, validate
-from scheduler.sweeps import command_with, read_space, read_sweep
+from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit
+from scheduler.schema.reading import parse_mapping, validate
+from scheduler.submission.amounts import read_array
+from scheduler.submission.sweeps import command_with, read_space, read_sweep
 
 T = TypeVar("T")
 

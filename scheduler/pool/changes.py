@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from scheduler.api.schema import Change, PoolFile
 from scheduler.errors import Conflict
 from scheduler.model import ONE, Environment, Milli, Node, Pool, Project, Workload
 from scheduler.policy import quotas
-from scheduler.poolfile import file_of
+from scheduler.pool.file import file_of
+from scheduler.schema import Change, PoolFile
 
 Kind = Literal["node_pool", "project", "user", "settings", "pool"]
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.amounts import LONGEST_ARRAY
 from scheduler.model import Parameter
+from scheduler.submission.amounts import LONGEST_ARRAY
 
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:_\d+)*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _RANGE = re.compile(rf"({_NUMBER.pattern})\.\.({_NUMBER.pattern})(:log)?")

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,8 +22,8 @@ from traitlets.config import Config
 from traitlets.utils.bunch import Bunch
 
 from scheduler import __version__
+from scheduler.discovery.statefolder import default_state_dir
 from scheduler.errors import Conflict, Invalid, RunaiError
-from scheduler.statefolder import default_state_dir
 
 LOCKED = 75
 """The exit status where another scheduler holds the state folder (`EX_TEMPFAIL`)."""
@@ -196,9 +197,24 @@ class RunaiService(JupyterApp):
         super().start()
         for name in ("scheduler", "runai", "tornado"):
             logging.getLogger(name).parent = self.log  # what the rooms log goes where the application logs
-        from scheduler.service import serve
+        from scheduler.service.assembly import Options, serve  # `--help` needs none of it
 
-        asyncio.run(serve(self))
+        options = Options(
+            state_dir=Path(self.state_dir),
+            ip=self.ip,
+            port=self.port,
+            base_url=self.base_url,
+            db_url=self.db_url,
+            declared_gpus=self.declared_gpus,
+            pool_file=self.pool_file,
+            auth=self.auth,
+            jobs_as=self.jobs_as,
+            scrape_token=self.scrape_token,
+            idle_timeout=self.idle_timeout,
+            hub_managed=self.hub_managed,
+            log=self.log,
+        )
+        asyncio.run(serve(options))
 
 
 def environment() -> Config:

@@ -28,9 +28,9 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
-from scheduler.bundle import in_words
-from scheduler.direct import DirectFile
 from scheduler.errors import Invalid, NotFound, TooLarge, Unavailable
+from scheduler.files.bundle import in_words
+from scheduler.files.direct import DirectFile
 from scheduler.model import LargeFile
 
 MAX_BYTES = 256 * 2**20

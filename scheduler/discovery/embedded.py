@@ -18,8 +18,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from scheduler.discovery.statefolder import Endpoint, StateFolder, default_state_dir
 from scheduler.errors import Unavailable
-from scheduler.statefolder import Endpoint, StateFolder, default_state_dir
 
 LOG = "scheduler.log"
 """The file in the state folder that has what an embedded scheduler logs."""
@@ -32,7 +32,7 @@ IN_A_JOB = (
     "What is to run in this job runs without %%runai_train."
 )
 
-_LOCKED = 75  # scheduler.app's exit status where another one holds the folder
+_LOCKED = 75  # scheduler.service.app's exit status where another one holds the folder
 _started: list[subprocess.Popen[bytes]] = []
 _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -87,7 +87,7 @@ def _spawn(state_dir: Path) -> subprocess.Popen[bytes]:
                 sys.executable,
                 "-P",  # nothing is imported from the state folder
                 "-m",
-                "scheduler.app",
+                "scheduler.service.app",
                 f"--state-dir={state_dir}",
                 "--ip=127.0.0.1",
                 "--port=0",

@@ -12,13 +12,15 @@ import asyncio
 import contextlib
 import getpass
 import hashlib
+import logging
 import os
 import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from tornado.httpserver import HTTPServer
@@ -27,20 +29,17 @@ from tornado.netutil import bind_sockets
 from scheduler.api.app import Server, make_app, make_server
 from scheduler.api.auth import Authenticator, TokenAuth
 from scheduler.api.metrics import Metrics
-from scheduler.blobs import Blobs
 from scheduler.controller import Controller
+from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.local import LocalEngine
 from scheduler.errors import Conflict, Invalid, Unavailable
+from scheduler.files.blobs import Blobs
 from scheduler.policy import decide
-from scheduler.poolchange import changes, warnings
-from scheduler.poolfile import parse, pool_of
-from scheduler.retention import Retention
-from scheduler.statefolder import StateFolder
+from scheduler.pool.changes import changes, warnings
+from scheduler.pool.file import parse, pool_of
+from scheduler.service.retention import Retention
 from scheduler.store import Store
 from scheduler.telemetry import Inventory, open_inventory
-
-if TYPE_CHECKING:
-    from scheduler.app import RunaiService
 
 GLANCE = 0.5
 """How many seconds the lock is tried for: who only looks whether it is held has it for an instant."""
@@ -55,11 +54,30 @@ ORPHANED = 0.5
 """How often, in seconds, a hub's scheduler looks whether its hub is still there."""
 
 
-async def serve(options: RunaiService) -> None:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the service is started with; `service.app.RunaiService` says what each means. An empty string is not given."""
+
+    state_dir: Path
+    ip: str
+    port: int
+    base_url: str
+    db_url: str
+    declared_gpus: int | None
+    pool_file: str
+    auth: str
+    jobs_as: str
+    scrape_token: str
+    idle_timeout: float
+    hub_managed: bool
+    log: logging.Logger
+
+
+async def serve(options: Options) -> None:
     """Run until SIGTERM or SIGINT. Raises `Conflict` where another scheduler holds the folder, `Invalid` for options."""
     stopped = _stop_signals()
     gone = asyncio.create_task(_orphaned(os.getppid())) if options.hub_managed else None
-    folder = StateFolder(Path(options.state_dir))
+    folder = StateFolder(options.state_dir)
     folder.open()
     await _lock(folder, PREDECESSOR if options.hub_managed else GLANCE, stopped)
     try:
@@ -120,9 +138,7 @@ async def _idle(server: Server, controller: Controller, patience: float) -> None
 
 
 @contextlib.asynccontextmanager
-async def _running(
-    options: RunaiService, folder: StateFolder
-) -> AsyncIterator[tuple[str, Server, Controller]]:
+async def _running(options: Options, folder: StateFolder) -> AsyncIterator[tuple[str, Server, Controller]]:
     """The service, ready: its address, and what answers there."""
     async with contextlib.AsyncExitStack() as ends:
         sockets = _listen(options.ip, options.port, folder)
@@ -192,7 +208,7 @@ def _address(bound: socket.socket, base_url: str) -> str:
     return f"http://{host}:{port}{base_url}"
 
 
-def _authenticator(options: RunaiService, folder: StateFolder) -> Authenticator:
+def _authenticator(options: Options, folder: StateFolder) -> Authenticator:
     if options.auth == "hub":
         from scheduler.api.hub_auth import HubAuthenticator  # the hub is an extra
 
@@ -204,7 +220,7 @@ def _authenticator(options: RunaiService, folder: StateFolder) -> Authenticator:
 
 
 async def _bring_about(
-    options: RunaiService, folder: StateFolder, controller: Controller, inventory: Inventory
+    options: Options, folder: StateFolder, controller: Controller, inventory: Inventory
 ) -> None:
     """Apply the pool file, unless it is the one applied last: what was applied by other ways since then holds."""
     if not options.pool_file:

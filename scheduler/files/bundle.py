@@ -27,7 +27,7 @@ from typing import BinaryIO, cast
 from pathspec import GitIgnoreSpec, PathSpec
 
 from scheduler.errors import Invalid, NotFound, TooLarge
-from scheduler.gzipped import GzipWriter
+from scheduler.files.gzipped import GzipWriter
 
 Content = bytes | memoryview
 

@@ -14,9 +14,9 @@ import logging
 import time
 from collections.abc import Callable
 
-from scheduler.api.bundles import Owners
-from scheduler.blobs import Blobs
+from scheduler.api.owners import Owners
 from scheduler.controller import Controller
+from scheduler.files.blobs import Blobs
 from scheduler.store import Store
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""How a client finds the scheduler of a state folder, or starts one."""

@@ -1,0 +1,1 @@
+"""Bundles and blobs: files kept by their content."""

@@ -1,0 +1,204 @@
+"""What an administrator declares: nodes, node pools, projects and their rules, users, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from scheduler.model.amounts import ONE, MiB, Milli
+
+
+class Environment(StrEnum):
+    """Which kind of workload a node pool serves."""
+
+    BUILD = "build"
+    TRAIN = "train"
+
+
+class PlacementStyle(StrEnum):
+    """Whether a node pool fills nodes one by one (keeping whole ones free) or spreads over them."""
+
+    PACK = "pack"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine, or the part of a machine that belongs to one node pool, with its GPUs `0 … gpus-1`.
+
+    `devices[i]` is what the driver calls GPU `i` (an NVML UUID), or its number on the machine where GPUs are declared.
+    `gpu_links` groups GPUs joined by the fastest link. `labels` name topology domains (`rack`, `block`, …).
+    """
+
+    name: str
+    gpus: int
+    gpu_type: str | None = None
+    gpu_memory: MiB | None = None
+    cpus: Milli | None = None
+    memory: MiB | None = None
+    node_pool: str = "train"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    gpu_links: tuple[tuple[int, ...], ...] = ()
+    schedulable: bool = True
+    devices: tuple[str, ...] = ()
+    declared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodePool:
+    """A named set of nodes that belongs to one environment.
+
+    `gpus` matters on one machine only: how many of its GPUs this node pool takes (`None`: what is left).
+    """
+
+    name: str
+    environment: Environment
+    placement: PlacementStyle = PlacementStyle.PACK
+    gpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a job gets where it says nothing; `None`: nothing is ruled. `gpus`, `cpus` and `memory_gib` are for each worker."""
+
+    gpus: Milli | None = None
+    cpus: float | None = None
+    memory_gib: float | None = None
+    priority: int | None = None
+    preemptible: bool | None = None
+    min_runtime: float | None = None
+    max_runtime: float | None = None
+    idle_timeout: float | None = None
+    gpu_types: tuple[str, ...] | None = None
+    grace: float | None = None
+    retries: int | None = None
+    node_pools: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Maxima:
+    """The most that a job may ask for; `None`: no rule. `total_gpus` are for all workers, the like without it for each."""
+
+    gpus: Milli | None = None
+    total_gpus: Milli | None = None
+    cpus: float | None = None
+    memory_gib: float | None = None
+    workers: int | None = None
+    priority: int | None = None
+    min_runtime: float | None = None
+    max_runtime: float | None = None
+    idle_timeout: float | None = None
+    grace: float | None = None
+    retries: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The values that a job may choose from; `None`: any."""
+
+    gpu_types: tuple[str, ...] | None = None
+    node_pools: tuple[str, ...] | None = None
+    preemptible: tuple[bool, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPolicy:
+    """What an administrator rules for the jobs of a project and of all below it."""
+
+    defaults: Defaults = Defaults()
+    maxima: Maxima = Maxima()
+    allowed: Allowed = Allowed()
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What a project has of the GPUs of a node pool, of a type, or of a type in a node pool.
+
+    Where `guaranteed` is not `None` for any project, that part of the pool is shared out by itself: only what is guaranteed
+    there counts in it. `limit=None` is no limit of its own.
+    """
+
+    guaranteed: Milli | None = None
+    limit: Milli | None = None
+    node_pool: str | None = None
+    gpu_type: str | None = None
+
+    def covers(self, node: Node) -> bool:
+        """Whether the GPUs of a node are among them."""
+        return self.node_pool in (None, node.node_pool) and self.gpu_type in (None, node.gpu_type)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A queue. Projects form a tree; a leaf takes jobs.
+
+    `guaranteed=None` is without bound, `limit=None` is no limit, `weight=None` is the guarantee (or one GPU's
+    worth where that is 0). `members` and `groups` name who may submit; `"*"` in `members` is everybody.
+    """
+
+    name: str
+    parent: str | None = None
+    guaranteed: Milli | None = 0
+    limit: Milli | None = None
+    weight: Milli | None = None
+    priority: int = 0
+    created: float = 0.0
+    usage: float = 0.0
+    members: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    policy: ProjectPolicy = ProjectPolicy()
+    quotas: tuple[Quota, ...] = ()
+
+    @property
+    def all_guaranteed(self) -> Milli | None:
+        """GPUs guaranteed in all parts of the pool together; `None`: without bound."""
+        if self.guaranteed is None:
+            return None
+        return self.guaranteed + sum(quota.guaranteed or 0 for quota in self.quotas)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A person with a fixed quota of build GPUs."""
+
+    name: str
+    build_quota: Milli = ONE
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The policy's options. Unknown names are refused where settings are read.
+
+    `resize_interval` is how long an attempt runs at least before it is ended to begin again with more workers; 0: a restart
+    costs nothing.
+    """
+
+    reclaim: str = "fair_share"
+    reservations: int = 1
+    preemption_delay: float = 0.0
+    time_aware: float = 0.0
+    lending: bool = False
+    resize_interval: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What an administrator declares: everything about the pool but what runs on it.
+
+    `build_overcommit` says that `users` may be promised more GPUs to build with than there are.
+    `policy` rules the jobs of all projects. What has ended is deleted after `keep_days`; `None`: never.
+    """
+
+    node_pools: tuple[NodePool, ...] = (
+        NodePool("build", Environment.BUILD),
+        NodePool("train", Environment.TRAIN),
+    )
+    projects: tuple[Project, ...] = (Project("default", members=frozenset({"*"})),)
+    users: tuple[User, ...] = ()
+    default_build_quota: Milli = ONE
+    build_overcommit: bool = False
+    policy: ProjectPolicy = ProjectPolicy()
+    topology: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+    keep_days: float | None = 90.0

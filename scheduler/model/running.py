@@ -1,0 +1,204 @@
+"""What runs, ran or waits: jobs with their attempts, sessions, and the workloads that the policy makes of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from scheduler.model.amounts import ONE, Milli
+from scheduler.model.requested import Program, Request
+
+
+class JobState(StrEnum):
+    """`queued → starting → running → (stopping → queued again | succeeded | failed | cancelled)`, and `paused`."""
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    PAUSED = "paused"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def holds_gpus(self) -> bool:
+        return self in _HOLDING
+
+    @property
+    def final(self) -> bool:
+        return self in _FINAL
+
+
+_HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
+
+_FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+
+class Ending(StrEnum):
+    """Why an attempt ended, or is ending: it is known at the latest when its last worker is gone.
+
+    `stopped` is its owner's wish (pause or cancel), `preempted` the plan's, `overran` its longest run time, `idle` that it
+    left its GPUs idle for too long. After `resized` and `moved` the next attempt begins at once, with more or fewer workers or
+    in other places. `lost` is nobody's fault that we know: a worker, its supervisor or its node is gone.
+    """
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    OVERRAN = "overran"
+    IDLE = "idle"
+    STOPPED = "stopped"
+    PREEMPTED = "preempted"
+    RESIZED = "resized"
+    MOVED = "moved"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlacement:
+    """Where one worker stands: the GPUs of a node, `share` of each (below 1000 only on a single GPU)."""
+
+    node: str
+    gpus: tuple[int, ...] = ()
+    share: Milli = ONE
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What the policy sees of a job or a session.
+
+    `running` holds the GPUs of its placement; `stopping` (running, too) is on its way out and gives them back by itself.
+    `nomination` is the placement that a plan promised to one that waits or is stopping, once others (or it itself) have left.
+    `submitted` is its age, which a preemption does not change; `preempted` is when it was stopped last.
+    """
+
+    id: str
+    request: Request
+    submitted: float
+    running: bool = False
+    stopping: bool = False
+    started: float | None = None
+    checkpointed: float | None = None
+    placement: tuple[WorkerPlacement, ...] = ()
+    preempted: float | None = None
+    nomination: tuple[WorkerPlacement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of a job from start to end. `exit_codes` has one entry a rank (`None`: not known).
+
+    `stopping` is when it was told to stop, if it was; `ending` why. `said` is what the log of the worker that failed first
+    ends with: its owner's alone to read, as the log is. `gpu_type` is that of all its GPUs, if they are of one; `throughput`
+    the steps a second that it reported.
+    """
+
+    number: int
+    placement: tuple[WorkerPlacement, ...]
+    created: float
+    started: float | None = None
+    ended: float | None = None
+    exit_codes: tuple[int | None, ...] = ()
+    reason: str = ""
+    stopping: float | None = None
+    ending: Ending | None = None
+    said: str = ""
+    gpu_type: str | None = None
+    throughput: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A train workload and where it stands. `wanted` is the state its owner asked for last, which outlives a stop.
+
+    `nomination` is the placement of its next attempt, once others, or it itself, have left; `checkpointed` is when it last
+    saved its state.
+    """
+
+    id: str
+    name: str
+    request: Request
+    program: Program
+    submitted: float
+    state: JobState = JobState.QUEUED
+    reason: str = ""
+    wanted: JobState | None = None
+    queued: float = 0.0
+    attempts: tuple[Attempt, ...] = ()
+    checkpointed: float | None = None
+    ended: float | None = None
+    idempotency_key: str | None = None
+    nomination: tuple[WorkerPlacement, ...] = ()
+
+    @property
+    def user(self) -> str:
+        return self.request.user or ""
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The latest attempt, running or not."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def placement(self) -> tuple[WorkerPlacement, ...]:
+        return self.attempts[-1].placement if self.attempts and self.state.holds_gpus else ()
+
+    def with_attempt(self, attempt: Attempt) -> Job:
+        """The same job with `attempt` added, or put in the place of the one with its number."""
+        kept = tuple(a for a in self.attempts if a.number != attempt.number)
+        return replace(self, attempts=(*kept, attempt))
+
+    def workload(self) -> Workload:
+        holds = self.state.holds_gpus
+        started = self.attempts[-1].started if holds else None
+        saved = self.checkpointed if holds else None
+        preempted = (a.stopping for a in reversed(self.attempts) if a.ending is Ending.PREEMPTED)
+        return Workload(
+            id=self.id,
+            request=self.request,
+            submitted=self.queued or self.submitted,
+            preempted=next(preempted, None),
+            running=holds,
+            stopping=self.state is JobState.STOPPING,
+            started=started,
+            checkpointed=saved if saved is None or started is None else max(saved, started),
+            placement=self.placement,
+            nomination=self.nomination,
+        )
+
+
+class SessionState(StrEnum):
+    """A session waits for its plan, holds its lease, or is over."""
+
+    REQUESTED = "requested"
+    LEASED = "leased"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A build workload: one user's notebook server (`server`, "" for the default one) and the GPUs leased to it."""
+
+    id: str
+    server: str
+    request: Request
+    requested: float
+    state: SessionState = SessionState.REQUESTED
+    reason: str = ""
+    placement: tuple[WorkerPlacement, ...] = ()
+    started: float | None = None
+    ended: float | None = None
+
+    @property
+    def user(self) -> str:
+        return self.request.user or ""
+
+    def workload(self) -> Workload:
+        return Workload(
+            id=self.id,
+            request=self.request,
+            submitted=self.requested,
+            running=self.state is SessionState.LEASED,
+            started=self.started,
+            placement=self.placement,
+        )

@@ -1,0 +1,1 @@
+"""The pool file, changes from one pool to another, and administrators' rules."""

@@ -1,0 +1,157 @@
+"""What the API says of the pool, its projects and sessions, of the caller, and of what changed. Units as in `schema.wire`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from scheduler.model import Environment, SessionState
+from scheduler.schema.jobs import JobView, WorkerView
+from scheduler.schema.poolfile import PolicyEntry, QuotaEntry
+from scheduler.schema.wire import Wire
+
+
+class Occupant(Wire):
+    """Who holds (a share of) a GPU. What the caller may not see of it is null."""
+
+    kind: Literal["session", "job"]
+    id: str | None
+    name: str | None
+    project: str | None
+    user: str | None
+    share: float
+    over_quota: bool
+
+
+class GpuView(Wire):
+    index: int
+    memory_gib: float | None
+    used_memory_gib: float | None = None
+    utilisation: float | None = Field(None, description="0 to 1; null where nobody can measure it")
+    occupants: list[Occupant]
+
+
+class NodeView(Wire):
+    name: str
+    node_pool: str
+    environment: Environment
+    gpu_type: str | None
+    schedulable: bool
+    declared: bool
+    gpus: list[GpuView]
+
+
+class EnvironmentTotals(Wire):
+    """GPUs of one environment."""
+
+    gpus: float
+    allocated: float
+    over_quota: float
+    free: float
+
+
+class PoolView(Wire):
+    declared: bool = Field(description="true where the GPUs are declared, not found by NVML")
+    build: EnvironmentTotals
+    train: EnvironmentTotals
+    waiting: int
+    nodes: list[NodeView]
+
+
+class PartView(Wire):
+    """How a project stands in a part of the pool that is shared out by itself; the rest has neither node pool nor type."""
+
+    node_pool: str | None
+    gpu_type: str | None
+    guaranteed: float | None
+    fair_share: float
+    allocated: float
+    demand: float
+    over_quota: float
+
+
+class ProjectView(Wire):
+    """Amounts in GPUs. `could_start` is how many more would start now.
+
+    `guaranteed_in_all` has what `quotas` guarantee, too; `parts` is empty where the whole pool is shared out as one.
+    """
+
+    name: str
+    parent: str | None
+    guaranteed: float | None
+    guaranteed_in_all: float | None
+    limit: float | None
+    weight: float | None
+    priority: int
+    members: list[str]
+    groups: list[str]
+    policy: PolicyEntry
+    quotas: list[QuotaEntry]
+    parts: list[PartView]
+    takes_jobs: bool
+    fair_share: float
+    allocated: float
+    demand: float
+    over_quota: float
+    could_start: float
+    running: int
+    waiting: int
+
+
+class ProjectList(Wire):
+    projects: list[ProjectView]
+
+
+class SessionView(Wire):
+    """`env` is what the server's process must have (`CUDA_VISIBLE_DEVICES`, `RUNAI_GPUS`)."""
+
+    id: str
+    user: str
+    server: str
+    state: SessionState
+    reason: str
+    gpus: float
+    workers: list[WorkerView]
+    env: dict[str, str]
+    declared: bool
+    requested: float
+    started: float | None
+
+
+class SessionList(Wire):
+    sessions: list[SessionView]
+
+
+class Me(Wire):
+    name: str
+    admin: bool
+    scopes: list[Literal["read", "submit", "admin"]]
+    build_quota: float
+    projects: list[str] = Field(description="those that take the caller's jobs, the default one first")
+
+
+class Event(Wire):
+    """One line of the append-only record, as `GET /events` streams it (`id`, `event: kind`, `data: this`).
+
+    `kind` is one of job.submitted, job.state, job.reason, job.deleted, session.state, project.changed, pool.changed.
+    The view of the thing as it is now comes along where there is one and the caller may see it.
+    """
+
+    id: int
+    at: float
+    kind: str
+    subject: str
+    data: dict[str, Any]
+    job: JobView | None = None
+    session: SessionView | None = None
+
+
+class Problem(Wire):
+    """`application/problem+json` (RFC 9457): `detail` is the sentence for people, `field` the input at fault."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | None = None

@@ -1,0 +1,158 @@
+"""The keys of the pool file, and what comes of applying one. Units as in `schema.wire`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from scheduler.model import Environment, PlacementStyle
+from scheduler.schema.wire import Name, Wire
+
+
+class NodePoolEntry(Wire):
+    name: Name
+    environment: Environment
+    placement: PlacementStyle = PlacementStyle.PACK
+    gpus: int | None = Field(None, ge=0, description="on one machine: how many of its GPUs; absent: the rest")
+
+
+class DefaultsEntry(Wire):
+    """What a job gets where it says nothing."""
+
+    gpus: float | None = Field(None, ge=0, description="per worker")
+    cpus: float | None = Field(None, gt=0, description="per worker")
+    memory_gib: float | None = Field(None, gt=0, description="per worker")
+    priority: int | None = Field(None, ge=0, le=1000)
+    preemptible: bool | None = None
+    min_runtime: float | None = Field(None, ge=0, description="seconds")
+    max_runtime: float | None = Field(None, gt=0, description="seconds")
+    idle_timeout: float | None = Field(None, ge=60, description="seconds")
+    grace: float | None = Field(None, ge=0, le=3600, description="seconds")
+    retries: int | None = Field(None, ge=0, le=100)
+    gpu_types: list[str] | None = Field(None, min_length=1)
+    node_pools: list[str] | None = Field(None, min_length=1, description="in order of preference")
+
+
+class MaximaEntry(Wire):
+    """The most that a job may ask for."""
+
+    gpus: float | None = Field(None, ge=0, description="per worker")
+    cpus: float | None = Field(None, gt=0, description="per worker")
+    memory_gib: float | None = Field(None, gt=0, description="per worker")
+    total_gpus: float | None = Field(None, ge=0, description="all workers together")
+    workers: int | None = Field(None, ge=1)
+    priority: int | None = Field(None, ge=0, le=1000)
+    min_runtime: float | None = Field(None, ge=0, description="seconds")
+    max_runtime: float | None = Field(None, gt=0, description="seconds")
+    idle_timeout: float | None = Field(None, ge=60, description="seconds")
+    grace: float | None = Field(None, ge=0, le=3600, description="seconds")
+    retries: int | None = Field(None, ge=0, le=100)
+
+
+class AllowedEntry(Wire):
+    """The values that a job may choose from."""
+
+    gpu_types: list[str] | None = Field(None, min_length=1)
+    node_pools: list[str] | None = Field(None, min_length=1)
+    preemptible: list[bool] | None = Field(None, min_length=1)
+
+
+class PolicyEntry(Wire):
+    """Rules for the jobs of a project and of all below it; what is absent is not ruled."""
+
+    defaults: DefaultsEntry = DefaultsEntry()
+    maxima: MaximaEntry = MaximaEntry()
+    allowed: AllowedEntry = AllowedEntry()
+
+
+class QuotaEntry(Wire):
+    """What a project has of the GPUs of a node pool, of a type, or of a type in a node pool.
+
+    Of a part of which something is guaranteed to any project, only these guarantees count; `guaranteed` of a project is for
+    the rest of the pool.
+    """
+
+    node_pool: str | None = None
+    gpu_type: str | None = None
+    guaranteed: float | None = Field(None, ge=0, description="GPUs; null: nothing is said")
+    limit: float | None = Field(None, ge=0, description="GPUs; null: none of its own")
+
+
+class ProjectEntry(Wire):
+    name: Name
+    parent: str | None = None
+    guaranteed: float | None = Field(0, ge=0, description="GPUs; null: without bound")
+    limit: float | None = Field(None, ge=0, description="GPUs; null: none")
+    weight: float | None = Field(None, ge=0, description="absent: the guarantee, or 1 where that is 0")
+    priority: int = 0
+    members: list[str] = Field(default_factory=list, description='user names; "*": everybody')
+    groups: list[str] = Field(default_factory=list, description="JupyterHub groups")
+    policy: PolicyEntry = PolicyEntry()
+    quotas: list[QuotaEntry] = Field(
+        default_factory=list, description="what it has of a node pool or of a type of GPU"
+    )
+
+
+class UserEntry(Wire):
+    name: Annotated[str, StringConstraints(min_length=1, max_length=255)]
+    build_quota: float = Field(1, ge=0)
+
+
+class SettingsEntry(Wire):
+    reclaim: Literal["guarantee", "fair_share"] = "fair_share"
+    reservations: int = Field(1, ge=0)
+    preemption_delay: float = Field(0, ge=0)
+    time_aware: float = Field(0, ge=0)
+    lending: bool = Field(False, description="idle build GPUs may be lent to preemptible jobs")
+    resize_interval: float = Field(
+        300,
+        ge=0,
+        description="seconds that an elastic job's attempt runs at least before it is ended to begin again with more workers",
+    )
+
+
+class PoolFile(Wire):
+    """The one YAML file that `jupyter runai apply -f pool.yaml` brings about."""
+
+    node_pools: list[NodePoolEntry] = Field(
+        default_factory=lambda: [
+            NodePoolEntry(name="build", environment=Environment.BUILD),
+            NodePoolEntry(name="train", environment=Environment.TRAIN),
+        ]
+    )
+    projects: list[ProjectEntry] = Field(
+        default_factory=lambda: [ProjectEntry(name="default", members=["*"])], min_length=1
+    )
+    users: list[UserEntry] = Field(default_factory=list)
+    default_build_quota: float = Field(1, ge=0)
+    build_overcommit: bool = Field(
+        False, description="`users` may be promised more GPUs to build with than there are"
+    )
+    keep_days: float | None = Field(
+        90,
+        gt=0,
+        le=36_500,
+        description="jobs that ended so long ago are deleted with all they left; null: never",
+    )
+    policy: PolicyEntry = Field(PolicyEntry(), description="rules for the jobs of all projects")
+    topology: list[str] = Field(default_factory=list)
+    settings: SettingsEntry = SettingsEntry()
+
+
+class Change(Wire):
+    """One line of a preview: what would be added, changed or removed."""
+
+    action: Literal["add", "change", "remove"]
+    kind: Literal["node_pool", "project", "user", "settings", "pool"]
+    name: str
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+
+
+class Applied(Wire):
+    """`warnings` says what an administrator should know (more build GPUs promised than there are, say)."""
+
+    preview: bool
+    changes: list[Change]
+    warnings: list[str]
