@@ -22,7 +22,7 @@ from scheduler.schema import Explanation, Holder, HolderJob, SpeedView
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
-    from scheduler.controller.paces import Pace
+    from scheduler.controller.throughputs import MeasuredThroughput
 
 SHOWN = 20
 """So many jobs of a project are named, those that hold most first."""
@@ -45,7 +45,7 @@ def explanation(job: Job, book: Book, access: Access) -> Explanation:
     holding = list(_holding(blocked, nodes, standing, book))
     sessions = sum(_on(nodes, session.placement) for session in book.sessions.values())
     expected = book.run_times.estimate(job)
-    paces = book.run_times.paces(job)
+    throughputs = book.run_times.throughputs(job)
     return Explanation(
         id=job.id,
         name=job.name,
@@ -65,8 +65,8 @@ def explanation(job: Job, book: Book, access: Access) -> Explanation:
         estimate=_estimate(job, holding, book) if waits else "",
         expected_runtime=expected.seconds if expected else None,
         runtime_source=expected.source.value if expected else None,
-        speeds=_speeds(paces),
-        speed=_speed(paces),
+        speeds=_speeds(throughputs),
+        speed=_speed(throughputs),
         size=_size(job, book.pool),
         after=len(decision.after) if decision else 0,
         free=from_milli(_free(nodes, standing, book.nodes) - sessions),
@@ -171,29 +171,29 @@ def _expected_end(job: Job, book: Book) -> float | None:
 # -- how fast ------------------------------------------------------------------------------------------------
 
 
-def _speeds(paces: Sequence[Pace]) -> list[SpeedView]:
+def _speeds(throughputs: Sequence[MeasuredThroughput]) -> list[SpeedView]:
     return [
         SpeedView(
-            gpu_type=pace.gpu_type,
-            relative=round(pace.per_second / paces[0].per_second, 3),
-            spread=None if pace.spread is None else round(pace.spread / paces[0].per_second, 3),
-            per_second=pace.per_second,
-            unit=pace.unit.value,
-            runs=pace.attempts,
+            gpu_type=each.gpu_type,
+            relative=round(each.per_second / throughputs[0].per_second, 3),
+            spread=None if each.spread is None else round(each.spread / throughputs[0].per_second, 3),
+            per_second=each.per_second,
+            unit=each.unit.value,
+            runs=each.attempts,
         )
-        for pace in paces
+        for each in throughputs
     ]
 
 
-def _speed(paces: Sequence[Pace]) -> str:
+def _speed(throughputs: Sequence[MeasuredThroughput]) -> str:
     """`On A100: 2.7 times as fast as V100 for jobs like this one, measured on 4 runs.`"""
-    if len(paces) < 2:
+    if len(throughputs) < 2:
         return ""
-    best, *others = paces
+    best, *others = throughputs
     slower = " and ".join(
-        f"{best.per_second / pace.per_second:.2g} times as fast as {pace.gpu_type}" for pace in others
+        f"{best.per_second / each.per_second:.2g} times as fast as {each.gpu_type}" for each in others
     )
-    runs = sum(pace.attempts for pace in paces)
+    runs = sum(each.attempts for each in throughputs)
     return f"On {best.gpu_type}: {slower} for jobs like this one, measured on {runs} runs."
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import endpoint
-from scheduler.engines.pace import FILE
+from scheduler.engines.throughput import FILE
 from scheduler.errors import Forbidden, Invalid, NotFound
 from scheduler.schema import MetricsPage
 

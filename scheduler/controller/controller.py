@@ -29,8 +29,8 @@ from scheduler.controller.idleness import LOOK, Idleness
 from scheduler.controller.leases import Leases
 from scheduler.controller.ledger import Ledger, Written
 from scheduler.controller.lifecycle import Instruction, Step, Stop
-from scheduler.controller.paces import type_of
 from scheduler.controller.planner import Decide, Digest, Planner
+from scheduler.controller.throughputs import type_of
 from scheduler.engines.base import Engine
 from scheduler.errors import Conflict, Invalid, NotFound, RunaiError, Unavailable
 from scheduler.model import After, Job, JobState, Node, Pool, Session, SessionState

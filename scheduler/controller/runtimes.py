@@ -1,5 +1,5 @@
 """How long jobs run: what their owners declare, what earlier jobs like them took, or the longest that they may. And on
-which types of GPU those ran how fast (`paces.py`).
+which types of GPU those ran how fast (`throughputs.py`).
 
 Pure and in memory: it is rebuilt from the latest jobs of the store at start. It is an estimate and nothing more: nobody is
 stopped because of it. What must hold: the same jobs in the same order give the same estimates, and the memory is bounded.
@@ -16,8 +16,8 @@ from enum import StrEnum
 from posixpath import basename
 from statistics import median
 
-from scheduler.controller.paces import Pace, Paces, paces_of
-from scheduler.model import Job, JobState, Milli, Speeds, Workload
+from scheduler.controller.throughputs import MeasuredThroughput, ThroughputHistory, throughputs_of
+from scheduler.model import Job, JobState, Milli, RelativeThroughputs, Workload
 
 RECENT = 10
 """So many of the latest jobs of a kind are remembered …"""
@@ -32,7 +32,7 @@ NOTABLE = 0.2
 """By what part an estimate must change for those that wait to be expected anew."""
 
 SLIGHT = 50
-"""By how many thousandths a speed must change for that."""
+"""By how many thousandths a throughput must change for that."""
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
@@ -59,16 +59,16 @@ class _Kind:
 
     took: deque[tuple[float, str | None]] = field(default_factory=lambda: deque(maxlen=RECENT))
     told: float = math.inf
-    paces: Paces = field(default_factory=Paces)
-    speeds: tuple[Speeds, Speeds] = ((), ())
+    history: ThroughputHistory = field(default_factory=ThroughputHistory)
+    relative: tuple[RelativeThroughputs, RelativeThroughputs] = ((), ())
 
     def expected(self, gpu_type: str | None = None) -> float:
         """The seconds that they took; on a type of GPU that is known, as if all of them had run there."""
-        speeds = dict(self.speeds[0])
-        if gpu_type not in speeds:
+        throughputs = dict(self.relative[0])
+        if gpu_type not in throughputs:
             return median([seconds for seconds, _ in self.took])
-        here = speeds[gpu_type]
-        return median([seconds * speeds.get(there or "", here) / here for seconds, there in self.took])
+        here = throughputs[gpu_type]
+        return median([seconds * throughputs.get(there or "", here) / here for seconds, there in self.took])
 
     def moves(self) -> bool:
         """Whether what they took, or how fast they were where, is notably another than was told; it is told then."""
@@ -77,9 +77,9 @@ class _Kind:
             expected = self.expected()
             moved = not abs(expected - self.told) <= NOTABLE * self.told < math.inf
             self.told = expected if moved else self.told
-        speeds = self.paces.speeds
-        if any(_differ(dict(before), dict(now)) for before, now in zip(self.speeds, speeds, strict=True)):
-            self.speeds = speeds
+        relative = self.history.relative
+        if any(_differ(dict(before), dict(now)) for before, now in zip(self.relative, relative, strict=True)):
+            self.relative = relative
             moved = True
         return moved
 
@@ -112,17 +112,19 @@ class RunTimes:
         """What the policy sees of a job, with the time that it is expected to run, and how fast on which type of GPU."""
         workload, estimate = job.workload(), self.estimate(job)
         kind = self._kinds.get(likeness(job))
-        speeds, spread = kind.speeds if kind else ((), ())
-        if estimate is None and not speeds:
+        throughputs, spread = kind.relative if kind else ((), ())
+        if estimate is None and not throughputs:
             return workload
         seconds = estimate.seconds if estimate else None
-        request = replace(workload.request, expected_runtime=seconds, speeds=speeds, spread_speeds=spread)
+        request = replace(
+            workload.request, expected_runtime=seconds, throughputs=throughputs, spread_throughputs=spread
+        )
         return replace(workload, request=request)
 
-    def paces(self, job: Job) -> tuple[Pace, ...]:
+    def throughputs(self, job: Job) -> tuple[MeasuredThroughput, ...]:
         """How fast jobs like this one ran, on the fastest type of GPU first."""
         kind = self._kinds.get(likeness(job))
-        return kind.paces.known if kind else ()
+        return kind.history.known if kind else ()
 
     def note(self, job: Job) -> None:
         """A job is new, or has changed."""
@@ -136,7 +138,7 @@ class RunTimes:
 
     def learn(self, job: Job) -> list[str]:
         """Learn from a job that has ended; the unfinished jobs that are now expected to run notably differently."""
-        ran, measured = _ran(job), paces_of(job) if job.state.final else []
+        ran, measured = _ran(job), throughputs_of(job) if job.state.final else []
         if ran is None and not measured:
             return []
         likely = likeness(job)
@@ -144,7 +146,7 @@ class RunTimes:
         if ran is not None:
             kind.took.append(ran)
         if measured:
-            kind.paces.learn(measured)
+            kind.history.learn(measured)
         self._kinds.move_to_end(likely)
         if len(self._kinds) > KINDS:
             self._kinds.popitem(last=False)

@@ -31,10 +31,10 @@ from scheduler.engines.folders import CLOSED, PASSABLE, AttemptFolder, Folders, 
 from scheduler.engines.follow import Growth
 from scheduler.engines.lastwords import TAIL, last_words, taken
 from scheduler.engines.launcher import Launcher
-from scheduler.engines.pace import steps_per_second
 from scheduler.engines.ports import Ports
 from scheduler.engines.processes import clear, ended, terminate
 from scheduler.engines.rendezvous import Meeting, command, needs
+from scheduler.engines.throughput import steps_per_second
 from scheduler.errors import Conflict, Invalid, RunaiError, Unavailable
 from scheduler.files.blobs import Blobs
 

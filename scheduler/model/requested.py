@@ -9,7 +9,7 @@ from enum import StrEnum
 from scheduler.model.amounts import ONE, MiB, Milli
 from scheduler.model.declared import Environment
 
-Speeds = tuple[tuple[str, Milli], ...]
+RelativeThroughputs = tuple[tuple[str, Milli], ...]
 
 Parameter = bool | int | float | str
 
@@ -49,10 +49,12 @@ def size_of(shape: Shape) -> tuple[int, int, int, int]:
     return shape.gpus, shape.gpu_memory or 0, shape.cpus or 0, shape.memory or 0
 
 
-def relative_speeds(speeds: Mapping[str, float], best: float = 0.0) -> Speeds:
-    """Speeds by type of GPU, of any unit, in thousandths of the fastest (or of `best`), by name."""
-    best = best or max(speeds.values(), default=0)
-    return tuple((name, max(1, round(ONE * speed / best))) for name, speed in sorted(speeds.items()))
+def relative_throughputs(throughputs: Mapping[str, float], best: float = 0.0) -> RelativeThroughputs:
+    """Throughputs by type of GPU, of any unit, in thousandths of the fastest (or of `best`), by name."""
+    best = best or max(throughputs.values(), default=0)
+    return tuple(
+        (name, max(1, round(ONE * throughput / best))) for name, throughput in sorted(throughputs.items())
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,9 @@ class Request:
     """What a workload asks of the scheduler. `workers` is the most it wants, `min_workers` the gang.
 
     With `groups` the gang is made of workers of several shapes, whose ranks run through the groups in order; `workers` and
-    `min_workers` are then all of them, and `shape` is the largest. `speeds` is how fast jobs like it have run on which type
-    of GPU, in thousandths of the fastest, and `spread_speeds` the same over several nodes: measured, never asked for.
+    `min_workers` are then all of them, and `shape` is the largest. `throughputs` is how fast jobs like it have run on which
+    type of GPU, in thousandths of the fastest, and `spread_throughputs` the same over several nodes: measured, never asked
+    for.
     """
 
     project: str
@@ -112,8 +115,8 @@ class Request:
     after: tuple[After, ...] = ()
     array: ArrayPlace | None = None
     groups: tuple[WorkerGroup, ...] = ()
-    speeds: Speeds = ()
-    spread_speeds: Speeds = ()
+    throughputs: RelativeThroughputs = ()
+    spread_throughputs: RelativeThroughputs = ()
 
     @property
     def shapes(self) -> tuple[Shape, ...]:

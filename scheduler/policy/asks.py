@@ -16,7 +16,7 @@ from scheduler.policy.rooms import Room, Rooms
 from scheduler.policy.work import Ask, Try
 
 ALIKE = 950
-"""Types of GPU that reach so many thousandths of the speed of the fastest among them are tried as one set."""
+"""Types of GPU that reach so many thousandths of the throughput of the fastest among them are tried as one set."""
 
 
 class Asks:
@@ -47,8 +47,8 @@ class Asks:
         name = (
             shape.gpus, shape.gpu_memory, shape.cpus, shape.memory, request.workers, request.min_workers,
             request.priority, request.preemptible, request.gpu_types, request.node_pools, request.require,
-            request.prefer, request.environment, request.groups, request.speeds,
-            request.spread_speeds,
+            request.prefer, request.environment, request.groups, request.throughputs,
+            request.spread_throughputs,
         )  # fmt: skip
         ask = self._asks.get(name)
         if ask is None:
@@ -147,24 +147,24 @@ class Asks:
         return sets
 
     def _fastest_first(self, rooms: int, request: Request) -> list[Try]:
-        """A set of rooms as sets of like speed; nobody knows of a type that was never tried that it is slower.
+        """A set of rooms as sets of like throughput; nobody knows of a type that was never tried that it is slower.
 
         A gang runs at the pace of its slowest worker, and often slower over several nodes. So it is tried on one node of a
         type, over several of that type, and over those of faster types, too, each when no faster way is left.
         """
-        if not request.speeds:
+        if not request.throughputs:
             return [(rooms, False)]
-        speeds: dict[str | None, Milli] = dict(request.speeds)
-        spread: dict[str | None, Milli] = dict(request.spread_speeds)
-        best = max(speeds.values())
+        throughputs: dict[str | None, Milli] = dict(request.throughputs)
+        spread: dict[str | None, Milli] = dict(request.spread_throughputs)
+        best = max(throughputs.values())
         single = max(request.workers, request.min_workers) == 1
         ways = list[tuple[Milli, bool, int]]()
         for gpu_type, bits in self._types.items():
             if bits & rooms:
-                speed = speeds.get(gpu_type, best)
-                ways.append((speed, not single, bits & rooms))
+                throughput = throughputs.get(gpu_type, best)
+                ways.append((throughput, not single, bits & rooms))
                 if not single:
-                    ways.append((min(speed, spread.get(gpu_type, speed)), False, bits & rooms))
+                    ways.append((min(throughput, spread.get(gpu_type, throughput)), False, bits & rooms))
         ways.sort(key=lambda way: way[0], reverse=True)
         tries, faster = list[Try](), 0
         while ways:

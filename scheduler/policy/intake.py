@@ -90,7 +90,7 @@ class Intake:
         return self.asks.environment_of(room.node.node_pool) is Environment.TRAIN
 
     def options(self, project: str, ask: Ask) -> Options:
-        """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then by speed.
+        """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then by throughput.
 
         A part in which a limit or a guarantee is too small for it stands last: what keeps it waiting is told of the first.
         """
@@ -102,9 +102,9 @@ class Intake:
                 if there.qualifies and all(group.qualifies for group in there.groups):
                     account = ground.accounts[project]
                     wish = next(n for n, mask in enumerate(ask.masks) if mask & ground.mask)
-                    speed = next(n for n, (rooms, _) in enumerate(ask.tries) if rooms & ground.mask)
+                    throughput = next(n for n, (rooms, _) in enumerate(ask.tries) if rooms & ground.mask)
                     never, unowned = _never(account, there), not account.guarantee
-                    ranked.append((never, wish, unowned, speed, number, account, there))
+                    ranked.append((never, wish, unowned, throughput, number, account, there))
             ranked.sort(key=lambda entry: entry[:5])
             found = [(account, there) for *_, account, there in ranked]
             if not found:

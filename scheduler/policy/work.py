@@ -23,7 +23,7 @@ class Ask:
     """What a job asks for. `each` is what one worker counts against quotas, `least` what the gang does.
 
     Asks of one `kind` fit or don't fit alike. `masks` are the rooms that qualify at all, as they are wished for; `qualifies`
-    is all of them. `tries` are the same in the order in which they are tried, each wish by speed.
+    is all of them. `tries` are the same in the order in which they are tried, each wish by throughput.
 
     A gang of several groups has an ask for each as its `groups`, and in `needs` what each rank needs; `need` and `each` are
     then those of its largest worker.

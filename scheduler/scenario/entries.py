@@ -13,7 +13,7 @@ Text = Annotated[str, Field(min_length=1, max_length=255)]
 Amount = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 Time = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Speed = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+Throughput = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 GpuIndex = Annotated[int, Field(ge=0)]
 
 
@@ -59,6 +59,8 @@ class GroupEntry(Wire):
 
 
 class JobEntry(Wire):
+    """Older files say `speeds` for `throughputs` and `claim` for `nomination`."""
+
     name: Text
     project: Text | None = None
     environment: Environment = Environment.TRAIN
@@ -78,8 +80,12 @@ class JobEntry(Wire):
     prefer: Text | None = None
     min_runtime: Amount = 0
     expected_runtime: Amount | None = None
-    speeds: dict[Text, Speed] = Field(default_factory=dict)
-    spread_speeds: dict[Text, Speed] = Field(default_factory=dict)
+    throughputs: dict[Text, Throughput] = Field(
+        default_factory=dict, validation_alias=AliasChoices("throughputs", "speeds")
+    )
+    spread_throughputs: dict[Text, Throughput] = Field(
+        default_factory=dict, validation_alias=AliasChoices("spread_throughputs", "spread_speeds")
+    )
     groups: list[GroupEntry] = Field(default_factory=list)
     state: Literal["queued", "running", "stopping"] = "queued"
     started: Time | None = None
@@ -89,7 +95,6 @@ class JobEntry(Wire):
     nomination: list[WorkerEntry] = Field(
         default_factory=list, validation_alias=AliasChoices("nomination", "claim")
     )
-    """`claim` is its name in files of before."""
 
 
 class PlannedSettings(SettingsEntry):

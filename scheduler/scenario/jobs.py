@@ -14,7 +14,7 @@ from scheduler.model import (
     WorkerGroup,
     WorkerPlacement,
     Workload,
-    relative_speeds,
+    relative_throughputs,
     size_of,
 )
 from scheduler.scenario.checks import amount, at, mib, names, no_such
@@ -85,9 +85,11 @@ class Jobs:
             level = getattr(entry, key)
             if level is not None and level not in self.levels:
                 raise at(f"{place}.{key}", f"{level!r} is no level of the topology.")
-        for name in entry.spread_speeds:
-            if name not in entry.speeds:
-                raise at(f"{place}.spread_speeds", f"{name!r} has no speed on one node in speeds.")
+        for name in entry.spread_throughputs:
+            if name not in entry.throughputs:
+                raise at(
+                    f"{place}.spread_throughputs", f"{name!r} has no throughput on one node in throughputs."
+                )
         for m, name in enumerate(entry.node_pools or ()):
             if name not in self.pools:
                 raise no_such(f"{place}.node_pools[{m}]", "node pool", name)
@@ -107,8 +109,10 @@ class Jobs:
             min_runtime=entry.min_runtime,
             expected_runtime=entry.expected_runtime,
             groups=groups,
-            speeds=relative_speeds(entry.speeds),
-            spread_speeds=relative_speeds(entry.spread_speeds, max(entry.speeds.values(), default=0)),
+            throughputs=relative_throughputs(entry.throughputs),
+            spread_throughputs=relative_throughputs(
+                entry.spread_throughputs, max(entry.throughputs.values(), default=0)
+            ),
         )
 
     def _check_state(self, entry: JobEntry, place: str) -> None:

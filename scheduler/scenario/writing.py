@@ -108,8 +108,10 @@ def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) 
         prefer=request.prefer if request.prefer in ("node", *pool.topology) else None,
         min_runtime=request.min_runtime,
         expected_runtime=request.expected_runtime,
-        speeds={gpu_type: speed / ONE for gpu_type, speed in request.speeds},
-        spread_speeds={gpu_type: speed / ONE for gpu_type, speed in request.spread_speeds},
+        throughputs={gpu_type: throughput / ONE for gpu_type, throughput in request.throughputs},
+        spread_throughputs={
+            gpu_type: throughput / ONE for gpu_type, throughput in request.spread_throughputs
+        },
         state="stopping" if workload.stopping else "running" if workload.running else "queued",
         started=_since(workload.started, now),
         checkpointed=_since(workload.checkpointed, now),

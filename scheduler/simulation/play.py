@@ -82,7 +82,7 @@ class Player:
     """One run of the policy over a trace. `every` (seconds) gathers what happens within it into one cycle; 0: none.
 
     `sessions` open and close meanwhile, on the build nodes among `nodes`; how they fared is in `opened` afterwards. The
-    policy is told on which type of GPU a job runs how fast, unless `speeds_known` is false.
+    policy is told on which type of GPU a job runs how fast, unless `throughputs_known` is false.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Player:
         *,
         every: float = 0.0,
         sessions: Sequence[Session] = (),
-        speeds_known: bool = True,
+        throughputs_known: bool = True,
     ) -> None:
         self.trace = trace
         self.pool = replace(pool, settings=replace(pool.settings, resize_interval=0.0))
@@ -107,7 +107,7 @@ class Player:
         self.waiting_or_running: dict[str, _Progress] = {}
         self.sessions = {session.job.id: session for session in sessions}
         widest = max((node.gpus for node in self.nodes), default=8)
-        self.arriving = {job.id: (job, request_of(job, widest, speeds_known)) for job in trace.jobs}
+        self.arriving = {job.id: (job, request_of(job, widest, throughputs_known)) for job in trace.jobs}
         self.arriving |= {id: (session.job, session.request) for id, session in self.sessions.items()}
         self.done: list[Run] = []
         self.opened: list[Run] = []
@@ -300,8 +300,8 @@ class Player:
 
     def _speed(self, progress: _Progress) -> float:
         """Work done in a second: 1 at full size on the fastest GPUs, in proportion to its workers and the slowest of them."""
-        speeds: dict[str | None, Milli] = dict(progress.job.speeds)
-        slowest = min(speeds.get(self.types[worker.node], ONE) for worker in progress.placement)
+        throughputs: dict[str | None, Milli] = dict(progress.job.throughputs)
+        slowest = min(throughputs.get(self.types[worker.node], ONE) for worker in progress.placement)
         return len(progress.placement) / progress.request.workers * slowest / ONE
 
 
@@ -309,7 +309,7 @@ def _held(progress: _Progress) -> Milli:
     return sum(worker.share * len(worker.gpus) for worker in progress.placement)
 
 
-def request_of(job: TraceJob, gpus_per_node: int, speeds_known: bool = True) -> Request:
+def request_of(job: TraceJob, gpus_per_node: int, throughputs_known: bool = True) -> Request:
     """A trace's job as a request: one worker if a node takes it, else the fewest equal ones that do."""
     workers = job.workers or max(1, -(-job.gpus // (gpus_per_node * ONE)))
     while not job.workers and job.gpus > ONE and job.gpus // ONE % workers:
@@ -323,5 +323,5 @@ def request_of(job: TraceJob, gpus_per_node: int, speeds_known: bool = True) -> 
         priority=job.priority,
         preemptible=job.preemptible,
         expected_runtime=job.expected,
-        speeds=job.speeds if speeds_known else (),
+        throughputs=job.throughputs if throughputs_known else (),
     )

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Milli, Speeds
+from scheduler.model import ONE, Milli, RelativeThroughputs
 
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
     """One job of a trace. `gpus` is the whole gang's; `expected` is what the owner declared, if anything.
 
-    `speeds` is how fast it runs on which type of GPU: `duration` is what it takes on the fastest.
+    `throughputs` is how fast it runs on which type of GPU: `duration` is what it takes on the fastest.
     """
 
     id: str
@@ -40,7 +40,7 @@ class TraceJob:
     priority: int = 50
     preemptible: bool = True
     expected: float | None = None
-    speeds: Speeds = ()
+    throughputs: RelativeThroughputs = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from scheduler.model import (
     Pool,
     Project,
     Quota,
+    RelativeThroughputs,
     Request,
     Settings,
     Shape,
-    Speeds,
     User,
     WorkerGroup,
     WorkerPlacement,
@@ -33,11 +33,11 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 NOW = 10_000.0
 LEVELS = ("block", "rack")
 RACKS = {"block": "b0", "rack": "r0"}, {"block": "b0", "rack": "r1"}
-MEASURED: list[tuple[Speeds, Speeds]] = [
+MEASURED: list[tuple[RelativeThroughputs, RelativeThroughputs]] = [
     ((("A100", 400), ("H100", 1000)), (("A100", 200),)),
     ((("A100", 1000), ("V100", 300)), ()),
 ]
-"""Speeds by type of GPU, on one node and over several."""
+"""RelativeThroughputs by type of GPU, on one node and over several."""
 
 
 @st.composite
@@ -108,7 +108,7 @@ def requests(draw: Draw, leaves: list[str]) -> Request:
     workers = draw(st.sampled_from([1, 1, 1, 2, 3, 4]))
     gpus = draw(st.sampled_from([1000, 1000, 1000, 2000, 4000, 8000, 250, 500, 0]))
     by_memory = draw(st.integers(0, 8)) == 0
-    speeds, spread = draw(st.sampled_from([((), ()), ((), ()), *MEASURED]))
+    throughputs, spread = draw(st.sampled_from([((), ()), ((), ()), *MEASURED]))
     return Request(
         project=draw(st.sampled_from(leaves)),
         user=draw(st.sampled_from(["ada", "bob"])),
@@ -127,8 +127,8 @@ def requests(draw: Draw, leaves: list[str]) -> Request:
         prefer=draw(st.sampled_from([None, None, "rack"])),
         min_runtime=draw(st.sampled_from([0.0, 0.0, 0.0, 600.0])),
         expected_runtime=draw(st.sampled_from([None, None, 900.0, 7200.0])),
-        speeds=speeds,
-        spread_speeds=spread,
+        throughputs=throughputs,
+        spread_throughputs=spread,
     )
 
 

@@ -12,8 +12,8 @@ from scheduler.api.access import Access, Caller, Scope
 from scheduler.api.explain import explanation
 from scheduler.cli.explain import show
 from scheduler.cli.text import Screen
-from scheduler.controller.paces import RECENT, Pace, Unit, type_of
 from scheduler.controller.runtimes import RunTimes
+from scheduler.controller.throughputs import RECENT, MeasuredThroughput, Unit, type_of
 from scheduler.model import Attempt, Ending, Job, JobState, Node, WorkerPlacement
 from scheduler.policy import decide
 from tests.controller.stage import Bench, World, make_job, opened
@@ -49,50 +49,56 @@ def learned(*jobs: Job) -> RunTimes:
     return times
 
 
-def speeds(times: RunTimes) -> dict[str, int]:
-    return dict(times.workload(make_job(workers=2)).request.speeds)
+def relative(times: RunTimes) -> dict[str, int]:
+    return dict(times.workload(make_job(workers=2)).request.throughputs)
 
 
 def test_steps_a_second_are_compared_by_type() -> None:
     times = learned(ran("V100", 10), ran("A100", 27), ran("V100", 10))
-    assert speeds(times) == {"A100": 1000, "V100": 370}
-    assert times.paces(make_job(workers=2)) == (
-        Pace("A100", Unit.STEPS, 27, 1),
-        Pace("V100", Unit.STEPS, 10, 2),
+    assert relative(times) == {"A100": 1000, "V100": 370}
+    assert times.throughputs(make_job(workers=2)) == (
+        MeasuredThroughput("A100", Unit.STEPS, 27, 1),
+        MeasuredThroughput("V100", Unit.STEPS, 10, 2),
     )
 
 
 def test_where_nothing_is_reported_the_time_to_the_end_tells() -> None:
-    assert speeds(learned(ran("V100", seconds=300), ran("A100", seconds=100))) == {"A100": 1000, "V100": 333}
+    assert relative(learned(ran("V100", seconds=300), ran("A100", seconds=100))) == {
+        "A100": 1000,
+        "V100": 333,
+    }
 
 
 def test_steps_tell_more_than_runs_and_both_are_never_compared() -> None:
-    assert speeds(learned(ran("V100", 10), ran("A100", seconds=1))) == {}
+    assert relative(learned(ran("V100", 10), ran("A100", seconds=1))) == {}
     both = learned(ran("V100", 10), ran("A100", 20), ran("V100", seconds=1), ran("A100", seconds=2))
-    assert speeds(both) == {"A100": 1000, "V100": 500}
+    assert relative(both) == {"A100": 1000, "V100": 500}
 
 
 def test_one_type_alone_tells_nothing() -> None:
-    assert speeds(learned(ran("A100", 10), ran("A100", 20), ran(None, 90))) == {}
+    assert relative(learned(ran("A100", 10), ran("A100", 20), ran(None, 90))) == {}
 
 
 def test_what_was_reached_on_one_node_counts_before_what_was_reached_over_several() -> None:
     spread = ran("A100", 5, nodes=2)
-    assert speeds(learned(ran("V100", 10), spread)) == {"A100": 500, "V100": 1000}
+    assert relative(learned(ran("V100", 10), spread)) == {"A100": 500, "V100": 1000}
     times = learned(spread, ran("V100", 10), ran("A100", 20), spread)
-    assert speeds(times) == {"A100": 1000, "V100": 500}
-    assert times.workload(make_job(workers=2)).request.spread_speeds == (("A100", 250),)
-    assert times.paces(make_job(workers=2))[0] == Pace("A100", Unit.STEPS, 20, 1, 5)
+    assert relative(times) == {"A100": 1000, "V100": 500}
+    assert times.workload(make_job(workers=2)).request.spread_throughputs == (("A100", 250),)
+    assert times.throughputs(make_job(workers=2))[0] == MeasuredThroughput("A100", Unit.STEPS, 20, 1, 5)
 
 
 def test_a_cancelled_job_has_reported_its_pace_all_the_same_but_its_length_tells_nothing() -> None:
-    assert speeds(learned(ran("V100", 10, state="cancelled"), ran("A100", 20))) == {"A100": 1000, "V100": 500}
-    assert speeds(learned(ran("V100", state="cancelled"), ran("A100"))) == {}
+    assert relative(learned(ran("V100", 10, state="cancelled"), ran("A100", 20))) == {
+        "A100": 1000,
+        "V100": 500,
+    }
+    assert relative(learned(ran("V100", state="cancelled"), ran("A100"))) == {}
 
 
 def test_the_latest_count() -> None:
     old, new = [ran("A100", 1)] * RECENT, [ran("A100", 40)] * RECENT
-    assert speeds(learned(ran("V100", 10), *old, *new)) == {"A100": 1000, "V100": 250}
+    assert relative(learned(ran("V100", 10), *old, *new)) == {"A100": 1000, "V100": 250}
 
 
 def test_those_that_wait_are_told_only_where_it_matters() -> None:

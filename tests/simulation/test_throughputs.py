@@ -9,7 +9,16 @@ from statistics import mean, median
 
 import pytest
 
-from scheduler.model import ONE, Environment, Node, NodePool, Pool, Project, Speeds, relative_speeds
+from scheduler.model import (
+    ONE,
+    Environment,
+    Node,
+    NodePool,
+    Pool,
+    Project,
+    RelativeThroughputs,
+    relative_throughputs,
+)
 from scheduler.simulation.baselines import Run
 from scheduler.simulation.play import Costs, Player
 from scheduler.simulation.trace import Trace, TraceJob
@@ -20,12 +29,12 @@ POOL = Pool(node_pools=(NodePool("train", Environment.TRAIN),), projects=(Projec
 HOUR = 3600.0
 
 
-def measured() -> dict[int, list[Speeds]]:
-    """The speeds of kinds of jobs, by their number of GPUs."""
-    found: dict[int, list[Speeds]] = {1: [], 4: []}
+def measured() -> dict[int, list[RelativeThroughputs]]:
+    """The throughputs of kinds of jobs, by their number of GPUs."""
+    found: dict[int, list[RelativeThroughputs]] = {1: [], 4: []}
     with (Path(__file__).parent / "data" / "steps_per_second.csv").open() as file:
         for row in csv.DictReader(file):
-            found[int(row["gpus"])].append(relative_speeds({name: float(row[name]) for name in TYPES}))
+            found[int(row["gpus"])].append(relative_throughputs({name: float(row[name]) for name in TYPES}))
     return found
 
 
@@ -39,16 +48,19 @@ def jobs(load: float, count: int = 1000) -> Trace:
     for _ in range(count):
         gpus = 4 if dice.random() < 0.15 else 1
         drawn.append((gpus, min(max(dice.lognormvariate(8, 1), 300), 40_000), dice.choice(kinds[gpus])))
-    work = mean(gpus * seconds * mean(ONE / speed for _, speed in speeds) for gpus, seconds, speeds in drawn)
+    work = mean(
+        gpus * seconds * mean(ONE / throughput for _, throughput in throughputs)
+        for gpus, seconds, throughputs in drawn
+    )
     at, found = 0.0, []
-    for number, (gpus, seconds, speeds) in enumerate(drawn):
+    for number, (gpus, seconds, throughputs) in enumerate(drawn):
         at += dice.expovariate(load * sum(node.gpus for node in NODES) / work)
-        found.append(TraceJob(f"j{number:04}", at, seconds, gpus * ONE, "all", speeds=speeds))
+        found.append(TraceJob(f"j{number:04}", at, seconds, gpus * ONE, "all", throughputs=throughputs))
     return Trace(tuple(found), "")
 
 
-def play(load: float, speeds_known: bool) -> tuple[Run, ...]:
-    return Player(jobs(load), POOL, NODES, Costs(), speeds_known=speeds_known).play()
+def play(load: float, throughputs_known: bool) -> tuple[Run, ...]:
+    return Player(jobs(load), POOL, NODES, Costs(), throughputs_known=throughputs_known).play()
 
 
 def times(runs: tuple[Run, ...]) -> list[float]:
@@ -56,8 +68,8 @@ def times(runs: tuple[Run, ...]) -> list[float]:
 
 
 def test_a_job_takes_as_long_as_its_slowest_workers_type_makes_it() -> None:
-    speeds = relative_speeds({"v100": 4.0, "k80": 1.0})
-    job = TraceJob("j", 0.0, 100.0, 8 * ONE, "all", workers=8, speeds=speeds)
+    throughputs = relative_throughputs({"v100": 4.0, "k80": 1.0})
+    job = TraceJob("j", 0.0, 100.0, 8 * ONE, "all", workers=8, throughputs=throughputs)
     for kinds, seconds in ((("v100", "v100"), 100), (("v100", "k80"), 400), (("v100", "p100"), 100)):
         nodes = [Node(f"n{n}", 4, gpu_type=kind) for n, kind in enumerate(kinds)]
         (run,) = Player(Trace((job,), ""), POOL, nodes, Costs()).play()

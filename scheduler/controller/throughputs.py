@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
-from scheduler.model import Attempt, Ending, Job, Node, Speeds, WorkerPlacement, relative_speeds
+from scheduler.model import (
+    Attempt,
+    Ending,
+    Job,
+    Node,
+    RelativeThroughputs,
+    WorkerPlacement,
+    relative_throughputs,
+)
 
 RECENT = 10
 """So many of the latest attempts of a sort are remembered …"""
@@ -23,7 +31,7 @@ SORTS = 64
 
 
 class Unit(StrEnum):
-    """What a pace counts: reported steps, or whole runs of the program."""
+    """What a throughput counts: reported steps, or whole runs of the program."""
 
     STEPS = "steps"
     RUNS = "runs"
@@ -31,7 +39,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """What attempts have in common whose paces can be put together."""
+    """What attempts have in common whose throughputs can be put together."""
 
     unit: Unit
     workers: int
@@ -44,7 +52,7 @@ Measured = tuple[Sort, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class MeasuredThroughput:
     """What jobs of a kind reach on a type of GPU: so much a second, by the median of so many attempts; and over several nodes,
     where both are known."""
 
@@ -55,46 +63,48 @@ class Pace:
     spread: float | None = None
 
 
-class Paces:
-    """Of one kind of jobs. The same jobs in the same order give the same paces."""
+class ThroughputHistory:
+    """Of one kind of jobs. The same jobs in the same order give the same throughputs."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[Sort, deque[float]] = OrderedDict()
-        self.known: tuple[Pace, ...] = ()
+        self.known: tuple[MeasuredThroughput, ...] = ()
         """The fastest type first."""
 
     @property
-    def speeds(self) -> tuple[Speeds, Speeds]:
+    def relative(self) -> tuple[RelativeThroughputs, RelativeThroughputs]:
         """What the policy is told, on one node and over several; nothing where there is nothing to compare."""
         if len(self.known) < 2:
             return (), ()
-        spread = {pace.gpu_type: pace.spread for pace in self.known if pace.spread is not None}
-        on_one = {pace.gpu_type: pace.per_second for pace in self.known}
-        return relative_speeds(on_one), relative_speeds(spread, self.known[0].per_second)
+        spread = {each.gpu_type: each.spread for each in self.known if each.spread is not None}
+        on_one = {each.gpu_type: each.per_second for each in self.known}
+        return relative_throughputs(on_one), relative_throughputs(spread, self.known[0].per_second)
 
     def learn(self, measured: Iterable[Measured]) -> None:
         """Learn from the attempts of a job that has ended."""
-        for sort, pace in measured:
-            self._seen.setdefault(sort, deque(maxlen=RECENT)).append(pace)
+        for sort, throughput in measured:
+            self._seen.setdefault(sort, deque(maxlen=RECENT)).append(throughput)
             self._seen.move_to_end(sort)
             if len(self._seen) > SORTS:
                 self._seen.popitem(last=False)
         self.known = self._compared()
 
-    def _compared(self) -> tuple[Pace, ...]:
-        """The paces of the one measure and number of workers that tell of the most types; steps tell more than runs."""
+    def _compared(self) -> tuple[MeasuredThroughput, ...]:
+        """The throughputs of the one measure and number of workers that tell of the most types; steps tell more than runs."""
         groups: dict[tuple[Unit, int], dict[str, list[Sort]]] = defaultdict(lambda: defaultdict(list))
         for sort in sorted(self._seen, key=lambda sort: not sort.one_node):
             groups[sort.unit, sort.workers][sort.gpu_type].append(sort)
         if not groups:
             return ()
         best = max(groups, key=lambda group: (len(groups[group]), group[0] is Unit.STEPS, group[1]))
-        found = [self._pace(*sorts) for sorts in groups[best].values()]
-        return tuple(sorted(found, key=lambda pace: (-pace.per_second, pace.gpu_type)))
+        found = [self._throughput(*sorts) for sorts in groups[best].values()]
+        return tuple(sorted(found, key=lambda each: (-each.per_second, each.gpu_type)))
 
-    def _pace(self, sort: Sort, spread: Sort | None = None) -> Pace:
+    def _throughput(self, sort: Sort, spread: Sort | None = None) -> MeasuredThroughput:
         reached = None if spread is None else median(self._seen[spread])
-        return Pace(sort.gpu_type, sort.unit, median(self._seen[sort]), len(self._seen[sort]), reached)
+        return MeasuredThroughput(
+            sort.gpu_type, sort.unit, median(self._seen[sort]), len(self._seen[sort]), reached
+        )
 
 
 def type_of(placement: Iterable[WorkerPlacement], nodes: Iterable[Node]) -> str | None:
@@ -104,7 +114,7 @@ def type_of(placement: Iterable[WorkerPlacement], nodes: Iterable[Node]) -> str 
     return types.pop() if len(types) == 1 else None
 
 
-def paces_of(job: Job) -> list[Measured]:
+def throughputs_of(job: Job) -> list[Measured]:
     """What the attempts of a job that has ended tell."""
     return [measured for attempt in job.attempts if (measured := _measure(attempt))]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engines.pace import TAIL, steps_per_second
+from scheduler.engines.throughput import TAIL, steps_per_second
 from tests.engines.workplace import Workplace, launch, python
 
 REPORTS = python(

@@ -7,16 +7,31 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from scheduler.model import ONE, Node, Pool, Project, Quota, Request, Shape, Speeds, WorkerGroup, Workload
+from scheduler.model import (
+    ONE,
+    Node,
+    Pool,
+    Project,
+    Quota,
+    RelativeThroughputs,
+    Request,
+    Shape,
+    WorkerGroup,
+    Workload,
+)
 from scheduler.policy import Action, Decision, Snapshot, decide
 from tests.policy.pools import NOW, snapshots
 
-FASTER: Speeds = (("A100", 1000), ("V100", 370))
+FASTER: RelativeThroughputs = (("A100", 1000), ("V100", 370))
 NODES = (Node("v", 4, gpu_type="V100"), Node("a", 4, gpu_type="A100"), Node("w", 4, gpu_type="V100"))
 
 
-def waits(name: str, *, gpus: int = 1, workers: int = 1, speeds: Speeds = FASTER, **more: object) -> Workload:
-    request = Request("p", shape=Shape(gpus * ONE), workers=workers, min_workers=workers, speeds=speeds)
+def waits(
+    name: str, *, gpus: int = 1, workers: int = 1, throughputs: RelativeThroughputs = FASTER, **more: object
+) -> Workload:
+    request = Request(
+        "p", shape=Shape(gpus * ONE), workers=workers, min_workers=workers, throughputs=throughputs
+    )
     return Workload(name, replace(request, **more), NOW)  # type: ignore[arg-type]
 
 
@@ -35,13 +50,13 @@ def test_the_fastest_type_is_used_while_it_is_free_and_any_other_then() -> None:
     assert {*places(found["j4"]), *places(found["j5"])} <= {"v", "w"}
 
 
-def test_without_speeds_it_is_as_it_was() -> None:
-    assert places(plan(waits("j", speeds=()))["j"]) == ["v"]
+def test_without_throughputs_it_is_as_it_was() -> None:
+    assert places(plan(waits("j", throughputs=()))["j"]) == ["v"]
 
 
 @pytest.mark.parametrize(("slower", "node"), [(951, "v"), (949, "a")])
 def test_types_of_nearly_the_same_speed_are_one_set(slower: int, node: str) -> None:
-    assert places(plan(waits("j", speeds=(("A100", 1000), ("V100", slower))))["j"]) == [node]
+    assert places(plan(waits("j", throughputs=(("A100", 1000), ("V100", slower))))["j"]) == [node]
 
 
 def test_a_type_that_was_never_tried_counts_as_the_best() -> None:
@@ -63,10 +78,13 @@ def test_a_gang_stands_in_one_type_whole_sooner_than_in_a_faster_mixture() -> No
 
 def test_a_gang_too_large_for_each_type_takes_the_fastest_ones_together() -> None:
     third = Node("k", 8, gpu_type="K80")
-    speeds = (*FASTER, ("K80", 100))
-    gang = waits("gang", workers=6, speeds=speeds)
+    throughputs = (*FASTER, ("K80", 100))
+    gang = waits("gang", workers=6, throughputs=throughputs)
     assert set(places(plan(gang, nodes=(third, *NODES[:2]))["gang"])) == {"a", "v"}
-    assert places(plan(waits("gang", workers=8, speeds=speeds), nodes=(third, NODES[0]))["gang"]) == ["k"] * 8
+    assert (
+        places(plan(waits("gang", workers=8, throughputs=throughputs), nodes=(third, NODES[0]))["gang"])
+        == ["k"] * 8
+    )
 
 
 def test_the_groups_of_a_gang_stand_in_one_type() -> None:
@@ -78,20 +96,20 @@ def test_the_groups_of_a_gang_stand_in_one_type() -> None:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(snapshots())
-def test_speeds_never_make_a_job_wait(snapshot: Snapshot) -> None:
-    """Judged one job at a time: where one stands another may not, with speeds or without."""
+def test_throughputs_never_make_a_job_wait(snapshot: Snapshot) -> None:
+    """Judged one job at a time: where one stands another may not, with throughputs or without."""
     standing = tuple(w for w in snapshot.workloads if w.running)
     for work in [w for w in snapshot.workloads if not w.running]:
-        with_speeds = replace(
+        with_throughputs = replace(
             work,
             request=replace(
-                work.request, speeds=(("A100", 400), ("H100", 1000)), spread_speeds=(("H100", 300),)
+                work.request, throughputs=(("A100", 400), ("H100", 1000)), spread_throughputs=(("H100", 300),)
             ),
         )
-        without = replace(work, request=replace(work.request, speeds=()))
+        without = replace(work, request=replace(work.request, throughputs=()))
         found = [
             decide(replace(snapshot, workloads=(*standing, each))).decisions[work.id]
-            for each in (with_speeds, without)
+            for each in (with_throughputs, without)
         ]
         assert (found[0].action is Action.START) == (found[1].action is Action.START)
         assert bool(found[0].after) == bool(found[1].after)
@@ -99,13 +117,17 @@ def test_speeds_never_make_a_job_wait(snapshot: Snapshot) -> None:
 
 def test_a_gang_stands_on_one_slower_node_where_it_is_slower_still_over_several() -> None:
     nodes = (Node("a1", 2, gpu_type="A100"), Node("a2", 2, gpu_type="A100"), Node("v", 4, gpu_type="V100"))
-    speeds: Speeds = (("A100", 1000), ("V100", 600))
-    gang = waits("gang", workers=4, speeds=speeds, spread_speeds=(("A100", 400), ("V100", 300)))
+    throughputs: RelativeThroughputs = (("A100", 1000), ("V100", 600))
+    gang = waits(
+        "gang", workers=4, throughputs=throughputs, spread_throughputs=(("A100", 400), ("V100", 300))
+    )
     assert places(plan(gang, nodes=nodes)["gang"]) == ["v"] * 4
-    unknown = waits("gang", workers=4, speeds=speeds)
+    unknown = waits("gang", workers=4, throughputs=throughputs)
     assert set(places(plan(unknown, nodes=nodes)["gang"])) == {"a1", "a2"}
     assert set(places(plan(gang, nodes=nodes[:2])["gang"])) == {"a1", "a2"}
-    pair = waits("pair", workers=2, speeds=speeds, spread_speeds=(("A100", 400), ("V100", 300)))
+    pair = waits(
+        "pair", workers=2, throughputs=throughputs, spread_throughputs=(("A100", 400), ("V100", 300))
+    )
     assert set(places(plan(pair, nodes=nodes)["pair"])) <= {"a1", "a2"}
 
 

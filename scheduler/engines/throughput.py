@@ -1,7 +1,7 @@
 """How fast an attempt was: the steps a second by what its first worker has reported of itself.
 
 The job wrote the file, so whatever it holds is judged and nothing of it is believed but numbers that can be right. The
-latest part of it is enough: there a job runs at its pace, and no file is too long.
+latest part of it is enough: there a job runs at its full speed, and no file is too long.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TAIL = 2**18
 """So many bytes at its end are looked at."""
 
 INSTANT = 0.001
-"""In so many seconds no pace is measured."""
+"""In so many seconds no throughput is measured."""
 
 MOST_STEPS = 2**53
 """Beyond this a number counts no steps."""
