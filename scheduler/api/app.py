@@ -7,17 +7,21 @@ import json
 import secrets
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from tornado.http1connection import HTTP1Connection
 from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPConnection, HTTPMessageDelegate
 from tornado.iostream import IOStream
 from tornado.web import Application
 
-from scheduler.api.base import DRAINED, ApiHandler, NoSuchPath
+from scheduler.api.base import ApiHandler, NoSuchPath
 from scheduler.api.bundles import BlobHandler
 from scheduler.api.context import Context
 from scheduler.api.displays import DisplayHandler
+from scheduler.api.endpoint import MAX_JSON
 from scheduler.api.events import EventsHandler
+from scheduler.api.exchange import Answer, Exchange
 from scheduler.api.jobs import (
     ArraysHandler,
     CancelHandler,
@@ -150,7 +154,7 @@ def make_app(
 
 
 class Server(HTTPServer):
-    """An HTTP server that knows since when nobody has been connected to it."""
+    """Carries exchanges, and knows since when nobody has been connected."""
 
     alone_since: float | None
 
@@ -164,6 +168,10 @@ class Server(HTTPServer):
         self.alone_since = None
         super().handle_stream(stream, address)
 
+    def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
+        answer = Answer(cast(HTTP1Connection, request_conn))
+        return Exchange(super().start_request(server_conn, answer), answer)
+
     def on_close(self, server_conn: object) -> None:
         super().on_close(server_conn)
         self._open -= 1
@@ -172,5 +180,5 @@ class Server(HTTPServer):
 
 
 def make_server(app: Application) -> Server:
-    """The server for `make_app`'s application. Bodies are streamed, and bounded by the handlers before they are kept."""
-    return Server(app, max_body_size=DRAINED, max_header_size=64 * 1024)
+    """The server for `make_app`'s application. The API's handlers bound the bodies that they take; these are the pages'."""
+    return Server(app, max_body_size=MAX_JSON, max_header_size=64 * 1024)

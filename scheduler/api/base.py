@@ -16,6 +16,7 @@ from tornado.web import HTTPError, RequestHandler, stream_request_body
 
 from scheduler.api.access import Access, Caller, Scope
 from scheduler.api.endpoint import MAX_JSON, Endpoint, endpoints, parse_body, parse_query
+from scheduler.api.exchange import DISCARDED
 from scheduler.errors import BY_STATUS, Forbidden, NotFound, RunaiError, TooLarge, Unauthenticated
 from scheduler.schema import Problem, Wire
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("runai.api")
 
 T = TypeVar("T", bound=BaseModel)
-
-DRAINED = 64 * 1024 * 1024
-"""So much of a body that is refused is read and thrown away, so that the caller gets to read why."""
 
 _TITLES = {400: "Bad request", 404: "Not found", 405: "Method not allowed", 500: "Error"}
 
@@ -83,7 +81,7 @@ class ApiHandler(RequestHandler):
     # -- before the method ---------------------------------------------------------------------------------
 
     async def prepare(self) -> None:
-        self.limit_body(DRAINED)
+        self.limit_body(DISCARDED)
         if self.endpoint is None:
             raise MethodNotAllowed(f"{self.request.path} does not take {self.request.method}.")
         if self.endpoint.scope is not None:
@@ -206,7 +204,7 @@ class NoSuchPath(ApiHandler):
     """Whatever has no handler. It is the same for everybody, so it asks for no credentials."""
 
     async def prepare(self) -> None:
-        self.limit_body(DRAINED)
+        self.limit_body(DISCARDED)
         raise NotFound(
             f"There is nothing at {self.request.path}; see /api/v1/openapi.json for what there is."
         )

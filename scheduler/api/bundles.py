@@ -11,8 +11,9 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from scheduler.api.access import Scope
-from scheduler.api.base import DRAINED, ApiHandler
+from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import BYTES, endpoint
+from scheduler.api.exchange import DISCARDED
 from scheduler.errors import Invalid, NotFound, RunaiError, TooLarge
 from scheduler.schema import BlobView
 
@@ -34,7 +35,7 @@ class BlobHandler(ApiHandler):
     async def prepare(self) -> None:
         await super().prepare()
         if self.request.method == "PUT":
-            self.limit_body(self.api.max_blob + DRAINED)
+            self.limit_body(self.api.max_blob + DISCARDED)
             self._incoming = self.api.blobs.receive(self.path_kwargs["digest"], self.api.max_blob)
             self._piece = bytearray()
 

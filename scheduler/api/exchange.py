@@ -1,0 +1,174 @@
+"""One request and its answer, on a connection that carries others after it: a hub's proxy keeps its connections, and
+sends everybody's requests over them.
+
+What must hold: after an answer the connection is at the next request, or the answer has said `Connection: close`. Tornado
+promises neither for an answer given before the request was read to its end, as a refusal is: it closes the connection
+without a word, even where there was nothing more to read. Here such an answer waits for the end of a short body. Before a
+long body, or one that waits to be asked for (`Expect: 100-continue`), it goes at once and announces that the connection
+closes; the body is read and thrown away for a while, as a client that is reset would lose the answer (RFC 9112, 9.6).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from tornado.concurrent import Future
+from tornado.http1connection import HTTP1Connection
+from tornado.httputil import (
+    HTTPConnection,
+    HTTPHeaders,
+    HTTPMessageDelegate,
+    RequestStartLine,
+    ResponseStartLine,
+)
+from tornado.iostream import IOStream
+
+SHORT = 1024 * 1024
+"""The longest body, in bytes, whose end an early answer waits for."""
+
+DISCARDED = 64 * 1024 * 1024
+"""How many bytes of a longer body are read and thrown away behind the answer, so that the client gets to read it."""
+
+DISCARDING = 30.0
+"""For how many seconds."""
+
+
+class Answer(HTTPConnection):
+    """The connection as the application sees it. What it writes early is held until the request has been read."""
+
+    def __init__(self, connection: HTTP1Connection) -> None:
+        self._connection = connection
+        self._held: list[Callable[[], Future[None]]] = []
+        self._finished = False
+        self._headers: HTTPHeaders
+        self.early = False
+        self.read = False
+
+    # -- what the application calls -------------------------------------------------------------------------
+
+    def write_headers(
+        self,
+        start_line: RequestStartLine | ResponseStartLine,
+        headers: HTTPHeaders,
+        chunk: bytes | None = None,
+    ) -> Future[None]:
+        self._headers = headers
+        return self._write(partial(self._connection.write_headers, start_line, headers, chunk))
+
+    def write(self, chunk: bytes) -> Future[None]:
+        return self._write(partial(self._connection.write, chunk))
+
+    def finish(self) -> None:
+        if self.read:
+            self._connection.finish()
+        self._finished = True
+
+    def _write(self, write: Callable[[], Future[None]]) -> Future[None]:
+        if self.read:
+            return write()
+        self.early = True
+        self._held.append(write)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    @property
+    def context(self) -> object:
+        return self._connection.context
+
+    @property
+    def stream(self) -> IOStream:
+        return self._connection.stream
+
+    def set_close_callback(self, callback: Callable[[], None] | None) -> None:
+        self._connection.set_close_callback(callback)
+
+    def set_max_body_size(self, size: int) -> None:
+        self._connection.set_max_body_size(size)
+
+    def set_body_timeout(self, seconds: float) -> None:
+        self._connection.set_body_timeout(seconds)
+
+    # -- what the exchange calls ----------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Send what was held: the request has been read."""
+        self.read = True
+        self._send()
+        if self._finished:
+            self._connection.finish()
+
+    def release_and_close(self) -> None:
+        """Send what was held before the request has been read, saying that the connection closes."""
+        self._headers["Connection"] = "close"
+        self._connection.set_body_timeout(DISCARDING)
+        self._flushed = self._send()
+
+    def close(self) -> None:
+        """Close the connection as soon as the answer is on its way."""
+        self._flushed.add_done_callback(lambda _: self._connection.close())
+
+    def _send(self) -> Future[None]:
+        held, self._held = self._held, []
+        return [write() for write in held][-1]
+
+
+class Exchange(HTTPMessageDelegate):
+    """The request as the connection delivers it."""
+
+    def __init__(self, application: HTTPMessageDelegate, answer: Answer) -> None:
+        self._application = application
+        self._answer = answer
+        self._headers: HTTPHeaders
+        self._received = 0
+        self._closing = False
+
+    async def headers_received(
+        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
+    ) -> None:
+        self._headers = headers
+        ready = self._application.headers_received(start_line, headers)
+        if ready is not None:
+            await ready
+        if self._answer.early:
+            self._answer.set_max_body_size(sys.maxsize)  # what is thrown away is bounded here
+            if _length(headers) > SHORT or "Expect" in headers:
+                self._close()
+
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        if not self._answer.early:
+            return self._application.data_received(chunk)
+        self._received += len(chunk)
+        if not self._closing and self._received > SHORT:
+            self._close()
+        if self._received > DISCARDED:
+            self._answer.close()
+        return None
+
+    def finish(self) -> None:
+        if self._closing:
+            self._answer.close()
+        elif self._answer.early:
+            self._answer.release()
+        else:
+            self._answer.read = True
+            self._application.finish()
+
+    def on_connection_close(self) -> None:
+        if not self._answer.early:
+            self._application.on_connection_close()
+
+    def _close(self) -> None:
+        self._closing = True
+        # Tornado would ask for the body behind the answer, and promise a client of HTTP/1.0 to keep the connection.
+        self._headers.pop("Expect", None)
+        self._headers.pop("Connection", None)
+        self._answer.release_and_close()
+
+
+def _length(headers: HTTPHeaders) -> int:
+    """How long a body is announced to be, in bytes; 0 where nothing (or nothing sensible) is."""
+    length = headers.get("Content-Length", "")
+    return int(length) if length.isdecimal() else 0
