@@ -25,7 +25,7 @@ from scheduler.model import (
     Workload,
 )
 from scheduler.policy import Decision, Forecast, Plan
-from scheduler.store import Change
+from scheduler.store import ChangeSet
 
 
 class Book:
@@ -79,7 +79,7 @@ class Book:
         twin._workloads, twin._bound = dict(self._workloads), dict(self._bound)
         return twin
 
-    def put(self, change: Change) -> None:
+    def put(self, change: ChangeSet) -> None:
         """Take over a change."""
         for job in (*change.submitted, *change.jobs):
             self._put_job(job)

@@ -28,15 +28,15 @@ from scheduler.controller.forecaster import Forecaster
 from scheduler.controller.idleness import LOOK, Idleness
 from scheduler.controller.leases import Leases
 from scheduler.controller.ledger import Ledger, Written
-from scheduler.controller.lifecycle import Instruction, Step, Stop
-from scheduler.controller.planner import Decide, Digest, Planner
+from scheduler.controller.lifecycle import Instruction, Step, StopAttempt
+from scheduler.controller.planloop import Decide, Digest, PlanLoop
 from scheduler.controller.throughputs import type_of
 from scheduler.engines.base import Engine
 from scheduler.errors import Conflict, Invalid, NotFound, RunaiError, Unavailable
 from scheduler.model import After, Job, JobState, Node, Pool, Session, SessionState
-from scheduler.policy import Action, Decision, Follower, Forecast, Plan, Snapshot, forecast
+from scheduler.policy import Action, Decision, Forecast, Plan, Snapshot, SnapshotPlanner, forecast
 from scheduler.pool.changes import refuse_harm
-from scheduler.store import Change, EventRecord, Store
+from scheduler.store import ChangeSet, EventRecord, Store
 from scheduler.telemetry import Inventory
 
 log = logging.getLogger(__name__)
@@ -68,8 +68,8 @@ class Controller:
         self._ledger = Ledger(store, self._begin_anew)
         self._crew = Crew(engine, self._observe)
         self._deletion = Deletion(self._ledger, store, engine, clock)
-        self._planner = Planner(
-            partial(self._decide, decide or Follower()), self._look, self._carry_out, clock
+        self._plan_loop = PlanLoop(
+            partial(self._decide, decide or SnapshotPlanner()), self._look, self._carry_out, clock
         )
         self._held: Mapping[str, Decision] = {}
         self._next_try: float | None = None
@@ -106,7 +106,7 @@ class Controller:
             if (job.id, len(job.attempts)) in never:
                 self._take(job, lifecycle.never_launched(job, self._clock()))
         self._begin_anew()
-        self._planner.open()
+        self._plan_loop.open()
         self._forecaster.open()
         self._checkpoints.open()
         self._look_for_idle_jobs()
@@ -115,7 +115,7 @@ class Controller:
     async def stop(self) -> None:
         """Let go; workers run on."""
         self.ready = False
-        await self._planner.close()
+        await self._plan_loop.close()
         await self._forecaster.close()
         await self._checkpoints.close()
         if self._looking is not None:
@@ -134,10 +134,10 @@ class Controller:
         for job in list(self._ahead.jobs.values()):
             self._mind(job)
             if job.state is JobState.STOPPING:
-                self._do(Stop(job.id, len(job.attempts), job.program.grace))
+                self._do(StopAttempt(job.id, len(job.attempts), job.program.grace))
             if job.state.holds_gpus:
                 self._observe(job.id, len(job.attempts))
-        self._planner.wake()
+        self._plan_loop.wake()
 
     # -- jobs ---------------------------------------------------------------------------------------------
 
@@ -191,8 +191,8 @@ class Controller:
         await self.check(jobs[0])
         queued = tuple(replace(job, state=JobState.QUEUED, reason="Waits for its turn.") for job in jobs)
         events = tuple(notices.job_submitted(job, self._clock()) for job in queued)
-        written = self._ledger.commit(Change(submitted=queued, events=events))
-        self._planner.wake()
+        written = self._ledger.commit(ChangeSet(submitted=queued, events=events))
+        self._plan_loop.wake()
         await self._ledger.durable(written)
         return queued
 
@@ -309,7 +309,7 @@ class Controller:
         admission.admit_text(id=session.id, user=session.user, server=session.server)
         admission.admit_session(session, self._ahead.pool, self._ahead.nodes)
         answer = self._leases.ask(session)
-        self._planner.wake()
+        self._plan_loop.wake()
         return await asyncio.shield(answer)
 
     async def close_session(self, session_id: str) -> Session:
@@ -328,9 +328,9 @@ class Controller:
     def _end_session(self, session: Session, reason: str) -> Session:
         now = self._clock()
         ended = replace(session, state=SessionState.ENDED, reason=reason, ended=now)
-        self._ledger.commit(Change(sessions=(ended,), events=(notices.session_state(ended, now),)))
+        self._ledger.commit(ChangeSet(sessions=(ended,), events=(notices.session_state(ended, now),)))
         self._given_back = True
-        self._planner.wake()
+        self._plan_loop.wake()
         return ended
 
     # -- the pool -----------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ class Controller:
             self._set_nodes(nodes)
             return
         events = tuple(notices.pool_changed(ahead.pool, pool, self._clock()))
-        written = self._ledger.commit(Change(pool=pool, events=events), partial(self._set_nodes, nodes))
+        written = self._ledger.commit(ChangeSet(pool=pool, events=events), partial(self._set_nodes, nodes))
         await self._ledger.durable(written)
 
     def refresh(self) -> None:
@@ -356,7 +356,7 @@ class Controller:
     def _set_nodes(self, nodes: tuple[Node, ...]) -> None:
         self._ledger.set_nodes(nodes)
         self._part_from_missing_nodes()
-        self._planner.wake()
+        self._plan_loop.wake()
 
     def _part_from_missing_nodes(self) -> None:
         """What stood on a node that is gone does not stand there any more."""
@@ -411,7 +411,7 @@ class Controller:
         if job is not None:
             self._take(job, Step(replace(job, checkpointed=min(at, self._clock()))))
             if job.checkpointed is None:
-                self._planner.wake()  # it may grow now
+                self._plan_loop.wake()  # it may grow now
 
     def _take(self, before: Job, step: Step) -> Written | None:
         """Take a step: what it asks for is done once it is durable."""
@@ -426,12 +426,12 @@ class Controller:
         events = tuple(notices.job_state(each, now) for each in ((job, *behind) if told else behind))
         do = (partial(self._do, instruction) for instruction in step.do)
         written = self._ledger.commit(
-            Change(jobs=(job, *behind), events=events), partial(self._mind, job), *do
+            ChangeSet(jobs=(job, *behind), events=events), partial(self._mind, job), *do
         )
         if before.state.holds_gpus and not job.state.holds_gpus:
             self._given_back = True
         if job.state is not before.state:
-            self._planner.wake()
+            self._plan_loop.wake()
         return written
 
     def _do(self, instruction: Instruction) -> None:
@@ -492,7 +492,7 @@ class Controller:
             if session in digest.plan.decisions and session not in self._ahead.sessions:
                 self._answer(session, digest.plan.decisions[session])
         if digest.news:  # told behind what was decided before: who is not durable yet is by then
-            self._ledger.commit(Change(), partial(self._tell, digest.news))
+            self._ledger.commit(ChangeSet(), partial(self._tell, digest.news))
 
     def _keep_promises(self, digest: Digest) -> None:
         """Write down who is to start where others leave first, and who can't have the places that it was promised."""
@@ -501,7 +501,7 @@ class Controller:
         changed = [lifecycle.promise(jobs[id], places) for id, places in promised.items()]
         changed = [job for job in changed if job != jobs[job.id]]
         if changed:
-            self._ledger.commit(Change(jobs=tuple(changed)))
+            self._ledger.commit(ChangeSet(jobs=tuple(changed)))
         for workload, nomination in digest.lost.items():
             job = self._ahead.jobs.get(workload)
             if job is not None and job.nomination == nomination:
@@ -531,7 +531,7 @@ class Controller:
         leased = replace(
             session, state=SessionState.LEASED, reason=reason, placement=decision.placement, started=now
         )
-        change = Change(sessions=(leased,), events=(notices.session_state(leased, now),))
+        change = ChangeSet(sessions=(leased,), events=(notices.session_state(leased, now),))
         self._ledger.commit(change, partial(self._leases.granted, leased))
 
     def _stop(self, workload: str, decision: Decision) -> None:

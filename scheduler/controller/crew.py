@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 
-from scheduler.controller.lifecycle import Instruction, Launch
+from scheduler.controller.lifecycle import Instruction, LaunchAttempt
 from scheduler.engines import base
 from scheduler.engines.base import Engine, WorkerState, WorkerStatus
 from scheduler.errors import RunaiError, Unavailable
@@ -73,7 +73,7 @@ class Crew:
         self._refusals.pop((job, attempt), None)
 
     def do(self, instruction: Instruction, job: Job, nodes: Mapping[str, Node]) -> None:
-        if isinstance(instruction, Launch):
+        if isinstance(instruction, LaunchAttempt):
             self._launching.add((instruction.job, instruction.attempt))
             self._run(self._launch(job, nodes))
         else:

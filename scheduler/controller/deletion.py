@@ -18,7 +18,7 @@ from scheduler.controller.ledger import Ledger
 from scheduler.engines.base import Engine
 from scheduler.errors import Conflict, RunaiError
 from scheduler.model import Job
-from scheduler.store import Change, Store
+from scheduler.store import ChangeSet, Store
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Deletion:
             last = page[-1].submitted, page[-1].id
             await asyncio.sleep(REST)
         while outdated := await self._outdated(before):
-            await self._ledger.durable(self._ledger.commit(Change(outdated=outdated)))
+            await self._ledger.durable(self._ledger.commit(ChangeSet(outdated=outdated)))
             await asyncio.sleep(REST)
         return count
 
@@ -90,7 +90,7 @@ class Deletion:
         now = self._clock()
         ids = tuple(job.id for job in jobs)
         events = tuple(notices.job_deleted(job, now) for job in jobs)
-        await self._ledger.durable(self._ledger.commit(Change(deleted=ids, events=events)))
+        await self._ledger.durable(self._ledger.commit(ChangeSet(deleted=ids, events=events)))
         await self._clear(ids)
 
     async def _clear(self, jobs: Sequence[str]) -> None:

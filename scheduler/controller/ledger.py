@@ -18,7 +18,7 @@ from scheduler.controller.book import Book
 from scheduler.controller.feed import Feed
 from scheduler.controller.runtimes import REMEMBERED
 from scheduler.model import JobState, Node
-from scheduler.store import Change, EventRecord, Store
+from scheduler.store import ChangeSet, EventRecord, Store
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Ledger:
         over = {state for state in JobState if state.final}
         for job in reversed(await self._store.jobs(states=over, limit=REMEMBERED)):
             self.book.run_times.learn(job)
-        self.book.put(Change(jobs=loaded.jobs, sessions=loaded.sessions))
+        self.book.put(ChangeSet(jobs=loaded.jobs, sessions=loaded.sessions))
         self.book.last_event = loaded.last_event
         self.ahead = self.book.copy()
         self.feed = Feed(self._store.events, loaded.last_event)
@@ -61,7 +61,7 @@ class Ledger:
         if self._mending is not None:
             self._mending.cancel()
 
-    def commit(self, change: Change, *then: Then) -> Written:
+    def commit(self, change: ChangeSet, *then: Then) -> Written:
         """Decide a change. `then` is done once it is durable, even if nobody waits for that any more."""
         self.ahead.put(change)
         written = self._store.write(change)
@@ -70,13 +70,13 @@ class Ledger:
 
     async def durable(self, written: Written | None = None) -> None:
         """Wait until a change is durable; without one, until everything that was decided until now is."""
-        await asyncio.shield(self.commit(Change()) if written is None else written)
+        await asyncio.shield(self.commit(ChangeSet()) if written is None else written)
 
     def set_nodes(self, nodes: tuple[Node, ...]) -> None:
         """Nodes are looked at, not remembered, so they need no disk."""
         self.book.nodes = self.ahead.nodes = nodes
 
-    def _written(self, change: Change, then: tuple[Then, ...], written: Written) -> None:
+    def _written(self, change: ChangeSet, then: tuple[Then, ...], written: Written) -> None:
         error = written.exception()
         if error is not None:
             self._mend_later()
@@ -95,7 +95,7 @@ class Ledger:
     def _expect_anew(self, alike: list[str]) -> None:
         """Jobs that are like one that has ended are expected to run as long; many of them bit by bit."""
         jobs = self.ahead.jobs
-        self.ahead.put(Change(jobs=tuple([jobs[id] for id in alike[:TOGETHER] if id in jobs])))
+        self.ahead.put(ChangeSet(jobs=tuple([jobs[id] for id in alike[:TOGETHER] if id in jobs])))
         if len(alike) > TOGETHER:
             asyncio.get_running_loop().call_soon(self._expect_anew, alike[TOGETHER:])
 

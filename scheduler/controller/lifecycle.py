@@ -31,7 +31,7 @@ PAUSING = "Is being paused"
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchAttempt:
     """Start the workers of the job's latest attempt."""
 
     job: str
@@ -39,7 +39,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopAttempt:
     """End the workers of an attempt, with `grace` seconds between asking and killing."""
 
     job: str
@@ -47,7 +47,7 @@ class Stop:
     grace: float
 
 
-Instruction = Launch | Stop
+Instruction = LaunchAttempt | StopAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def start(job: Job, placement: tuple[WorkerPlacement, ...], now: float, gpu_type
     """A queued job gets its GPUs, all of one type where that is said."""
     attempt = Attempt(len(job.attempts) + 1, placement, created=now, gpu_type=gpu_type)
     started = replace(job, state=JobState.STARTING, reason=f"Starts on {where(placement)}.", nomination=())
-    return Step(started.with_attempt(attempt), (Launch(job.id, attempt.number),))
+    return Step(started.with_attempt(attempt), (LaunchAttempt(job.id, attempt.number),))
 
 
 def preempt(job: Job, reason: str, now: float) -> Step:
@@ -241,7 +241,7 @@ def never_launched(job: Job, now: float) -> Step:
     if attempt is None or not job.state.holds_gpus:
         return Step(job)
     if job.state is JobState.STARTING:
-        return Step(job, (Launch(job.id, attempt.number),))
+        return Step(job, (LaunchAttempt(job.id, attempt.number),))
     if attempt.ending is None:
         attempt = replace(attempt, ending=Ending.LOST, reason="Nobody can say what became of its workers.")
     return Step(_ended(job.with_attempt(attempt), {}, now))
@@ -275,7 +275,7 @@ def _stop(job: Job, ending: Ending, reason: str, now: float) -> Step:
         attempt, stopping=now, ending=attempt.ending or ending, reason=attempt.reason or reason
     )
     job = replace(job, state=JobState.STOPPING, reason=reason).with_attempt(stopping)
-    return Step(job, (Stop(job.id, attempt.number, job.program.grace),))
+    return Step(job, (StopAttempt(job.id, attempt.number, job.program.grace),))
 
 
 def _ended(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:

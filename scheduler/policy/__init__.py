@@ -1,18 +1,18 @@
 """Pure decisions: a snapshot in, a plan out. No I/O, no clock, no randomness of its own."""
 
 from scheduler.policy.forecast import Forecast, forecast
-from scheduler.policy.planner import Follower, Planner, decide
+from scheduler.policy.planner import Planner, SnapshotPlanner, decide
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, Snapshot
 
 __all__ = [
     "Action",
     "Decision",
-    "Follower",
     "Forecast",
     "Plan",
     "Planner",
     "ProjectFigures",
     "Snapshot",
+    "SnapshotPlanner",
     "decide",
     "forecast",
 ]

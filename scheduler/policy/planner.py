@@ -1,7 +1,7 @@
-"""The policy's doors: `decide` for one snapshot, `Planner` and `Follower` for a pool that changes little between plans.
+"""The policy's doors: `decide` for one snapshot, `Planner` and `SnapshotPlanner` for a pool that changes little between plans.
 
 All make the same plan of the same workloads. A planner is told what changed and keeps the rest, so that the next plan
-does not begin by reading everything anew; a follower finds out by itself what changed from one snapshot to the next.
+does not begin by reading everything anew; a snapshot planner finds out by itself what changed from one snapshot to the next.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Planner:
         self._changed.clear()
 
 
-class Follower:
+class SnapshotPlanner:
     """Decides for one snapshot after the other, as `decide` would. Read all you need of a plan before the next is made."""
 
     def __init__(self) -> None:

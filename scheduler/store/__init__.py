@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from scheduler.store.database import Loaded, Store
 from scheduler.store.lock import StateLock
-from scheduler.store.records import JOB_DELETED, Change, EventRecord
+from scheduler.store.records import JOB_DELETED, ChangeSet, EventRecord
 
-__all__ = ["JOB_DELETED", "Change", "EventRecord", "Loaded", "StateLock", "Store"]
+__all__ = ["JOB_DELETED", "ChangeSet", "EventRecord", "Loaded", "StateLock", "Store"]

@@ -30,7 +30,7 @@ from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.model import Attempt, Job, JobState, Pool, Program, Session
 from scheduler.store import rows, schema, tables
 from scheduler.store.lock import StateLock
-from scheduler.store.records import JOB_DELETED, Change, EventRecord
+from scheduler.store.records import JOB_DELETED, ChangeSet, EventRecord
 from scheduler.store.writer import Writer, Written
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class Store:
 
     # -- writing ------------------------------------------------------------------------------------------
 
-    def write(self, change: Change) -> Written:
+    def write(self, change: ChangeSet) -> Written:
         """Durable when it is awaited; changes become so in the order in which they were given.
 
         Raises `Unavailable` where that is impossible; every change given after that one is refused, too, until `mend`.

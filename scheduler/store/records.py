@@ -31,7 +31,7 @@ class EventRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeSet:
     """What becomes durable together.
 
     `submitted` are new jobs, `jobs` are known ones as they are now (of whose attempts only the latest may have changed).

@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 
 from scheduler.errors import RunaiError, Unavailable
 from scheduler.store import rows, tables
-from scheduler.store.records import Change, EventRecord
+from scheduler.store.records import ChangeSet, EventRecord
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ Written = asyncio.Future[tuple[EventRecord, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    change: Change
+    change: ChangeSet
     written: Written
 
 
@@ -68,7 +68,7 @@ class Writer:
             self._connection.close()
             self._connection = None
 
-    def write(self, change: Change) -> Written:
+    def write(self, change: ChangeSet) -> Written:
         """Call it in an event loop; the future has the change's events with their ids, or a `RunaiError`."""
         written: Written = asyncio.get_running_loop().create_future()
         self._queue.put(_Waiting(change, written))
@@ -115,7 +115,7 @@ class Writer:
         except RuntimeError:
             log.debug("The loop has ended; nobody waits for %d changes any more.", len(batch))
 
-    def _write(self, changes: Sequence[Change]) -> list[tuple[EventRecord, ...]]:
+    def _write(self, changes: Sequence[ChangeSet]) -> list[tuple[EventRecord, ...]]:
         connection = self._connection or self._reconnect()
         last = self.last_event
         recorded: list[tuple[EventRecord, ...]] = []
@@ -170,7 +170,7 @@ def _last_event(connection: Connection) -> int:
     return connection.scalar(select(func.coalesce(func.max(tables.events.c.id), 0))) or 0
 
 
-def _put(connection: Connection, changes: Sequence[Change], events: Sequence[EventRecord]) -> None:
+def _put(connection: Connection, changes: Sequence[ChangeSet], events: Sequence[EventRecord]) -> None:
     """All changes, in their order, in few statements: of what changes twice only the last is written."""
     submitted = [rows.of_job(job) for change in changes for job in change.submitted]
     standing = {job.id: job for change in changes for job in change.jobs}

@@ -37,7 +37,7 @@ from scheduler.model import (
 from scheduler.policy import Action, Forecast, Snapshot, decide, forecast
 from scheduler.scenario import read
 from scheduler.schema import Explanation
-from scheduler.store import Change
+from scheduler.store import ChangeSet
 from tests.policy.pools import snapshots
 
 NOW = 1_000_000.0
@@ -75,7 +75,7 @@ def a_job(
 def planned(*jobs: Job) -> Book:
     """A book with these jobs, a plan for them, and the look ahead."""
     book = Book(POOL, NODES)
-    book.put(Change(jobs=jobs))
+    book.put(ChangeSet(jobs=jobs))
     snapshot = Snapshot(NOW, POOL, NODES, tuple(book.workloads.values()))
     book.plan, book.forecast = decide(snapshot), forecast(snapshot)
     return book
@@ -197,7 +197,7 @@ def test_a_project_with_many_jobs_shows_the_largest() -> None:
     jobs = [a_job("vision", on=((node.name, 0), (node.name, 1))) for node in nodes[1:]]
     small, waiting = a_job("vision", on=((nodes[0].name, 0),)), a_job("vision", gpus=2)
     book = Book(POOL, nodes)
-    book.put(Change(jobs=(small, *jobs, waiting)))
+    book.put(ChangeSet(jobs=(small, *jobs, waiting)))
     book.plan = decide(Snapshot(NOW, POOL, nodes, tuple(book.workloads.values())))
     (holder,) = explanation(waiting, book, caller("ann")).holders
     assert len(holder.jobs) == SHOWN
@@ -349,6 +349,6 @@ def test_what_is_about_to_start_is_not_said_to_run() -> None:
     running = a_job("vision", on=(("n1", 0),))
     book = planned(running)
     book.put(
-        Change(jobs=(replace(running, state=JobState.QUEUED, reason="Waits for its turn.", attempts=()),))
+        ChangeSet(jobs=(replace(running, state=JobState.QUEUED, reason="Waits for its turn.", attempts=()),))
     )
     assert job_view(book.jobs[running.id], book, caller("ann")).reason == "Waits for its turn."

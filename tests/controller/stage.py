@@ -325,7 +325,7 @@ class Bench:
         """End as by `kill -9`: what is not on disk is lost, and nobody is told anything more."""
         controller = self.controller
         self.engine.report = None
-        await controller._planner.close()
+        await controller._plan_loop.close()
         await controller._forecaster.close()
         await controller._checkpoints.close()
         for task in controller._crew._tasks:

@@ -13,7 +13,7 @@ import pytest
 from scheduler.controller.controller import DAY
 from scheduler.errors import Conflict, NotFound, Unavailable
 from scheduler.model import After, ArrayPlace, Job, JobState
-from scheduler.store import JOB_DELETED, Change, Store
+from scheduler.store import JOB_DELETED, ChangeSet, Store
 from tests.controller.scheduler_process import command, scheduling
 from tests.controller.stage import POOL, Bench, World, begin, make_job, opened
 
@@ -30,7 +30,7 @@ async def aged(bench: Bench, *jobs: Job, days: float) -> None:
     then = bench.controller._clock() - days * DAY
     await bench.controller._ledger.durable()
     older = tuple(replace(job, ended=then) for job in jobs)
-    await bench.store.write(Change(jobs=older))
+    await bench.store.write(ChangeSet(jobs=older))
     with bench.store._engine.begin() as connection:
         for job in jobs:
             connection.exec_driver_sql("UPDATE jobs SET submitted = ? WHERE id = ?", (then, job.id))
@@ -198,6 +198,6 @@ async def over_with_files(state_dir: Path, count: int) -> list[str]:
         output = state_dir / "jobs" / job.id / "output"
         output.mkdir(parents=True)
         (output / "model").write_text(job.id)
-    await store.write(Change(submitted=tuple(made)))
+    await store.write(ChangeSet(submitted=tuple(made)))
     store.close()
     return [job.id for job in made]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.controller import lifecycle
-from scheduler.controller.lifecycle import LOSSES, Launch, Stop
+from scheduler.controller.lifecycle import LOSSES, LaunchAttempt, StopAttempt
 from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.errors import Conflict
 from scheduler.model import Ending, Job, JobState, Shape, WorkerGroup, WorkerPlacement
@@ -55,7 +55,7 @@ def ended(job: Job, *codes: int | str | None, at: float = NOW + 5) -> Job:
 def test_a_start_is_an_attempt_and_a_launch() -> None:
     queued = make_job(workers=2)
     step = lifecycle.start(queued, placed(2), NOW)
-    assert step.do == (Launch(queued.id, 1),)
+    assert step.do == (LaunchAttempt(queued.id, 1),)
     assert step.job.state is JobState.STARTING
     assert step.job.reason == "Starts on n0 and n1."
     assert step.job.placement == placed(2)
@@ -91,7 +91,7 @@ def test_one_that_ends_at_once_was_started_too() -> None:
 def test_a_worker_that_fails_ends_its_gang() -> None:
     job = running(3, grace=7.0)
     step = lifecycle.observe(job, workers(job, "runs", 3, "runs"), NOW + 5)
-    assert step.do == (Stop(job.id, 1, 7.0),)
+    assert step.do == (StopAttempt(job.id, 1, 7.0),)
     assert (step.job.state, step.job.reason) == (
         JobState.STOPPING,
         "Worker 1 of 3 ended with exit code 3.",
@@ -187,7 +187,7 @@ def test_losses_count_only_in_a_row() -> None:
 def test_a_lost_worker_takes_the_rest_of_its_attempt_along() -> None:
     job = running(2)
     step = lifecycle.observe(job, workers(job, "runs", "lost"), NOW + 5)
-    assert (step.job.state, step.do) == (JobState.STOPPING, (Stop(job.id, 1, 30.0),))
+    assert (step.job.state, step.do) == (JobState.STOPPING, (StopAttempt(job.id, 1, 30.0),))
     assert ended(step.job, -15, "lost").state is JobState.QUEUED
 
 
@@ -210,7 +210,7 @@ def test_a_launch_that_is_refused_while_it_is_cancelled_is_cancelled() -> None:
 def test_a_preempted_job_is_queued_again_with_its_age_and_the_reason() -> None:
     before = running()
     step = lifecycle.preempt(before, "Paused for *speech*, which took its guarantee back.", NOW + 1)
-    assert step.do == (Stop(before.id, 1, 30.0),)
+    assert step.do == (StopAttempt(before.id, 1, 30.0),)
     after = ended(step.job, -15)
     assert (after.state, after.reason) == (JobState.QUEUED, step.job.reason)
     assert after.workload().submitted == before.workload().submitted
@@ -228,7 +228,7 @@ def test_one_that_had_ended_well_just_before_it_was_told_to_stop_has_succeeded()
 def test_running_too_long_is_a_failure_that_is_not_tried_again() -> None:
     job = running(max_runtime=90.0, retries=5)
     step = lifecycle.overran(job, NOW + 90)
-    assert step.do == (Stop(job.id, 1, 30.0),)
+    assert step.do == (StopAttempt(job.id, 1, 30.0),)
     failed = ended(step.job, 0, at=NOW + 91)
     assert (failed.state, failed.reason) == (
         JobState.FAILED,
@@ -239,7 +239,7 @@ def test_running_too_long_is_a_failure_that_is_not_tried_again() -> None:
 def test_leaving_gpus_idle_is_a_failure_that_is_not_tried_again() -> None:
     job = running(idle_timeout=1800.0, retries=5)
     step = lifecycle.idled(job, NOW + 90)
-    assert step.do == (Stop(job.id, 1, 30.0),)
+    assert step.do == (StopAttempt(job.id, 1, 30.0),)
     failed = ended(step.job, 0, at=NOW + 91)
     assert (failed.state, failed.reason) == (JobState.FAILED, "Its GPUs stood idle for 30 min.")
     assert lifecycle.idled(running(), NOW).do == ()
@@ -354,7 +354,7 @@ def test_a_failing_job_does_not_escape_by_being_paused() -> None:
 
 def test_what_was_never_launched_is_launched_now_unless_it_was_to_stop() -> None:
     job = starting()
-    assert lifecycle.never_launched(job, NOW) == lifecycle.Step(job, (Launch(job.id, 1),))
+    assert lifecycle.never_launched(job, NOW) == lifecycle.Step(job, (LaunchAttempt(job.id, 1),))
     assert lifecycle.never_launched(lifecycle.cancel(job, NOW).job, NOW).job.state is JobState.CANCELLED
     preempted = lifecycle.preempt(job, "Paused for speech.", NOW).job
     assert lifecycle.never_launched(preempted, NOW).job.state is JobState.QUEUED
@@ -405,7 +405,7 @@ def test_it_ends_to_go_on_where_it_is_nominated(
 ) -> None:
     change = lifecycle.move if ending is Ending.MOVED else lifecycle.resize
     step = change(running(size, grace=7.0), placed(nomination), "Project a is due the GPUs.", NOW + 1)
-    assert step.do == (Stop(step.job.id, 1, 7.0),)
+    assert step.do == (StopAttempt(step.job.id, 1, 7.0),)
     assert (step.job.state, step.job.nomination) == (JobState.STOPPING, placed(nomination))
     assert change(step.job, placed(3), "", NOW + 2) == lifecycle.Step(step.job), (
         "The same again changes nothing."
@@ -458,7 +458,7 @@ def test_when_its_leaders_have_ended_well_the_others_are_stopped_and_it_has_succ
     job = led(False, True, True)
     assert ended(job, "runs", 0, "runs").state is JobState.RUNNING
     step = lifecycle.observe(job, workers(job, "runs", 0, 0), NOW + 5)
-    assert (step.job.state, step.do) == (JobState.STOPPING, (Stop(job.id, 1, 30.0),))
+    assert (step.job.state, step.do) == (JobState.STOPPING, (StopAttempt(job.id, 1, 30.0),))
     done = ended(step.job, -15, 0, 0, at=NOW + 6)
     assert (done.state, done.reason) == (JobState.SUCCEEDED, "Succeeded.")
     assert done.attempts[-1].ending is Ending.SUCCEEDED

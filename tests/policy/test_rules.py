@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import Settings
-from scheduler.policy import Follower, Plan, Planner, Snapshot, decide
+from scheduler.policy import Plan, Planner, Snapshot, SnapshotPlanner, decide
 from scheduler.policy.play import carry_out
 from tests.policy.holdings import held
 from tests.policy.pools import busy, snapshots
@@ -79,11 +79,11 @@ def test_a_planner_that_is_told_of_changes_plans_as_if_it_began_anew(
     snapshots(),
     st.lists(st.sampled_from(["again", "after", "other", "less", "later"]), max_size=6),
 )
-def test_a_follower_decides_as_if_it_began_anew(
+def test_a_snapshot_planner_decides_as_if_it_began_anew(
     snapshot: Snapshot, other: Snapshot, steps: list[str]
 ) -> None:
     """Whatever changes from one snapshot to the next: nothing, what was decided, the whole pool, who is there, the time."""
-    follow = Follower()
+    follow = SnapshotPlanner()
     _same(follow(snapshot), snapshot)
     for step in steps:
         match step:

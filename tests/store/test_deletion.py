@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduler.model import Attempt, Job, JobState
-from scheduler.store import JOB_DELETED, Change, EventRecord, Store
+from scheduler.store import JOB_DELETED, ChangeSet, EventRecord, Store
 from tests.store.samples import PLACED, event, job
 
 
@@ -21,11 +21,11 @@ def told(name: str) -> EventRecord:
 
 async def test_a_deleted_job_leaves_one_event_and_the_ids_go_on(store: Store, url: str) -> None:
     kept, gone = over(1, 2000.0), over(2, 2000.0)
-    await store.write(Change(submitted=(job(1), job(2)), events=(event("job0001"), event("job0002"))))
+    await store.write(ChangeSet(submitted=(job(1), job(2)), events=(event("job0001"), event("job0002"))))
     await store.write(
-        Change(jobs=(kept, gone), events=(event("job0002", "project.changed"), event("job0002")))
+        ChangeSet(jobs=(kept, gone), events=(event("job0002", "project.changed"), event("job0002")))
     )
-    (last,) = await store.write(Change(deleted=("job0002",), events=(told("job0002"),)))
+    (last,) = await store.write(ChangeSet(deleted=("job0002",), events=(told("job0002"),)))
     assert last.id == 5
     store.close()
     again = Store(url)
@@ -39,33 +39,33 @@ async def test_a_deleted_job_leaves_one_event_and_the_ids_go_on(store: Store, ur
     ]
     assert again.load().last_event == 5
     assert await again.deleted(["job0001", "job0002", "job0003"]) == {"job0002"}
-    await again.write(Change(submitted=(job(2),)))
+    await again.write(ChangeSet(submitted=(job(2),)))
     assert await again.job("job0002") == job(2)
     again.close()
 
 
 async def test_outdated_events_go_and_the_ids_go_on(store: Store, url: str) -> None:
-    await store.write(Change(events=tuple(event(f"job{n:04}") for n in range(5))))
-    await store.write(Change(outdated=3))
+    await store.write(ChangeSet(events=tuple(event(f"job{n:04}") for n in range(5))))
+    await store.write(ChangeSet(outdated=3))
     assert [each.id for each in await store.events(0)] == [4, 5]
     store.close()
     again = Store(url)
     again.open()
-    (next_one,) = await again.write(Change(events=(event(),)))
+    (next_one,) = await again.write(ChangeSet(events=(event(),)))
     assert next_one.id == 6
     again.close()
 
 
 async def test_what_ended_long_ago_is_found_page_by_page(store: Store) -> None:
     jobs = [over(n, 2000.0 + n) for n in range(5)]
-    await store.write(Change(submitted=tuple(job(n) for n in range(6)), jobs=tuple(jobs)))
+    await store.write(ChangeSet(submitted=tuple(job(n) for n in range(6)), jobs=tuple(jobs)))
     first = await store.ended(2004.0, None, 3)
     assert first == jobs[:3]
     assert await store.ended(2004.0, (first[-1].submitted, first[-1].id), 3) == jobs[3:4]
 
 
 async def test_every_program_is_found_page_by_page(store: Store) -> None:
-    await store.write(Change(submitted=tuple(job(n) for n in range(5))))
+    await store.write(ChangeSet(submitted=tuple(job(n) for n in range(5))))
     pages = [await store.programs(after, 2) for after in ("", "job0001", "job0003", "job0004")]
     assert [[name for name, _ in page] for page in pages] == [
         ["job0000", "job0001"],

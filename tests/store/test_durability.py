@@ -15,12 +15,12 @@ ROOT = Path(__file__).parents[2]
 
 WRITES_UNTIL_KILLED = """
 import asyncio, os, sys
-from scheduler.store import Change, Store
+from scheduler.store import ChangeSet, Store
 from tests.store.samples import event, job
 
 async def client(store, first):
     for n in range(first, first + 10_000):
-        await store.write(Change(submitted=(job(n),), events=(event(job(n).id, "job.submitted"),)))
+        await store.write(ChangeSet(submitted=(job(n),), events=(event(job(n).id, "job.submitted"),)))
         os.write(1, f"{job(n).id}\\n".encode())
 
 async def main():

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.model import Attempt, JobState, SessionState
-from scheduler.store import Change, Store
+from scheduler.store import ChangeSet, Store
 from tests.store.samples import FULL_JOB, PLACED, POOL, SESSION, event, job
 
 
@@ -22,8 +22,8 @@ def reopened(store: Store, url: str) -> Store:
 
 async def test_everything_comes_back_as_it_was(store: Store, url: str) -> None:
     first = replace(FULL_JOB, attempts=FULL_JOB.attempts[:1])
-    await store.write(Change(submitted=(replace(FULL_JOB, attempts=()),), jobs=(first,), pool=POOL))
-    await store.write(Change(jobs=(FULL_JOB,), sessions=(SESSION,), events=(event("full"),)))
+    await store.write(ChangeSet(submitted=(replace(FULL_JOB, attempts=()),), jobs=(first,), pool=POOL))
+    await store.write(ChangeSet(jobs=(FULL_JOB,), sessions=(SESSION,), events=(event("full"),)))
     again = reopened(store, url)
     loaded = again.load()
     assert loaded.jobs == (FULL_JOB,)
@@ -46,8 +46,8 @@ async def test_a_new_state_has_no_pool_and_no_jobs(store: Store) -> None:
 async def test_what_is_over_is_kept_but_not_loaded(store: Store) -> None:
     over = replace(job(1), state=JobState.SUCCEEDED, ended=2000.0)
     ended = replace(SESSION, state=SessionState.ENDED, ended=2000.0)
-    await store.write(Change(submitted=(job(1),), jobs=(over,), sessions=(SESSION,)))
-    await store.write(Change(sessions=(ended,)))
+    await store.write(ChangeSet(submitted=(job(1),), jobs=(over,), sessions=(SESSION,)))
+    await store.write(ChangeSet(sessions=(ended,)))
     loaded = store.load()
     assert (loaded.jobs, loaded.sessions) == ((), ())
     assert await store.job(over.id) == over
@@ -61,7 +61,7 @@ async def test_changes_given_together_are_written_in_their_order(store: Store) -
     started = replace(job(1), state=JobState.STARTING).with_attempt(one)
     ended = replace(started, state=JobState.QUEUED).with_attempt(replace(one, ended=2.0, exit_codes=(1, 0)))
     again = replace(ended, state=JobState.STARTING).with_attempt(two)
-    changes = [Change(submitted=(job(1),)), *(Change(jobs=(step,)) for step in (started, ended, again))]
+    changes = [ChangeSet(submitted=(job(1),)), *(ChangeSet(jobs=(step,)) for step in (started, ended, again))]
     await asyncio.gather(*(store.write(change) for change in changes))
     assert await store.job(again.id) == again
 
@@ -69,12 +69,12 @@ async def test_changes_given_together_are_written_in_their_order(store: Store) -
 async def test_events_are_numbered_without_gaps_in_the_order_of_their_changes(store: Store, url: str) -> None:
     async def write(n: int) -> list[int]:
         events = tuple(event(f"job{n:04}-{part}") for part in range(3))
-        return [record.id for record in await store.write(Change(submitted=(job(n),), events=events))]
+        return [record.id for record in await store.write(ChangeSet(submitted=(job(n),), events=events))]
 
     numbers = await asyncio.gather(*(write(n) for n in range(50)))
     assert [number for given in numbers for number in given] == list(range(1, 151))
     again = reopened(store, url)
-    await again.write(Change(events=(event("later"),)))
+    await again.write(ChangeSet(events=(event("later"),)))
     kept = await again.events(100, limit=1000)
     assert [record.id for record in kept] == list(range(101, 152))
     assert kept[-1].subject == "later"
@@ -83,7 +83,7 @@ async def test_events_are_numbered_without_gaps_in_the_order_of_their_changes(st
 
 
 async def test_closing_writes_what_waits(store: Store, url: str) -> None:
-    writes = [store.write(Change(submitted=(job(n),))) for n in range(200)]
+    writes = [store.write(ChangeSet(submitted=(job(n),))) for n in range(200)]
     again = reopened(store, url)
     assert len(again.load().jobs) == 200
     await asyncio.gather(*writes)
@@ -93,28 +93,28 @@ async def test_closing_writes_what_waits(store: Store, url: str) -> None:
 async def test_a_key_is_one_users_for_one_job(store: Store) -> None:
     ana = replace(job(1), idempotency_key="k")
     bo = replace(job(2, user="bo"), idempotency_key="k")
-    await store.write(Change(submitted=(ana, bo)))
+    await store.write(ChangeSet(submitted=(ana, bo)))
     assert await store.job_with_key("ana", "k") == ana
     assert await store.job_with_key("bo", "k") == bo
     assert await store.job_with_key("ana", "other") is None
     with pytest.raises(Unavailable, match="could not be written"):
-        await store.write(Change(submitted=(replace(job(3), idempotency_key="k"),)))
+        await store.write(ChangeSet(submitted=(replace(job(3), idempotency_key="k"),)))
 
 
 # -- when writing fails -----------------------------------------------------------------------------------------
 
 
 async def test_a_change_that_fails_takes_those_behind_it_along_and_leaves_nothing(store: Store) -> None:
-    await store.write(Change(submitted=(job(1),), events=(event(),)))
-    twice = store.write(Change(submitted=(job(2), job(1)), events=(event(),)))
-    behind = store.write(Change(submitted=(job(3),), events=(event(),)))
+    await store.write(ChangeSet(submitted=(job(1),), events=(event(),)))
+    twice = store.write(ChangeSet(submitted=(job(2), job(1)), events=(event(),)))
+    behind = store.write(ChangeSet(submitted=(job(3),), events=(event(),)))
     for written in (twice, behind):
         with pytest.raises(Unavailable, match="nothing was changed"):
             await written
     with pytest.raises(Unavailable):
-        await store.write(Change(submitted=(job(4),)))
+        await store.write(ChangeSet(submitted=(job(4),)))
     store.mend()
-    (record,) = await store.write(Change(submitted=(job(5),), events=(event(),)))
+    (record,) = await store.write(ChangeSet(submitted=(job(5),), events=(event(),)))
     assert record.id == 2
     assert [found.id for found in await store.jobs()] == ["job0005", "job0001"]
     assert not store.lost
@@ -123,12 +123,12 @@ async def test_a_change_that_fails_takes_those_behind_it_along_and_leaves_nothin
 async def test_postgresql_that_drops_the_connection_is_found_again(postgresql_url: str) -> None:
     store = Store(postgresql_url)
     store.open()
-    await store.write(Change(submitted=(job(1),), events=(event(),)))
+    await store.write(ChangeSet(submitted=(job(1),), events=(event(),)))
     _kick_out_everybody(postgresql_url)
     with pytest.raises(Unavailable):
-        await store.write(Change(submitted=(job(2),), events=(event(),)))
+        await store.write(ChangeSet(submitted=(job(2),), events=(event(),)))
     store.mend()
-    (record,) = await store.write(Change(submitted=(job(3),), events=(event(),)))
+    (record,) = await store.write(ChangeSet(submitted=(job(3),), events=(event(),)))
     assert record.id == 2
     assert {found.id for found in await store.jobs()} == {"job0001", "job0003"}
     store.close()
@@ -137,18 +137,18 @@ async def test_postgresql_that_drops_the_connection_is_found_again(postgresql_ur
 async def test_a_state_that_another_scheduler_has_written_meanwhile_is_lost(postgresql_url: str) -> None:
     store = Store(postgresql_url)
     store.open()
-    await store.write(Change(events=(event(),)))
+    await store.write(ChangeSet(events=(event(),)))
     _kick_out_everybody(postgresql_url)
     other = Store(postgresql_url)
     other.open()
-    await other.write(Change(events=(event("theirs"),)))
+    await other.write(ChangeSet(events=(event("theirs"),)))
     other.close()
     for _ in range(2):
         with pytest.raises(Unavailable):
-            await store.write(Change(submitted=(job(2),)))
+            await store.write(ChangeSet(submitted=(job(2),)))
         store.mend()
     with pytest.raises(Unavailable, match="start the scheduler again"):
-        await store.write(Change(submitted=(job(2),)))
+        await store.write(ChangeSet(submitted=(job(2),)))
     assert store.lost
     assert await store.jobs() == []
     store.close()
@@ -172,7 +172,7 @@ def _kick_out_everybody(url: str) -> None:
 async def test_pages_are_newest_first_and_miss_nothing(store: Store) -> None:
     """Also among jobs of the same instant, whose ids break the tie."""
     jobs = [job(n, at=1000.0 + n // 4) for n in range(50)]
-    await store.write(Change(submitted=tuple(jobs)))
+    await store.write(ChangeSet(submitted=tuple(jobs)))
     seen: list[str] = []
     after = None
     while page := await store.jobs(limit=7, after=after):
@@ -184,9 +184,9 @@ async def test_pages_are_newest_first_and_miss_nothing(store: Store) -> None:
 async def test_listing_by_what_and_whose(store: Store) -> None:
     done = replace(job(4, user="bo", project="speech"), state=JobState.FAILED, ended=5.0)
     await store.write(
-        Change(submitted=(job(1), job(2, user="bo"), job(3, project="speech"), replace(job(4, user="bo"))))
+        ChangeSet(submitted=(job(1), job(2, user="bo"), job(3, project="speech"), replace(job(4, user="bo"))))
     )
-    await store.write(Change(jobs=(replace(job(4), state=JobState.FAILED, ended=5.0),)))
+    await store.write(ChangeSet(jobs=(replace(job(4), state=JobState.FAILED, ended=5.0),)))
 
     async def found(**wanted: object) -> str:
         return "".join(j.id[-1] for j in await store.jobs(**wanted))  # type: ignore[arg-type]
@@ -204,7 +204,7 @@ async def test_listing_by_what_and_whose(store: Store) -> None:
 
 async def test_ids_are_ordered_alike_on_every_database(store: Store) -> None:
     ids = ["a-b", "aB", "ab", "a_b", "B", "Z", "é"]
-    await store.write(Change(submitted=tuple(replace(job(1, at=1.0), id=one) for one in ids)))
+    await store.write(ChangeSet(submitted=tuple(replace(job(1, at=1.0), id=one) for one in ids)))
     assert [found.id for found in await store.jobs()] == sorted(ids, reverse=True)
 
 

@@ -49,7 +49,7 @@ class Digest:
     lost: Mapping[str, tuple[WorkerPlacement, ...]]
 
 
-class Planner:
+class PlanLoop:
     """Reads with `look`, decides in a thread with `decide`, and hands the result to `carry_out`, one plan at a time."""
 
     def __init__(
