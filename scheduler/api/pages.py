@@ -74,9 +74,9 @@ class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(
-            "Your account may not see the pool; ask an administrator for the scope custom:runai:read.\n"
+            "Your account does not have access to the pool. Ask an administrator for the scope custom:runai:read.\n"
             if status_code == 403
-            else f"The page cannot be shown ({status_code}). Try again; the scheduler's log says more.\n"
+            else f"The page cannot be loaded ({status_code}). Try again; the scheduler's log says more.\n"
         )
 
 

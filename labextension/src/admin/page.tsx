@@ -57,29 +57,29 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
                   title={trans.__('GPUs')}
                   aside={
                     state.pool.declared
-                      ? trans.__('declared: no GPU was found here, so use is not measured')
-                      : trans.__('coloured by who, filled by use')
+                      ? trans.__('declared GPUs: none were found, so use is not measured')
+                      : trans.__('colour: who holds it · fill: use')
                   }
                 >
                   <GpuGrid model={model} pool={state.pool} />
                 </Card>
                 <Card
                   title={trans.__('Projects')}
-                  aside={trans.__('bar: held · line: guarantee · lighter: over quota')}
+                  aside={trans.__('bar: allocated · line: guarantee · lighter: over quota')}
                 >
                   <ProjectTable projects={state.projects} pool={state.pool.train.gpus} />
                 </Card>
               </div>
               <div>
                 <Card title={trans.__('Queue')} aside={count(waiting.length)}>
-                  {list(waiting, trans.__('Queue'), trans.__('Nothing waits.'), byPosition)}
+                  {list(waiting, trans.__('Queue'), trans.__('The queue is empty.'), byPosition)}
                 </Card>
                 <Card title={trans.__('Running')} aside={count(running.length)}>
-                  {list(running, trans.__('Running'), trans.__('No job runs just now.'))}
+                  {list(running, trans.__('Running'), trans.__('No jobs are running.'))}
                 </Card>
                 {ended.length > 0 && (
-                  <Card title={trans.__('Ended lately')} aside="">
-                    {list(ended, trans.__('Ended lately'), '')}
+                  <Card title={trans.__('Recently ended')} aside="">
+                    {list(ended, trans.__('Recently ended'), '')}
                   </Card>
                 )}
               </div>
@@ -87,7 +87,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
           </>
         ) : (
           state.connection === 'connecting' && (
-            <p className="runai-Empty">{trans.__('Asking the scheduler for the pool…')}</p>
+            <p className="runai-Empty">{trans.__('Loading the pool…')}</p>
           )
         )}
       </StillContext.Provider>

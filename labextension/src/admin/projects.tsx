@@ -26,12 +26,12 @@ export function ProjectTable({ projects, pool }: ProjectTableProps): ReactElemen
           <tr>
             <th scope="col">{trans.__('Project')}</th>
             <th scope="col" className="runai-Table-bar">
-              {trans.__('Held / guarantee')}
+              {trans.__('Allocated / guarantee')}
             </th>
             <th scope="col">{trans.__('Held')}</th>
             <th scope="col">{trans.__('Guarantee')}</th>
             <th scope="col">{trans.__('Limit')}</th>
-            <th scope="col">{trans.__('Fair share now')}</th>
+            <th scope="col">{trans.__('Fair share')}</th>
             <th scope="col">{trans.__('Running')}</th>
             <th scope="col">{trans.__('Waiting')}</th>
           </tr>

@@ -26,7 +26,7 @@ export function Tiles({ pool, jobs }: { pool: PoolView; jobs: readonly JobView[]
         more={
           use === null
             ? pool.declared
-              ? trans.__('declared, not measured')
+              ? trans.__('declared: not measured')
               : trans.__('not measured here')
             : trans.__('by NVML, now')
         }
@@ -39,14 +39,14 @@ export function Tiles({ pool, jobs }: { pool: PoolView; jobs: readonly JobView[]
       <Tile
         value={amount(pool.train.over_quota)}
         name={trans.__('over quota')}
-        more={trans.__('GPUs that may be called back')}
+        more={trans.__('GPUs that can be reclaimed')}
       />
       <Tile
         value={amount(pool.waiting)}
         name={trans._n('job waiting', 'jobs waiting', pool.waiting)}
         more={[
           Number.isFinite(oldest) ? trans.__('longest %1', duration(now - oldest, trans)) : '',
-          Number.isFinite(next) ? trans.__('next about %1', clock(next, now)) : ''
+          Number.isFinite(next) ? trans.__('next start about %1', clock(next, now)) : ''
         ]
           .filter(Boolean)
           .join(' · ')}

@@ -40,9 +40,7 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
     return (
       <div className="runai-Card" ref={card}>
         {otherwise && <pre className="runai-Card-otherwise">{otherwise}</pre>}
-        <div className="runai-Hint">
-          {problem ?? trans.__('Asking the scheduler for this job…')}
-        </div>
+        <div className="runai-Hint">{problem ?? trans.__('Loading the job…')}</div>
       </div>
     );
   }
@@ -102,7 +100,10 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
       <Timeline job={job} now={now} />
       {state.connection === 'lost' && (
         <div className="runai-Hint">
-          {trans.__('This was %1 when the scheduler last answered.', stateWord(job.state, trans))}
+          {trans.__(
+            'Last known state: %1. The scheduler does not answer.',
+            stateWord(job.state, trans)
+          )}
         </div>
       )}
       {below === null && !follows && mine && job.state === 'running' && (
@@ -147,7 +148,7 @@ function useFollowed(id: string, model: IPoolModel, known: boolean): string | nu
 
 function sentenceOf(error: unknown, trans: Trans): string {
   if (error instanceof PoolError && error.status === 404) {
-    return trans.__('The pool has no such job: it was deleted, or it belongs to another pool.');
+    return trans.__('This pool has no such job. It was deleted, or it belongs to another pool.');
   }
   return error instanceof Error ? error.message : String(error);
 }

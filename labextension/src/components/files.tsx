@@ -23,12 +23,10 @@ export function Files({ client, job }: { client: Client; job: JobView }): ReactE
     // Asked again when the job has gone on to another state.
   }, [client, id, state]);
   if (files === null || typeof files === 'string') {
-    return <div className="runai-Hint">{files ?? trans.__('Asking for its files…')}</div>;
+    return <div className="runai-Hint">{files ?? trans.__('Loading the files…')}</div>;
   }
   if (!files.length) {
-    return (
-      <div className="runai-Hint">{trans.__('It has left no files in its output folder.')}</div>
-    );
+    return <div className="runai-Hint">{trans.__('The output folder is empty.')}</div>;
   }
   return (
     <ul className="runai-Files" aria-label={trans.__('Files of %1', job.name)}>

@@ -180,7 +180,7 @@ function JobDetails({ job, me, now, client, actions }: DetailsProps): ReactEleme
     [trans.__('Waits for'), job.state === 'queued' ? job.reason : ''],
     [trans.__('Place'), place],
     [trans.__('Attempts'), job.attempts.length > 1 ? String(job.attempts.length) : ''],
-    [trans.__('Quota'), job.over_quota ? trans.__('over quota: may be called back') : '']
+    [trans.__('Quota'), job.over_quota ? trans.__('over quota: can be reclaimed') : '']
   ];
   return (
     <div className="runai-Job-details">

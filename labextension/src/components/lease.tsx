@@ -16,7 +16,7 @@ export function Lease({ session, pool, title }: LeaseProps): ReactElement {
   if (session.state === 'requested') {
     return (
       <div className="runai-Hint" data-still="">
-        {session.reason || trans.__('Waits for a GPU.')}
+        {session.reason || trans.__('Waiting for a GPU.')}
       </div>
     );
   }
@@ -39,12 +39,12 @@ export function Lease({ session, pool, title }: LeaseProps): ReactElement {
       )}
       <div className="runai-Hint">
         {session.gpus === 0
-          ? trans.__('It holds no GPU; jobs get theirs from the train pool.')
-          : trans.__('Always yours while the server runs.')}{' '}
+          ? trans.__('This server has no GPU. Jobs use the train pool.')
+          : trans.__('Yours as long as the server runs.')}{' '}
         {session.gpus > 0 &&
           session.declared &&
           !measured &&
-          trans.__('Declared, so its use is not measured.')}
+          trans.__('This GPU is declared; its use is not measured.')}
       </div>
     </div>
   );

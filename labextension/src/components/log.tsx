@@ -43,7 +43,7 @@ export function LogView({ client, job, most }: LogViewProps): ReactElement {
             atEnd.current = scrollHeight - scrollTop - clientHeight < 8;
           }}
         >
-          {tail.shortened && most === undefined && trans.__('… the beginning is left out here\n')}
+          {tail.shortened && most === undefined && trans.__('… earlier output is not shown\n')}
           {text}
         </pre>
       )}
@@ -63,10 +63,10 @@ function nothing(
 ): string {
   if (attempt === undefined) {
     return isFinal(job.state)
-      ? trans.__('It never started, so there is no log.')
-      : trans.__('The log begins when the job starts.');
+      ? trans.__('The job never started, so there is no log.')
+      : trans.__('The log will appear when the job starts.');
   }
-  return tail.complete ? trans.__('The job wrote nothing.') : trans.__('Nothing written yet.');
+  return tail.complete ? trans.__('The job printed nothing.') : trans.__('No output yet.');
 }
 
 function useLog(client: Client, job: JobView, attempt: number | undefined): LogTail {

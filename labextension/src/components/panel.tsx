@@ -37,7 +37,7 @@ export function Panel({ model, actions, server, filterBox }: PanelProps): ReactE
           </>
         ) : (
           state.connection === 'connecting' && (
-            <div className="runai-Empty">{trans.__('Asking the scheduler for the pool…')}</div>
+            <div className="runai-Empty">{trans.__('Loading the pool…')}</div>
           )
         )}
       </StillContext.Provider>
@@ -80,7 +80,7 @@ function MyGpus({ state, server }: MyGpusProps): ReactElement {
       ))}
       {here.length === 0 && (
         <div className="runai-Hint">
-          {trans.__('This server holds no build GPU. Jobs get theirs from the train pool.')}
+          {trans.__('This server has no build GPU. Jobs use the train pool.')}
         </div>
       )}
       {elsewhere.map(session => (
@@ -117,11 +117,13 @@ function MyProjects({ state }: { state: PoolState }): ReactElement {
         </ul>
       ) : (
         <div className="runai-Hint">
-          {trans.__('No project takes your jobs yet. An administrator can add you to one.')}
+          {trans.__(
+            'You are not a member of any project yet. Ask an administrator to add you to one.'
+          )}
         </div>
       )}
       {state.pool?.declared && (
-        <div className="runai-Hint">{trans.__('Declared GPUs: none was found.')}</div>
+        <div className="runai-Hint">{trans.__('Declared GPUs: no GPU was found.')}</div>
       )}
     </Section>
   );
@@ -216,11 +218,7 @@ function Jobs({
           named={tab === 'team'}
           label={tab === 'mine' ? trans.__('My jobs') : trans.__('Jobs of my team')}
           empty={
-            query ? (
-              trans.__('No job answers to “%1”.', query)
-            ) : (
-              <FirstExample team={tab === 'team'} />
-            )
+            query ? trans.__('No job matches “%1”.', query) : <FirstExample team={tab === 'team'} />
           }
         />
       </div>
@@ -245,8 +243,8 @@ function FirstExample({ team }: { team: boolean }): ReactElement {
     <>
       <p>
         {team
-          ? trans.__('Nobody in your projects has sent a job yet.')
-          : trans.__('Send a cell to the pool: put this line above it and run it.')}
+          ? trans.__('No jobs in your projects yet.')
+          : trans.__('To send a cell to the pool, put this line at its top and run it:')}
       </p>
       {!team && <pre className="runai-Example">%%runai_train --gpus 1 --out model</pre>}
     </>

@@ -17,12 +17,14 @@ export function questionOf(job: JobView, verb: JobVerb, trans: Trans): Question 
   const no = trans.__('Keep it');
   if (verb === 'cancel') {
     const body = ['queued', 'paused'].includes(job.state)
-      ? trans.__('The job leaves the queue for good.')
-      : trans.__('The job is asked to stop and ends; what it has not saved is lost.');
+      ? trans.__('The job will be removed from the queue.')
+      : trans.__('The job will stop. Anything it has not saved is lost.');
     return { title: trans.__('Cancel %1?', whose), body, yes: trans.__('Cancel the job'), no };
   }
   if (verb === 'delete' && isFinal(job.state)) {
-    const body = trans.__('Its log, its files and its checkpoints go with it, for good.');
+    const body = trans.__(
+      'Its log, files and checkpoints will be deleted, too. This cannot be undone.'
+    );
     return { title: trans.__('Delete %1?', whose), body, yes: trans.__('Delete the job'), no };
   }
   return null;

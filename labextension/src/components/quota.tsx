@@ -81,7 +81,7 @@ export function quotaWords(project: ProjectView, trans: Trans): string {
     return trans.__('%1 held', held);
   }
   return project.guaranteed_in_all === 0
-    ? trans.__('%1 held, none guaranteed', held)
+    ? trans.__('%1 allocated, none guaranteed', held)
     : trans.__('%1 of %2 guaranteed', held, amount(project.guaranteed_in_all));
 }
 
@@ -89,11 +89,11 @@ export function quotaWords(project: ProjectView, trans: Trans): string {
 export function outlook(project: ProjectView, trans: Trans): string {
   const sentences: string[] = [];
   if (project.over_quota > 0) {
-    sentences.push(trans.__('%1 over quota may be called back.', amount(project.over_quota)));
+    sentences.push(trans.__('%1 over quota can be reclaimed.', amount(project.over_quota)));
   }
   sentences.push(
     project.could_start > 0
-      ? trans.__('Up to %1 more would start now.', gpus(project.could_start, trans))
+      ? trans.__('Up to %1 more can start now.', gpus(project.could_start, trans))
       : trans.__('A new job would wait.')
   );
   return sentences.join(' ');

@@ -80,7 +80,7 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
         { id: this._id, widget: this },
         this._model,
         JOB_MIME,
-        this._trans.__('\n… the rest is in the log …\n')
+        this._trans.__('\n… see the log for the rest …\n')
       );
     }
   }

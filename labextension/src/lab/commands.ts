@@ -110,7 +110,7 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
     );
     add(
       COMMANDS.delete,
-      trans.__('Delete a job that has ended…'),
+      trans.__('Delete a finished job…'),
       trans.__('Delete'),
       may('delete'),
       job => actions.act(job, 'delete')

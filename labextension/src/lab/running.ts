@@ -59,7 +59,7 @@ export const runningPlugin: JupyterFrontEndPlugin<void> = {
       },
       shutdownAllLabel: trans.__('Cancel all my jobs'),
       shutdownAllConfirmationText: trans.__(
-        'All your jobs leave the pool, also those started from other notebooks. What they have not saved is lost.'
+        'All your jobs will be cancelled, including those from other notebooks. Anything they have not saved is lost.'
       )
     });
   }

@@ -73,7 +73,7 @@ function ofArray(
   }
   const name = job.name.replace(/-\d+$/, '');
   const text = trans.__(
-    '%1 has ended after %2: %3 of %4 jobs succeeded.',
+    '%1 ended after %2: %3 of %4 jobs succeeded.',
     name,
     duration(took, trans),
     well,

@@ -182,9 +182,7 @@ function likely(start: number | null, now: number, trans: Trans): string {
   if (start === null) {
     return '';
   }
-  return start > now
-    ? trans.__('starts about %1', clock(start, now))
-    : trans.__('starts any moment');
+  return start > now ? trans.__('starts about %1', clock(start, now)) : trans.__('about to start');
 }
 
 function inLine(position: number, trans: Trans): string {

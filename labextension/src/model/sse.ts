@@ -81,7 +81,7 @@ export async function* readMessages(
 
 function within<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error('The stream fell silent.')), milliseconds);
+    const timer = setTimeout(() => reject(new Error('The event stream timed out.')), milliseconds);
     promise.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

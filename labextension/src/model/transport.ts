@@ -29,7 +29,7 @@ export class PoolError extends Error {
 }
 
 export const UNREACHABLE =
-  'The scheduler of the GPU pool does not answer. Jobs that run go on; this page connects again by itself.';
+  'The scheduler of the GPU pool does not answer. Running jobs continue. Reconnecting…';
 
 /** The error that an answer stands for: the detail of its problem, or a sentence for its status. */
 export async function errorOf(response: Response): Promise<PoolError> {
@@ -49,10 +49,10 @@ export async function errorOf(response: Response): Promise<PoolError> {
 
 function sentenceFor(status: number): string {
   if (status === 401 || status === 403) {
-    return 'You may not use the GPU pool: sign in again, or ask an administrator for access.';
+    return 'You do not have access to the GPU pool. Sign in again, or ask an administrator for access.';
   }
   if (status === 404) {
-    return 'This is not there, or is not yours to see.';
+    return 'Not found, or you do not have access to it.';
   }
   if (status >= 500) {
     return UNREACHABLE;

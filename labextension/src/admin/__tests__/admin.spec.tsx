@@ -182,7 +182,9 @@ describe('the page', () => {
     fireEvent.click(await screen.findByRole('button', { name: 'Cancel the job', hidden: true }));
     await waitFor(() => expect(scheduler.jobs.get('a')!.state).toBe('cancelled'));
     fireEvent.click(await screen.findByRole('button', { name: 'Delete job-a' }));
-    await screen.findByText('Its log, its files and its checkpoints go with it, for good.');
+    await screen.findByText(
+      'Its log, files and checkpoints will be deleted, too. This cannot be undone.'
+    );
     fireEvent.click(screen.getByRole('button', { name: 'Delete the job', hidden: true }));
     await waitFor(() => expect(scheduler.jobs.has('a')).toBe(false));
     model.dispose();

@@ -61,7 +61,7 @@ describe('the quota bar', () => {
 
   it.each([
     [4, '1 of 4 guaranteed'],
-    [0, '1 held, none guaranteed'],
+    [0, '1 allocated, none guaranteed'],
     [null, '1 held']
   ])('says a guarantee of %j in words', (guaranteed, words) => {
     expect(
@@ -74,7 +74,7 @@ describe('the quota bar', () => {
       barSize(aProject('vision', { allocated: 6, guaranteed_in_all: 4, could_start: 5 }))
     ).toBe(11);
     expect(outlook(aProject('vision', { over_quota: 2, could_start: 5 }), plain)).toBe(
-      '2 over quota may be called back. Up to 5 GPUs more would start now.'
+      '2 over quota can be reclaimed. Up to 5 GPUs more can start now.'
     );
     expect(outlook(aProject('vision', { could_start: 0 }), plain)).toBe('A new job would wait.');
   });
@@ -179,7 +179,7 @@ describe('the list of jobs', () => {
     fireEvent.keyDown(heads[0]!, { key: 'ArrowDown' });
     fireEvent.keyDown(heads[1]!, { key: 'Enter' });
     expect(heads[1]!.getAttribute('aria-expanded')).toBe('true');
-    expect(screen.getByText('The log begins when the job starts.')).toBeTruthy();
+    expect(screen.getByText('The log will appear when the job starts.')).toBeTruthy();
   });
 
   it('says in full what an opened job waits for', () => {
@@ -248,10 +248,10 @@ describe('the panel', () => {
     const mine = await screen.findByRole('region', { name: 'My GPUs' });
     expect(within(mine).getByText('build · fixed quota 1')).toBeTruthy();
     expect(within(mine).getByText('box-build · GPU 0')).toBeTruthy();
-    expect(mine.textContent).toContain('Declared, so its use is not measured.');
+    expect(mine.textContent).toContain('This GPU is declared; its use is not measured.');
     const projects = screen.getByRole('region', { name: 'My projects' });
     expect(within(projects).getByText('6 of 6 free')).toBeTruthy();
-    expect(within(projects).getByText('Declared GPUs: none was found.')).toBeTruthy();
+    expect(within(projects).getByText('Declared GPUs: no GPU was found.')).toBeTruthy();
     model.dispose();
   });
 
@@ -436,7 +436,7 @@ describe('the card of a job', () => {
     expect(reason.style.minHeight).not.toBe('');
     expect(reason.style.overflow).toBe(''); // what the job says next is read in full, under a pointer, too
     rerender(card('gone'));
-    await screen.findByText(/^The pool has no such job/);
+    await screen.findByText(/^This pool has no such job/);
     expect(screen.getByText('digits: finished')).toBeTruthy();
     model.dispose();
   });

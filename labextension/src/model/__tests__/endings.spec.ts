@@ -53,9 +53,9 @@ describe('what is said when a job has ended', () => {
     const [first, second] = [member(0, { state: 'succeeded' }), member(1, { state: 'running' })];
     expect(said(first, second)).toBeNull();
     const last = member(1, { state: 'failed' });
-    expect(said(last, first)).toBe('error: sweep has ended after 2 min: 1 of 2 jobs succeeded.');
+    expect(said(last, first)).toBe('error: sweep ended after 2 min: 1 of 2 jobs succeeded.');
     expect(noticeOf(first, [last, first], plain)!.job).toBe(last); // its log says why
     const well = member(1, { state: 'succeeded' });
-    expect(said(well, first)).toBe('success: sweep has ended after 2 min: 2 of 2 jobs succeeded.');
+    expect(said(well, first)).toBe('success: sweep ended after 2 min: 2 of 2 jobs succeeded.');
   });
 });

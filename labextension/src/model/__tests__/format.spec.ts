@@ -96,7 +96,7 @@ describe('the sentence of a job', () => {
     [
       'overdue',
       { state: 'queued', position: 1, reason: 'Waits.', estimated_start: NOW - 60 },
-      /^next in line · starts any moment · Waits\.$/
+      /^next in line · about to start · Waits\.$/
     ],
     [
       'first in line',

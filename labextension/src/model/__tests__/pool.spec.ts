@@ -128,7 +128,7 @@ describe('the pool model', () => {
       'Your token lacks the scope custom:runai:read.'
     ],
     [[502, '<html>Bad gateway</html>'], 'The scheduler of the GPU pool does not answer.'],
-    [[403, ''], 'You may not use the GPU pool']
+    [[403, ''], 'You do not have access to the GPU pool']
   ])('gives the reason of an answer %j', async (trouble, sentence) => {
     scheduler.trouble = trouble;
     model.start();
