@@ -28,8 +28,8 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Room:
-    """What there is for one user: the fixed quota and how much of it other servers hold; all build GPUs and the free ones."""
+class QuotaView:
+    """One user's fixed quota and how much of it other servers hold; all build GPUs and the free ones."""
 
     quota: float
     held: float
@@ -68,19 +68,19 @@ def plain(gpus: float) -> str:
     return f"{gpus:g} GPU" if gpus <= 1 else f"{gpus:g} GPUs"
 
 
-async def room(client: AsyncClient, user: str, server: str | None = None) -> Room:
+async def quota_view(client: AsyncClient, user: str, server: str | None = None) -> QuotaView:
     """What `user` may have for `server`, beside what their other servers hold."""
     pool = await client.pool()
     file = await client.pool_file()
     quota = next((entry.build_quota for entry in file.users if entry.name == user), file.default_build_quota)
     sessions = await client.sessions()
     held = sum(session.gpus for session in sessions if session.user == user and session.server != server)
-    return Room(quota, held, pool.build.gpus, pool.build.free)
+    return QuotaView(quota, held, pool.build.gpus, pool.build.free)
 
 
 async def default_gpus(client: AsyncClient, user: str) -> float:
     """How many GPUs a server gets whose user was not asked."""
-    return (await room(client, user)).usual
+    return (await quota_view(client, user)).usual
 
 
 def form(choices: list[Choice]) -> str:

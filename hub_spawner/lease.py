@@ -18,7 +18,7 @@ from tornado.web import HTTPError
 from traitlets import Any as AnyTrait
 from traitlets import Enum, Float, Unicode, default
 
-from hub_spawner.choices import default_gpus, form, plain, room
+from hub_spawner.choices import default_gpus, form, plain, quota_view
 from hub_spawner.reconciliation import Reconciliation
 from scheduler.client import AsyncClient
 from scheduler.errors import RunaiError, Unavailable
@@ -237,7 +237,7 @@ async def ask_gpus(spawner: LeaseSpawner) -> str:
     """The form, or nothing where the user need not be asked."""
     try:
         async with spawner.client() as client:
-            there = await room(client, spawner.user.name, spawner.name)
+            there = await quota_view(client, spawner.user.name, spawner.name)
     except RunaiError:
         return ""  # the start waits for the scheduler, or says what is wrong
     if spawner.ask == "when_needed" and there.fits(there.usual):

@@ -66,7 +66,7 @@ class TooLarge(RunaiError):
 
 
 class Unavailable(RunaiError):
-    """Not now: the scheduler is down, starting or has no room; trying again later may help."""
+    """Not now: the scheduler is down, starting or has no space left; trying again later may help."""
 
     status = 503
     slug = "unavailable"

@@ -191,10 +191,10 @@ def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
 
 def _fits_gang(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
     field = "workers" if request.workers > 1 else "gpus"
-    rooms: dict[str, int] = defaultdict(int)
+    capacities: dict[str, int] = defaultdict(int)
     for node in nodes:
-        rooms[_domain(request.require, node, pool)] += capacity(request.shape, node)
-    most = max(rooms.values(), default=0)
+        capacities[_domain(request.require, node, pool)] += capacity(request.shape, node)
+    most = max(capacities.values(), default=0)
     if request.min_workers <= most:
         return
     size = f"workers of {gpus(request.shape.gpus)}" if request.shape.gpus else "such workers"
@@ -255,12 +255,12 @@ def _at_once(request: Request) -> Milli:
 
 def capacity(shape: Shape, node: Node) -> int:
     """How many workers of this shape an empty node could take."""
-    rooms = [_by_gpus(shape, node)]
+    capacities = [_by_gpus(shape, node)]
     if shape.cpus and node.cpus is not None:
-        rooms.append(node.cpus // shape.cpus)
+        capacities.append(node.cpus // shape.cpus)
     if shape.memory and node.memory is not None:
-        rooms.append(node.memory // shape.memory)
-    return min(rooms)
+        capacities.append(node.memory // shape.memory)
+    return min(capacities)
 
 
 _ANY = 1_000_000

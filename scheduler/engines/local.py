@@ -341,7 +341,7 @@ def _refusal(standing: Standing) -> RunaiError | None:
 
 def _stop(folder: AttemptFolder, grace: float) -> list[int]:
     """Stop what has started of an attempt, and see that the rest never does; returns the ranks that now never will."""
-    with contextlib.suppress(OSError):  # no room on the disk: the grace period is the job's own, then
+    with contextlib.suppress(OSError):  # the disk is full: the grace period is the job's own, then
         folder.write_stop(grace, time.time())
     return [rank for rank, worker in folder.workers() if _stop_worker(worker)]
 

@@ -255,7 +255,7 @@ def _extract(bundle: Path, folder: Path, check: _Check) -> list[Path]:
 
 def _no_room(folder: Path, error: OSError) -> Unavailable:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Unavailable(f"There is no room left under {folder.parent}; make some.")
+        return Unavailable(f"There is no space left under {folder.parent}; free some.")
     return Unavailable(f"The job's files could not be written ({error.strerror}).")
 
 

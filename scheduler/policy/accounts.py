@@ -14,7 +14,7 @@ from scheduler.policy.quotas import REST, Part
 
 
 class Cap:
-    """What a project may hold of the rooms `mask` at the most, and what it holds there. Who leaves counts until it is gone."""
+    """What a project may hold of the nodes `mask` at the most, and what it holds there. Who leaves counts until it is gone."""
 
     __slots__ = ("held", "mask", "quota")
 
@@ -94,13 +94,13 @@ class Account:
             account.leaving += amount
 
     def capped(self, amount: Milli) -> int:
-        """The rooms in which `amount` more would break a limit of the path."""
-        rooms = 0
+        """The nodes in which `amount` more would break a limit of the path."""
+        nodes = 0
         for account in self.path:
             for cap in account.caps:
                 if cap.held + amount > cap.limit:
-                    rooms |= cap.mask
-        return rooms
+                    nodes |= cap.mask
+        return nodes
 
     def over_limit(self, amount: Milli) -> Account | None:
         """The account of the path whose limit `amount` more would break."""

@@ -1,8 +1,8 @@
-"""One `Ask` for all requests that ask for the same, with the rooms that qualify for it.
+"""One `Ask` for all requests that ask for the same, with the nodes that qualify for it.
 
-Which rooms qualify is decided once: the environment, the node pools in the order of preference, the accepted types of
+Which nodes qualify is decided once: the environment, the node pools in the order of preference, the accepted types of
 GPU, and that the node is big enough for a worker. Where it is known how fast jobs like one ran on which type of GPU, the
-rooms of each preference are tried from the fastest to the slowest; a job waits for none of them while another is free.
+nodes of each preference are tried from the fastest to the slowest; a job waits for none of them while another is free.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from scheduler.model import ONE, Environment, Milli, PlacementStyle, Pool, Request
 from scheduler.policy.needs import Need, need_of
-from scheduler.policy.rooms import Room, Rooms
+from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.work import Ask, Try
 
 ALIKE = 950
@@ -22,16 +22,16 @@ ALIKE = 950
 class Asks:
     """`kinds` has one ask for all that fit or don't fit alike."""
 
-    def __init__(self, pool: Pool, rooms: Rooms) -> None:
-        self.rooms = rooms.all
+    def __init__(self, pool: Pool, nodes: NodeIndex) -> None:
+        self.nodes = nodes.all
         self.lending = pool.settings.lending
         self.pools = {node_pool.name: node_pool for node_pool in pool.node_pools}
         self._asks: dict[tuple[object, ...], Ask] = {}
         self._masks: dict[tuple[object, ...], int] = {}
         self._needs: dict[Need, Need] = {}
         self._types: dict[str | None, int] = {}
-        for room in self.rooms:
-            self._types[room.node.gpu_type] = self._types.get(room.node.gpu_type, 0) | room.bit
+        for node in self.nodes:
+            self._types[node.spec.gpu_type] = self._types.get(node.spec.gpu_type, 0) | node.bit
         self.kinds: dict[int, Ask] = {}
         self._kinds: dict[tuple[object, ...], int] = {}
         self._within: dict[tuple[Ask, int], Ask] = {}
@@ -57,7 +57,7 @@ class Asks:
         return ask
 
     def within(self, ask: Ask, part: int, mask: int) -> Ask:
-        """The same ask, for the rooms `mask` of one part of the pool only."""
+        """The same ask, for the nodes `mask` of one part of the pool only."""
         if not ask.qualifies & ~mask:
             return ask
         found = self._within.get((ask, part))
@@ -67,7 +67,7 @@ class Asks:
                 ask,
                 kind=self._kinds.setdefault(alike, len(self._kinds)),
                 masks=tuple([both for preferred in ask.masks if (both := preferred & mask)]),
-                tries=tuple([(both, one_node) for rooms, one_node in ask.tries if (both := rooms & mask)]),
+                tries=tuple([(both, one_node) for nodes, one_node in ask.tries if (both := nodes & mask)]),
                 qualifies=ask.qualifies & mask,
                 groups=tuple([self.within(group, part, mask) for group in ask.groups]),
             )
@@ -136,7 +136,7 @@ class Asks:
         return ask
 
     def _preferences(self, request: Request, need: Need) -> list[int]:
-        """The sets of rooms that are tried one after the other; those lent by the other environment come last."""
+        """The sets of nodes that are tried one after the other; those lent by the other environment come last."""
         own = request.environment
         if request.node_pools:
             sets = [self._mask(request, need, own, (name,)) for name in request.node_pools]
@@ -146,25 +146,25 @@ class Asks:
             sets.append(self._mask(request, need, Environment.BUILD, None))
         return sets
 
-    def _fastest_first(self, rooms: int, request: Request) -> list[Try]:
-        """A set of rooms as sets of like throughput; nobody knows of a type that was never tried that it is slower.
+    def _fastest_first(self, nodes: int, request: Request) -> list[Try]:
+        """A set of nodes as sets of like throughput; nobody knows of a type that was never tried that it is slower.
 
         A gang runs at the pace of its slowest worker, and often slower over several nodes. So it is tried on one node of a
         type, over several of that type, and over those of faster types, too, each when no faster way is left.
         """
         if not request.throughputs:
-            return [(rooms, False)]
+            return [(nodes, False)]
         throughputs: dict[str | None, Milli] = dict(request.throughputs)
         spread: dict[str | None, Milli] = dict(request.spread_throughputs)
         best = max(throughputs.values())
         single = max(request.workers, request.min_workers) == 1
         ways = list[tuple[Milli, bool, int]]()
         for gpu_type, bits in self._types.items():
-            if bits & rooms:
+            if bits & nodes:
                 throughput = throughputs.get(gpu_type, best)
-                ways.append((throughput, not single, bits & rooms))
+                ways.append((throughput, not single, bits & nodes))
                 if not single:
-                    ways.append((min(throughput, spread.get(gpu_type, throughput)), False, bits & rooms))
+                    ways.append((min(throughput, spread.get(gpu_type, throughput)), False, bits & nodes))
         ways.sort(key=lambda way: way[0], reverse=True)
         tries, faster = list[Try](), 0
         while ways:
@@ -188,13 +188,13 @@ class Asks:
         if name not in self._masks:
             self._masks[name] = sum(
                 [
-                    room.bit
-                    for room in self.rooms
-                    if room.node.schedulable
-                    and (pools is None or room.node.node_pool in pools)
-                    and self.environment_of(room.node.node_pool) is environment
-                    and (request.gpu_types is None or room.node.gpu_type in request.gpu_types)
-                    and _big_enough(room, need)
+                    node.bit
+                    for node in self.nodes
+                    if node.spec.schedulable
+                    and (pools is None or node.spec.node_pool in pools)
+                    and self.environment_of(node.spec.node_pool) is environment
+                    and (request.gpu_types is None or node.spec.gpu_type in request.gpu_types)
+                    and _big_enough(node, need)
                 ]
             )
         return self._masks[name]
@@ -203,7 +203,7 @@ class Asks:
         """What one worker counts; for GPU memory the greatest share that it may come to."""
         if not need.gpu_memory:
             return need.whole * ONE + need.share
-        return max([need.share_on(room.node) for room in self.rooms if qualifies & room.bit], default=ONE)
+        return max([need.share_on(node.spec) for node in self.nodes if qualifies & node.bit], default=ONE)
 
     def _spreads(self, request: Request) -> bool:
         names = request.node_pools or [
@@ -214,17 +214,17 @@ class Asks:
 
 
 def _union(sets: Iterable[int]) -> int:
-    rooms = 0
+    nodes = 0
     for each in sets:
-        rooms |= each
-    return rooms
+        nodes |= each
+    return nodes
 
 
-def _big_enough(room: Room, need: Need) -> bool:
-    node = room.node
+def _big_enough(node: NodeState, need: Need) -> bool:
+    spec = node.spec
     return (
-        need.whole <= node.gpus
-        and (not need.partial or (node.gpus > 0 and need.share_on(node) <= ONE))
-        and (node.cpus is None or need.cpus <= node.cpus)
-        and (node.memory is None or need.memory <= node.memory)
+        need.whole <= spec.gpus
+        and (not need.partial or (spec.gpus > 0 and need.share_on(spec) <= ONE))
+        and (spec.cpus is None or need.cpus <= spec.cpus)
+        and (spec.memory is None or need.memory <= spec.memory)
     )

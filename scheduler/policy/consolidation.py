@@ -1,9 +1,9 @@
 """Moving preemptible jobs together so that a newcomer fits: nobody is queued again, but each move costs a restart.
 
-A room is cleared for one worker of the newcomer only if everybody in its way finds another place in the same plan.
-Rooms with the most free GPUs are looked at, up to a bound, and the one that loses least work is tried first.
+A node is cleared for one worker of the newcomer only if everybody in its way finds another place in the same plan.
+NodeIndex with the most free GPUs are looked at, up to a bound, and the one that loses least work is tried first.
 
-Where neither moving nor stopping alone makes room, both together may (`rearrange`): of those in the way the newcomer's
+Where neither moving nor stopping alone makes node, both together may (`rearrange`): of those in the way the newcomer's
 project stops whom it may, and the others move, taking back for themselves what their own project is guaranteed.
 """
 
@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterator
 
 from scheduler.model import WorkerPlacement
 from scheduler.policy.needs import Need
+from scheduler.policy.nodes import NodeState
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
-from scheduler.policy.reservation import Reservations, roomiest
-from scheduler.policy.rooms import Room
+from scheduler.policy.reservation import Reservations, most_free
 from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Losses, Reclaim, Terms
 from scheduler.policy.topology import NODE
 from scheduler.policy.victims import Budget, Hunt, SearchResult
 from scheduler.policy.work import Work, by_rank
 
-ROOMS = 64
-"""How many rooms are looked at for each worker."""
+NODES = 64
+"""How many nodes are looked at for each worker."""
 
 TRIALS = 8
 """In how many of them it is tried to place everybody again."""
@@ -38,7 +38,7 @@ class Moving(Terms):
         self.reservations = reservations
 
     def kept_from(self, work: Work) -> int:
-        """The rooms that somebody who moves must not go to."""
+        """The nodes that somebody who moves must not go to."""
         if work.account is None:
             return 0
         must, should = self.reservations.kept_from(work, work.account, moving_for=self.newcomer)
@@ -50,10 +50,10 @@ class Moving(Terms):
     def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
         return True
 
-    def in_room(self, room: Room) -> list[Cut]:
-        """Who might be moved out of a room, the least work lost first."""
+    def on_node(self, node: NodeState) -> list[Cut]:
+        """Who might be moved out of a node, the least work lost first."""
         cuts = []
-        for work in self.state.standing.get(room.index, {}).values():
+        for work in self.state.standing.get(node.index, {}).values():
             if work.account is None or not work.preemptible or not work.workload.running or work.moved:
                 continue
             if self._unprotected(work):
@@ -77,7 +77,7 @@ def consolidate(
     def settle(cut: Cut) -> list[Cut] | None:
         return [] if settle_elsewhere(state, placer, cut.work, terms.kept_from(cut.work)) else None
 
-    return _clear_rooms(state, placer, terms, settle, kept_from)
+    return _clear_nodes(state, placer, terms, settle, kept_from)
 
 
 def rearrange(
@@ -110,13 +110,13 @@ def rearrange(
         state.move(work, result.workers)
         return result.cuts
 
-    return _clear_rooms(state, placer, terms, settle, kept_from)
+    return _clear_nodes(state, placer, terms, settle, kept_from)
 
 
-def _clear_rooms(
+def _clear_nodes(
     state: State, placer: Placer, terms: Moving, settle: Settle, kept_from: int
 ) -> SearchResult | None:
-    """Places for the newcomer's gang in rooms that are cleared one after the other, and who leaves for it."""
+    """Places for the newcomer's gang in nodes that are cleared one after the other, and who leaves for it."""
     ask = terms.newcomer.ask
     mask = ask.qualifies & ~kept_from
     if not ask.need.whole or (ask.groups and ask.require == NODE):
@@ -149,27 +149,27 @@ def _one_more(
     state: State, terms: Moving, settle: Settle, result: SearchResult, need: Need, mask: int, together: int
 ) -> bool:
     """A place for one more worker (or for all that must stand together)."""
-    free = state.rooms.together(need, together, mask, True)
+    free = state.nodes.together(need, together, mask, True)
     if free is not None:
         result.workers.extend([state.seat(free, need, True) for _ in range(together)])
         return True
     cleared = []
-    for room in roomiest(state, mask, ROOMS):
-        paper = Paper(room)
-        for cut in terms.in_room(room):
+    for node in most_free(state, mask, NODES):
+        paper = Paper(node)
+        for cut in terms.on_node(node):
             if paper.fits(need, together):
                 break
             paper.take(cut, terms, False)
         if paper.fits(need, together):
             paper.drop_needless(need, together)
-            cleared.append((paper.loss(), len(paper.cuts), room.index, paper))
+            cleared.append((paper.loss(), len(paper.cuts), node.index, paper))
     cleared.sort(key=lambda entry: entry[:3])
     for _, _, _, paper in cleared[:TRIALS]:
         mark = state.mark()
         cuts = paper.made()
         for cut in cuts:
             state.leave(cut.work)
-        workers = [state.seat(paper.room, need, True) for _ in range(together)]
+        workers = [state.seat(paper.node, need, True) for _ in range(together)]
         for cut in sorted(cuts, key=_largest_first):
             others = settle(cut)
             if others is None:

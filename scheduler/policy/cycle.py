@@ -151,7 +151,7 @@ class Cycle:
                 self.started.append(work)
 
     def _expect_gang(self, ground: Ground, queues: dict[str, Queue]) -> None:
-        """The rooms of the first gang that others could starve are avoided by those whose turn is before it, too."""
+        """The nodes of the first gang that others could starve are avoided by those whose turn is before it, too."""
         self.reservations.expected = None
         first = {
             name: Queue(queue.account, [line])
@@ -285,7 +285,7 @@ class Cycle:
         if gains in (self._no_moves.get(name), self._no_moves.get((work.ask.kind, 0))):
             return None
         # Not only where the newcomer may stand: the others may go elsewhere.
-        if self.state.rooms.left_over() < least:
+        if self.state.nodes.left_over() < least:
             self._no_moves[work.ask.kind, 0] = gains
             return None
         result = consolidate(self.state, self.placer, self.reservations, work, kept_from, self.now)
@@ -338,7 +338,7 @@ class Cycle:
 
     def _what_for(self, work: Work, account: Account, result: SearchResult) -> str:
         if all(cut.work.moved for cut in result.cuts):
-            return f"Room is made for {work.id}; nobody is queued again for that."
+            return f"NodeState is made for {work.id}; nobody is queued again for that."
         if all(cut.work.account is account for cut in result.cuts):
             return f"{work.id} of the same project is more important."
         return f"Project {account.name} is due the GPUs, for {work.id}."
@@ -411,8 +411,8 @@ class Cycle:
         ask = work.ask
         if account.over_limit(ask.each) or (not ask.preemptible and account.over_guarantee(ask.each)):
             return None
-        over, rooms = account.capped(0), self.state.rooms.by_name
-        if over and any(rooms[worker.node].bit & over for worker in work.placement):
+        over, nodes = account.capped(0), self.state.nodes.by_name
+        if over and any(nodes[worker.node].bit & over for worker in work.placement):
             return None  # it could not begin again where it stands
         kept_from = account.capped(ask.each) | self.reservations.kept_from_growing(work, account)
         beside = self.placer.beside(ask, work.placement) & ~kept_from
@@ -461,7 +461,7 @@ class Cycle:
         }
 
     def _figures_in(self, ground: Ground) -> dict[str, ProjectFigures]:
-        free = self.state.rooms.free_gpus(self.intake.train & ground.mask)
+        free = self.state.nodes.free_gpus(self.intake.train & ground.mask)
         left: dict[Account | None, Milli] = {None: max(0, free)}  # parents come before their children
         figures = {}
         for name, account in ground.accounts.items():

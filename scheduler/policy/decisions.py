@@ -77,8 +77,8 @@ class Decisions(Mapping[str, Decision]):
         return work.tell(before)
 
     def _in_the_way(self, account: Account, work: Work) -> Blocked:
-        """Of several parts of the pool, the first in which there is room and only a rule is in the way, else the first."""
-        ruled = (self._why.blocked(*option) for option in work.options if self._why.has_room(option[1]))
+        """Of several parts of the pool, the first with enough free GPUs, where only a rule is in the way, else the first."""
+        ruled = (self._why.blocked(*option) for option in work.options if self._why.has_capacity(option[1]))
         return next(ruled, None) or self._why.blocked(account, work.ask)
 
     def _position(self, work: Work) -> int | None:

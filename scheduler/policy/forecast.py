@@ -76,7 +76,7 @@ class _Future:
                 self.unstarted.add(id)
         if self._leaving or any(map(_gives_back, plan.changes.values())):
             self._let_go(plan)
-            return True  # at the same instant: there may be room for others now
+            return True  # at the same instant: others may fit now
         return self._go_on(plan.again_at)
 
     def _let_go(self, plan: Plan) -> None:

@@ -1,4 +1,4 @@
-"""What the policy knows of the pool, kept up to date: rooms, accounts, and the workloads sorted by what they do.
+"""What the policy knows of the pool, kept up to date: nodes, accounts, and the workloads sorted by what they do.
 
 `put` and `forget` are all that ever changes it, each in time that does not grow with the pool, so that a plan after one
 change costs little. What it holds depends on the workloads alone, not on the order in which they came.
@@ -13,8 +13,8 @@ from scheduler.policy.accounts import Account
 from scheduler.policy.asks import Asks
 from scheduler.policy.fairshare import share_out
 from scheduler.policy.grounds import Ground, grounds_of
+from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.reasons import Blocked
-from scheduler.policy.rooms import Room, Rooms
 from scheduler.policy.state import State
 from scheduler.policy.topology import Topology
 from scheduler.policy.work import Ask, Options, Work
@@ -24,7 +24,7 @@ Waiting = Mapping[Account, Mapping[Ask, list[Work]]]
 
 
 class Intake:
-    """The workloads of a pool. `homeless` jobs are of no project that takes jobs; `train` is the rooms for jobs.
+    """The workloads of a pool. `homeless` jobs are of no project that takes jobs; `train` is the nodes for jobs.
 
     `accounts` are those of the rest of the pool, which is all of it as long as no part is shared out by itself.
     `blocked` is what kept jobs waiting when it was told last.
@@ -32,10 +32,10 @@ class Intake:
 
     def __init__(self, pool: Pool, nodes: Iterable[Node], workloads: Iterable[Workload] = ()) -> None:
         self.pool = pool
-        rooms = Rooms(nodes)
-        self.state = State(rooms)
-        self.topology = Topology(rooms.all, pool.topology)
-        self.asks = Asks(pool, rooms)
+        index = NodeIndex(nodes)
+        self.state = State(index)
+        self.topology = Topology(index.all, pool.topology)
+        self.asks = Asks(pool, index)
         self.works: dict[str, Work] = {}
         self.waiting: dict[Account, dict[Ask, list[Work]]] = {}
         self.sessions: dict[str, Work] = {}
@@ -47,10 +47,10 @@ class Intake:
         self.blocked: dict[tuple[Account, Ask], Blocked] = {}
         self._positions: dict[str, Mapping[str, int]] = {}
         self._options: dict[tuple[str, Ask], Options] = {}
-        self.grounds = grounds_of(pool, rooms.all, self._trains)
+        self.grounds = grounds_of(pool, index.all, self._trains)
         self.accounts = self.grounds[0].accounts
         self.state.limited = any(account.caps for account in self.accounts.values())
-        self.train = sum([room.bit for room in rooms.all if room.node.schedulable and self._trains(room)])
+        self.train = sum([node.bit for node in index.all if node.spec.schedulable and self._trains(node)])
         for workload in workloads:
             self.put(workload)
         self.sort()
@@ -86,8 +86,8 @@ class Intake:
                 self.nominations[work.id] = work
         _demand(work, 1)
 
-    def _trains(self, room: Room) -> bool:
-        return self.asks.environment_of(room.node.node_pool) is Environment.TRAIN
+    def _trains(self, node: NodeState) -> bool:
+        return self.asks.environment_of(node.spec.node_pool) is Environment.TRAIN
 
     def options(self, project: str, ask: Ask) -> Options:
         """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then by throughput.
@@ -102,7 +102,7 @@ class Intake:
                 if there.qualifies and all(group.qualifies for group in there.groups):
                     account = ground.accounts[project]
                     wish = next(n for n, mask in enumerate(ask.masks) if mask & ground.mask)
-                    throughput = next(n for n, (rooms, _) in enumerate(ask.tries) if rooms & ground.mask)
+                    throughput = next(n for n, (nodes, _) in enumerate(ask.tries) if nodes & ground.mask)
                     never, unowned = _never(account, there), not account.guarantee
                     ranked.append((never, wish, unowned, throughput, number, account, there))
             ranked.sort(key=lambda entry: entry[:5])
@@ -119,11 +119,11 @@ class Intake:
 
     def choice(self, options: Options, workload: Workload, ask: Ask) -> tuple[Account, Ask]:
         """The part in which a workload stands or is promised places; else the first of its options."""
-        by_name = self.state.rooms.by_name
+        by_name = self.state.nodes.by_name
         for worker in (*workload.placement, *workload.nomination):
-            room = by_name.get(worker.node)
-            if room is not None:
-                number, ground = next((n, g) for n, g in enumerate(self.grounds) if g.mask & room.bit)
+            node = by_name.get(worker.node)
+            if node is not None:
+                number, ground = next((n, g) for n, g in enumerate(self.grounds) if g.mask & node.bit)
                 return ground.accounts[workload.request.project], self.asks.within(ask, number, ground.mask)
         return options[0]
 
@@ -184,13 +184,13 @@ class Intake:
             self._forget(work)
 
     def _stand(self, work: Work) -> None:
-        by_name = self.state.rooms.by_name
+        by_name = self.state.nodes.by_name
         known = tuple(
             [
                 worker
                 for worker in work.placement
-                if (room := by_name.get(worker.node)) is not None
-                and (not worker.gpus or max(worker.gpus) < room.node.gpus)
+                if (node := by_name.get(worker.node)) is not None
+                and (not worker.gpus or max(worker.gpus) < node.spec.gpus)
             ]
         )
         if len(known) < len(work.placement):

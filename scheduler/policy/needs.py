@@ -1,4 +1,4 @@
-"""What one worker needs, in the form in which rooms are searched for it.
+"""What one worker needs, in the form in which nodes are searched for it.
 
 A need is a count of whole GPUs, or a share of one GPU, or memory on one GPU (a share that depends on the node), or none
 of these; and CPUs and memory beside it. Equal needs are one object, so that a need is judged once for all who have it.

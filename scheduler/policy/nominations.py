@@ -31,8 +31,8 @@ def honour_nominations(intake: Intake) -> list[Work]:
 
 def _together(intake: Intake, work: Work, workers: tuple[WorkerPlacement, ...]) -> bool:
     """Whether they stand in one domain of the topology, if they have to: labels may have changed since."""
-    level, rooms = work.ask.require, intake.state.rooms.by_name
-    bits = {rooms[worker.node].bit for worker in workers if worker.node in rooms}
+    level, nodes = work.ask.require, intake.state.nodes.by_name
+    bits = {nodes[worker.node].bit for worker in workers if worker.node in nodes}
     if level is None or level == NODE:
         return level is None or len(bits) <= 1
     return any(all(bit & domain for bit in bits) for domain in intake.topology.domains(level))
@@ -54,5 +54,5 @@ def _may_have(state: State, work: Work, workers: tuple[WorkerPlacement, ...]) ->
 
 def _under(state: State, cap: Cap, workers: tuple[WorkerPlacement, ...]) -> Milli:
     """What of these workers counts under a limit."""
-    rooms = state.rooms.by_name
-    return held_by(tuple([w for w in workers if w.node in rooms and rooms[w.node].bit & cap.mask]))
+    nodes = state.nodes.by_name
+    return held_by(tuple([w for w in workers if w.node in nodes and nodes[w.node].bit & cap.mask]))

@@ -8,7 +8,7 @@ machines of each amount free it does not try again, so that small gangs are judg
 from __future__ import annotations
 
 from scheduler.model import WorkerPlacement
-from scheduler.policy.rooms import Key, Room
+from scheduler.policy.nodes import Key, NodeState
 from scheduler.policy.state import State
 from scheduler.policy.work import Ask
 
@@ -26,7 +26,7 @@ class Packing:
         self.workers = [(number, group) for number, group in ask.largest_first for _ in range(group.gang)]
 
     def within(self, mask: int) -> dict[int, list[WorkerPlacement]] | None:
-        """The workers of each group, all in rooms of `mask`; None, and nothing taken, where none were found."""
+        """The workers of each group, all in nodes of `mask`; None, and nothing taken, where none were found."""
         found: list[WorkerPlacement] = []
         if not mask & (mask - 1) or not self._seat(found, mask, set()):
             return None
@@ -39,19 +39,19 @@ class Packing:
         if len(found) == len(self.workers):
             return True
         group = self.workers[len(found)][1]
-        buckets = self.state.rooms.buckets[self.later]
+        buckets = self.state.nodes.buckets[self.later]
         here: list[tuple[Key, int]] = sorted(
             (key, bits & mask) for key, bits in buckets.items() if bits & mask
         )
         name = (len(found), tuple([(key, bits.bit_count()) for key, bits in here]))
         if name in in_vain:
             return False
-        for room in self._rooms(group, here, mask):
+        for node in self._nodes(group, here, mask):
             if self.steps <= 0:
                 return False
             self.steps -= 1
             mark = self.state.mark()
-            found.append(self.state.seat(room, group.need, self.later))
+            found.append(self.state.seat(node, group.need, self.later))
             if self._seat(found, mask, in_vain):
                 return True
             found.pop()
@@ -59,15 +59,15 @@ class Packing:
         in_vain.add(name)
         return False
 
-    def _rooms(self, group: Ask, here: list[tuple[Key, int]], mask: int) -> list[Room]:
-        """One room for each amount that is free, the fullest first; for who needs no whole GPU the best alone."""
-        rooms, need, mask = self.state.rooms, group.need, mask & group.qualifies
+    def _nodes(self, group: Ask, here: list[tuple[Key, int]], mask: int) -> list[NodeState]:
+        """One node for each amount that is free, the fullest first; for who needs no whole GPU the best alone."""
+        nodes, need, mask = self.state.nodes, group.need, mask & group.qualifies
         if not need.whole:
-            best = rooms.best(need, mask, self.later, False)
+            best = nodes.best(need, mask, self.later, False)
             return [] if best is None else [best]
         first = [
-            next((room for room in rooms.each(bits & mask) if room.takes_beside(need, self.later)), None)
+            next((node for node in nodes.each(bits & mask) if node.takes_beside(need, self.later)), None)
             for key, bits in here
             if key[0] >= need.whole
         ]
-        return [room for room in first if room is not None]
+        return [node for node in first if node is not None]

@@ -1,4 +1,4 @@
-"""A room on paper: what would be free in it without some of those who stand there."""
+"""A node on paper: what would be free in it without some of those who stand there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.needs import Need
-from scheduler.policy.rooms import Room
+from scheduler.policy.nodes import NodeState
 from scheduler.policy.terms import Cut, Losses, Terms
 from scheduler.policy.work import Work
 
@@ -14,20 +14,20 @@ from scheduler.policy.work import Work
 class Paper:
     """`cuts` are taken on paper, in order of rank; `spare` were looked at and turned out not to be needed (yet)."""
 
-    __slots__ = ("_seen", "cleared", "cpus", "cuts", "free", "losses", "memory", "room", "shares", "spare")
+    __slots__ = ("_seen", "cleared", "cpus", "cuts", "free", "losses", "memory", "node", "shares", "spare")
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    def __init__(self, node: NodeState) -> None:
+        self.node = node
         self.cleared = False
         self.spare: list[tuple[Cut, bool]] = []
         self._open()
 
     def _open(self) -> None:
-        room = self.room
-        self.free = room.free(True)
-        self.shares = dict(room.shares) if room.shares else {}
-        self.cpus = room.cpus
-        self.memory = room.memory
+        node = self.node
+        self.free = node.free(True)
+        self.shares = dict(node.shares) if node.shares else {}
+        self.cpus = node.cpus
+        self.memory = node.memory
         self.cuts: list[tuple[Cut, bool]] = []
         self.losses: Losses = {}
         self._seen: set[tuple[str, int]] = set()
@@ -66,7 +66,7 @@ class Paper:
         self._free(cut, 1)
 
     def _free(self, cut: Cut, sign: int) -> None:
-        """Free (1) or fill again (-1) what a cut gives back in this room, and note what its accounts lose."""
+        """Free (1) or fill again (-1) what a cut gives back in this node, and note what its accounts lose."""
         self._give_back(cut.standing, sign)
         account = cut.work.account
         assert account is not None
@@ -74,11 +74,11 @@ class Paper:
             self.losses[step] = self.losses.get(step, 0) + sign * cut.amount
 
     def vacate(self, work: Work) -> None:
-        """Free what a work holds in this room, whoever it is."""
+        """Free what a work holds in this node, whoever it is."""
         self._give_back(work.standing, 1)
 
     def _give_back(self, standing: Iterable[tuple[WorkerPlacement, Need]], sign: int) -> None:
-        here = self.room.name
+        here = self.node.name
         for worker, need in standing:
             if worker.node != here:
                 continue
@@ -101,7 +101,7 @@ class Paper:
             return False
         if not need.partial:
             return self.free.bit_count() >= need.whole * count
-        share = need.share_on(self.room.node)
+        share = need.share_on(self.node.spec)
         if share > ONE:
             return False
         shared = [ONE - used for used in self.shares.values() if 0 < used < ONE]
@@ -120,7 +120,7 @@ class Paper:
         self.cuts = kept[::-1]
 
     def improve(self, cut: Cut, straddling: bool, terms: Terms, need: Need, count: int) -> bool:
-        """Of a cleared room: whether this cut in place of others loses less work, in which case it takes their place."""
+        """Of a cleared node: whether this cut in place of others loses less work, in which case it takes their place."""
         before, loss = self.cuts, self.loss()
         if cut.loss >= loss:
             self.spare.append((cut, straddling))
@@ -172,7 +172,7 @@ class Paper:
         return cuts
 
     def begin_again(self, terms: Terms, need: Need, count: int) -> None:
-        """Things have changed in this room: take those that were looked at anew, as far as they are needed."""
+        """Things have changed in this node: take those that were looked at anew, as far as they are needed."""
         looked_at = [*self.cuts, *reversed(self.spare)]
         self.spare = []
         self._open()

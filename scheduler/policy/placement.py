@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.needs import Need
+from scheduler.policy.nodes import NodeState
 from scheduler.policy.packing import Packing
-from scheduler.policy.rooms import Room
 from scheduler.policy.state import State
 from scheduler.policy.topology import NODE, Topology
 from scheduler.policy.work import Ask, Try, by_rank
@@ -31,11 +31,11 @@ class Placer:
 
     def __init__(self, state: State, topology: Topology) -> None:
         self.state = state
-        self.rooms = state.rooms
+        self.nodes = state.nodes
         self.topology = topology
 
     def place(self, ask: Ask, count: int, later: bool, mask: int | None = None) -> Workers | None:
-        """Stand `count` workers of `ask` in rooms of `mask`, or none of them."""
+        """Stand `count` workers of `ask` in nodes of `mask`, or none of them."""
         for preferred, one_node in self._preferences(ask):
             within = preferred if mask is None else preferred & mask
             if within:
@@ -51,7 +51,7 @@ class Placer:
             return None
         packing = Packing(self.state, ask, later, STEPS)
         for domain in self.domains(ask, mask, later, one_node):
-            if self.rooms.free_gpus(domain, later) < ask.whole * ONE:
+            if self.nodes.free_gpus(domain, later) < ask.whole * ONE:
                 continue
             mark, found = self.state.mark(), dict[int, Workers]()
             for number, group in ask.largest_first:
@@ -73,9 +73,9 @@ class Placer:
         if ask.require not in (None, NODE):
             mask &= _union(self.topology.domains(ask.require))
         if not ask.spread or NODE in within or one_node:
-            for key in sorted(self.rooms.buckets[later], reverse=True)[:NODES]:
-                for room in self.rooms.each(self.rooms.buckets[later][key] & mask):
-                    yield room.bit
+            for key in sorted(self.nodes.buckets[later], reverse=True)[:NODES]:
+                for node in self.nodes.each(self.nodes.buckets[later][key] & mask):
+                    yield node.bit
                     break
         if ask.require == NODE or one_node:
             return
@@ -92,7 +92,7 @@ class Placer:
         if ask.groups:
             return all(self.may_fit(group) for group in ask.groups)
         if ask.gang == 1 or not ask.need.whole:
-            return self.rooms.best(ask.need, ask.qualifies, True, False) is not None
+            return self.nodes.best(ask.need, ask.qualifies, True, False) is not None
         return self.bound(ask.need, ask.qualifies, True, None) >= ask.gang
 
     def _preferences(self, ask: Ask) -> Iterator[Try]:
@@ -131,12 +131,12 @@ class Placer:
         return tuple(level for level in self.topology.levels if level in (ask.prefer, ask.require))
 
     def _one(self, need: Need, mask: int, later: bool, spread: bool) -> Workers | None:
-        room = self.rooms.best(need, mask, later, spread)
-        return None if room is None else [self.state.seat(room, need, later)]
+        node = self.nodes.best(need, mask, later, spread)
+        return None if node is None else [self.state.seat(node, need, later)]
 
     def _on_one_node(self, need: Need, count: int, mask: int, later: bool) -> Workers | None:
-        room = self.rooms.together(need, count, mask, later)
-        return None if room is None else [self.state.seat(room, need, later) for _ in range(count)]
+        node = self.nodes.together(need, count, mask, later)
+        return None if node is None else [self.state.seat(node, need, later) for _ in range(count)]
 
     def _in_one_domain(self, ask: Ask, count: int, mask: int, later: bool, level: str) -> Workers | None:
         """The domain that the gang fills most tightly."""
@@ -152,42 +152,42 @@ class Placer:
         return None
 
     def _anywhere(self, need: Need, count: int, mask: int, later: bool, spread: bool) -> Workers | None:
-        """Fill the rooms that take the most workers first; the rest goes where it fits most tightly."""
-        rooms, mark = self.rooms, self.state.mark()
+        """Fill the nodes that take the most workers first; the rest goes where it fits most tightly."""
+        nodes, mark = self.nodes, self.state.mark()
         workers: Workers = []
         while len(workers) < count:
             left = count - len(workers)
             if need.partial or spread or left == 1:
-                room = rooms.best(need, mask, later, spread)
+                node = nodes.best(need, mask, later, spread)
                 fits = 1
             else:
-                room = rooms.together(need, left, mask, later) or self._roomiest(need, mask, later)
-                fits = 0 if room is None else room.count(need, later, left)
-            if room is None or not fits:
+                node = nodes.together(need, left, mask, later) or self._takes_most(need, mask, later)
+                fits = 0 if node is None else node.count(need, later, left)
+            if node is None or not fits:
                 self.state.undo(mark)
                 return None
-            workers.extend([self.state.seat(room, need, later) for _ in range(fits)])
+            workers.extend([self.state.seat(node, need, later) for _ in range(fits)])
         return workers
 
-    def _roomiest(self, need: Need, mask: int, later: bool) -> Room | None:
-        """The room that takes the most workers, the one with the least left over among those."""
-        buckets = self.rooms.buckets[later]
+    def _takes_most(self, need: Need, mask: int, later: bool) -> NodeState | None:
+        """The node that takes the most workers, the one with the least left over among those."""
+        buckets = self.nodes.buckets[later]
         if not need.whole:
             return max(
-                self.rooms.each(mask), key=lambda r: (r.count(need, later, 1 << 30), -r.index), default=None
+                self.nodes.each(mask), key=lambda r: (r.count(need, later, 1 << 30), -r.index), default=None
             )
         for key in sorted(buckets, key=lambda key: (-(key[0] // need.whole), key)):
             if key[0] >= need.whole:
-                for room in self.rooms.each(buckets[key] & mask):
-                    if room.takes_beside(need, later):
-                        return room
+                for node in self.nodes.each(buckets[key] & mask):
+                    if node.takes_beside(need, later):
+                        return node
         return None
 
     def beside(self, ask: Ask, placement: tuple[WorkerPlacement, ...]) -> int:
-        """The rooms in which a gang that stands may grow: where a level is required, its domain only."""
+        """The nodes in which a gang that stands may grow: where a level is required, its domain only."""
         if ask.require is None:
             return ask.qualifies
-        bits = _union([self.rooms.by_name[worker.node].bit for worker in placement])
+        bits = _union([self.nodes.by_name[worker.node].bit for worker in placement])
         if ask.require == NODE:
             return bits
         return _union([domain for domain in self.topology.domains(ask.require) if domain & bits])
@@ -195,10 +195,10 @@ class Placer:
     def bound(self, need: Need, mask: int, later: bool, enough: int | None) -> int:
         """How many workers fit at the most, judged by GPUs (exactly, where neither CPUs nor memory are asked for)."""
         if not need.whole:
-            return sum(room.count(need, later, enough or 1 << 30) for room in self.rooms.each(mask))
+            return sum(node.count(need, later, enough or 1 << 30) for node in self.nodes.each(mask))
         return sum(
             (bits & mask).bit_count() * (key[0] // need.whole)
-            for key, bits in self.rooms.buckets[later].items()
+            for key, bits in self.nodes.buckets[later].items()
             if key[0] >= need.whole
         )
 

@@ -115,7 +115,7 @@ def never_fits(ask: Ask) -> Blocked:
     )
 
 
-def no_room(ask: Ask, free: Milli) -> Blocked:
+def no_capacity(ask: Ask, free: Milli) -> Blocked:
     where = " on one node" if ask.gang == 1 and ask.need.whole > 1 else ""
     but = (
         ", but not together or not with the CPUs and memory it needs;"

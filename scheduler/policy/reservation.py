@@ -1,9 +1,9 @@
 """A place in time for the gang that is first in line, so that a stream of small jobs does not starve it.
 
-The reservation says in which rooms the gang will fit, and when: by the ends of what runs there, where they are declared or
-learned, and by what it may take back. Where that is not enough, the rooms are those that lack least and the time is not known.
+The reservation says in which nodes the gang will fit, and when: by the ends of what runs there, where they are declared or
+learned, and by what it may take back. Where that is not enough, the nodes are those that lack least and the time is not known.
 
-Who would still hold the rooms when their time has come is kept from them, with two exceptions: those from whom the gang
+Who would still hold the nodes when their time has come is kept from them, with two exceptions: those from whom the gang
 may take its place back, since an idle GPU would be of no use to it; and those inside their own guarantee, which no gang
 may keep from them. Both go there only where they find nothing else.
 """
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from scheduler.model import ONE, Milli, Settings
 from scheduler.policy.accounts import Account
 from scheduler.policy.needs import Need
+from scheduler.policy.nodes import NodeState
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
-from scheduler.policy.rooms import Room
 from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Losses, Reclaim
 from scheduler.policy.topology import NODE
@@ -26,21 +26,21 @@ from scheduler.policy.work import Ask, Work
 
 UNKNOWN = float("inf")
 
-ROOMS = 256
-"""How many rooms are looked at, those with most free GPUs first."""
+NODES = 256
+"""How many nodes are looked at, those with most free GPUs first."""
 
 Place = tuple[float, int, int]
-"""When a room has one place more for the gang, how many GPUs are missing for it now, and the room's index."""
+"""When a node has one place more for the gang, how many GPUs are missing for it now, and the node's index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """`rooms` are kept for a work until `at` (`UNKNOWN`: nobody can say)."""
+    """`nodes` are kept for a work until `at` (`UNKNOWN`: nobody can say)."""
 
     work: Work
     account: Account
     at: float
-    rooms: int
+    nodes: int
 
 
 class Reservations:
@@ -76,8 +76,8 @@ class Reservations:
         if workers is None:
             self.expected = self._reserve(work, account, ask)
         else:
-            rooms = {self.state.rooms.by_name[worker.node].index for worker in workers}
-            self.expected = Reservation(work, account, self.now, sum([1 << index for index in rooms]))
+            nodes = {self.state.nodes.by_name[worker.node].index for worker in workers}
+            self.expected = Reservation(work, account, self.now, sum([1 << index for index in nodes]))
 
     def consider(self, work: Work, account: Account) -> None:
         """Reserve for the first in line that fits nowhere although its project is due."""
@@ -106,29 +106,29 @@ class Reservations:
     # -- who keeps away -----------------------------------------------------------------------------------
 
     def kept_from(self, work: Work, account: Account, moving_for: Work | None = None) -> tuple[int, int]:
-        """The reserved rooms that a job must keep away from, and those that it should."""
+        """The reserved nodes that a job must keep away from, and those that it should."""
         must = should = 0
         for reservation in self.made:
             if reservation.work in (work, moving_for) or self._ends_in_time(work, reservation):
                 continue
             if self._makes_way(work, account, work.ask.least, reservation):
-                should |= reservation.rooms
+                should |= reservation.nodes
             else:
-                must |= reservation.rooms
+                must |= reservation.nodes
         expected = self.expected
         if expected is not None and expected.work not in (work, moving_for) and not expected.work.placement:
-            should |= 0 if self._ends_in_time(work, expected) else expected.rooms
+            should |= 0 if self._ends_in_time(work, expected) else expected.nodes
         return must, should & ~must
 
     def kept_from_growing(self, work: Work, account: Account) -> int:
-        """The reserved rooms in which an elastic job must not grow."""
-        rooms = 0
+        """The reserved nodes in which an elastic job must not grow."""
+        nodes = 0
         for reservation in self.made:
             own = account is reservation.account and work.priority <= reservation.work.priority
             surplus = own and work.preemptible and not work.ask.request.min_runtime
             if not surplus and not self._may_be_taken_back(work, account, work.ask.each, reservation):
-                rooms |= reservation.rooms
-        return rooms
+                nodes |= reservation.nodes
+        return nodes
 
     def _ends_in_time(self, work: Work, reservation: Reservation) -> bool:
         runtime = work.workload.request.expected_runtime
@@ -162,7 +162,7 @@ class Reservations:
 
     def note(self, ask: Ask, account: Account, kept_from: int) -> None:
         """A job would fit into what is kept from it: remember for whom."""
-        self.kept[account.name, ask] = next(r.work.id for r in self.made if r.rooms & kept_from)
+        self.kept[account.name, ask] = next(r.work.id for r in self.made if r.nodes & kept_from)
 
     # -- when and where -----------------------------------------------------------------------------------
 
@@ -178,8 +178,8 @@ class Reservations:
         found = [entry for mask in domains if (entry := self._in_domain(ask, mask, ends)) is not None]
         if not found:
             return None
-        at, _, rooms = min(found)
-        return Reservation(work, account, at, rooms)
+        at, _, nodes = min(found)
+        return Reservation(work, account, at, nodes)
 
     def _patient_until(self, work: Work) -> float:
         """From when on a newcomer may take from others."""
@@ -188,24 +188,24 @@ class Reservations:
         return max(self.now, since + self.settings.preemption_delay)
 
     def _in_domain(self, ask: Ask, mask: int, ends: Ends) -> Place | None:
-        """When and in which rooms of `mask` the gang fits; at equal times the number of GPUs that are missing decides."""
+        """When and in which nodes of `mask` the gang fits; at equal times the number of GPUs that are missing decides."""
         count = ask.gang
-        if ask.groups:  # about as many of its largest workers: a time is an estimate, and so are the rooms
+        if ask.groups:  # about as many of its largest workers: a time is an estimate, and so are the nodes
             count = -(-ask.least // ask.each) if ask.each else ask.gang
         together = count if ask.require == NODE else 1
         count //= together
         places: list[Place] = []
-        for room in roomiest(self.state, mask, ROOMS):
-            standing = self.state.standing.get(room.index, {}).values()
-            places.extend(_places(room, ask.need, together, count, ends.of(standing), self.now))
+        for node in most_free(self.state, mask, NODES):
+            standing = self.state.standing.get(node.index, {}).values()
+            places.extend(_places(node, ask.need, together, count, ends.of(standing), self.now))
         if len(places) < count:
             return None
         places.sort()
         chosen = places[:count]
-        rooms = 0
+        nodes = 0
         for _, _, index in chosen:
-            rooms |= 1 << index
-        return chosen[-1][0], sum([missing for _, missing, _ in chosen]), rooms
+            nodes |= 1 << index
+        return chosen[-1][0], sum([missing for _, missing, _ in chosen]), nodes
 
 
 class Ends:
@@ -253,14 +253,14 @@ def _name(work: Work) -> str:
 
 
 def _places(
-    room: Room, need: Need, together: int, most: int, ends: Sequence[tuple[float, str, Work]], now: float
+    node: NodeState, need: Need, together: int, most: int, ends: Sequence[tuple[float, str, Work]], now: float
 ) -> list[Place]:
-    """The places that the room will have for the gang, up to `most`."""
-    paper, before, at = Paper(room), room.keys[True][0], now
+    """The places that the node will have for the gang, up to `most`."""
+    paper, before, at = Paper(node), node.keys[True][0], now
     places: list[Place] = []
     for end, _, work in (*ends, (UNKNOWN, "", None)):
         while len(places) < most and paper.fits(need, together * (len(places) + 1)):
-            places.append((at, max(0, need.whole * together * (len(places) + 1) - before), room.index))
+            places.append((at, max(0, need.whole * together * (len(places) + 1) - before), node.index))
         if len(places) == most or work is None:
             break
         at = end
@@ -273,13 +273,13 @@ def may_starve(ask: Ask) -> bool:
     return ask.need.whole > 0 and ask.least > ONE
 
 
-def roomiest(state: State, mask: int, most: int) -> list[Room]:
-    """The rooms of `mask` with the most free GPUs, up to a bound."""
-    buckets = state.rooms.buckets[True]
-    found: list[Room] = []
+def most_free(state: State, mask: int, most: int) -> list[NodeState]:
+    """The nodes of `mask` with the most free GPUs, up to a bound."""
+    buckets = state.nodes.buckets[True]
+    found: list[NodeState] = []
     for key in sorted(buckets, reverse=True):
-        for room in state.rooms.each(buckets[key] & mask):
-            found.append(room)
+        for node in state.nodes.each(buckets[key] & mask):
+            found.append(node)
             if len(found) == most:
                 return found
     return found

@@ -40,7 +40,7 @@ def seat_sessions(
             if result is not None:
                 workers, recalled[work.id] = result.workers, result.cuts
         if workers is None:
-            free = intake.state.rooms.free_gpus(work.ask.qualifies)
+            free = intake.state.nodes.free_gpus(work.ask.qualifies)
             blocked[work.id] = reasons.no_build_gpu(work.ask, free)
             continue
         intake.state.settle(work, workers)

@@ -1,4 +1,4 @@
-"""The pool while a plan is made of it: rooms, accounts and who stands where.
+"""The pool while a plan is made of it: nodes, accounts and who stands where.
 
 Every change goes through a step that is written down with its inverse; `undo` takes steps back to a mark. So a trial
 is: mark, try, and keep it or undo it.
@@ -13,19 +13,19 @@ from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.accounts import Account
 from scheduler.policy.candidates import Candidates
 from scheduler.policy.needs import Need, held_by
-from scheduler.policy.rooms import Room, Rooms
+from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.work import Ask, Work
 
 
 class State:
-    """`standing` has the works in each room, `leaving` the workers on their way out of it, by whose they are.
+    """`standing` has the works in each node, `leaving` the workers on their way out of it, by whose they are.
 
-    `limited` says that some project has a limit for some of the rooms. `gains` changes when somebody leaves: what did not
+    `limited` says that some project has a limit for some of the nodes. `gains` changes when somebody leaves: what did not
     fit before may fit then.
     """
 
-    def __init__(self, rooms: Rooms) -> None:
-        self.rooms = rooms
+    def __init__(self, nodes: NodeIndex) -> None:
+        self.nodes = nodes
         self.candidates: dict[Account, Candidates] = {}
         self.standing: dict[int, dict[str, Work]] = {}
         self.leaving: dict[int, dict[str, list[WorkerPlacement]]] = {}
@@ -57,12 +57,12 @@ class State:
             self._count(work, work.placement, 1)
         if work.leaves:
             for worker, need in work.standing:
-                self.rooms.hold(worker, need)
+                self.nodes.hold(worker, need)
             self._depart(work, work.placement)
             self._charge_leaving(work, work.amount)
         else:
             for worker, need in work.standing:
-                self.rooms.occupy(worker, need)
+                self.nodes.occupy(worker, need)
             self._charge(work, work.amount)
             self._list(work)
 
@@ -71,38 +71,38 @@ class State:
             self._count(work, work.placement, -1)
         if work.leaves:
             for worker, need in work.standing:
-                self.rooms.unhold(worker, need)
+                self.nodes.unhold(worker, need)
             self._undepart(work, work.placement)
             self._charge_leaving(work, -work.amount)
         else:
             for worker, need in work.standing:
-                self.rooms.vacate(worker, need)
+                self.nodes.vacate(worker, need)
             self._charge(work, -work.amount)
             self._unlist(work)
 
     # -- steps --------------------------------------------------------------------------------------------
 
-    def seat(self, room: Room, need: Need, later: bool) -> WorkerPlacement:
-        """A worker takes a place in a room that has one for it."""
-        worker = room.seat(need, later)
-        self.rooms.occupy(worker, need)
-        self._did(self.rooms.vacate, worker, need)
+    def seat(self, node: NodeState, need: Need, later: bool) -> WorkerPlacement:
+        """A worker takes a place in a node that has one for it."""
+        worker = node.seat(need, later)
+        self.nodes.occupy(worker, need)
+        self._did(self.nodes.vacate, worker, need)
         return worker
 
     def take_places(self, workers: Iterable[WorkerPlacement], ask: Ask) -> bool:
         """Take the very places that were promised; whether they could be had."""
-        rooms = self.rooms
+        nodes = self.nodes
         workers = tuple(workers)
         standing = list(zip(workers, ask.needs_of(len(workers)), strict=False))
         for worker in workers:
-            room = rooms.by_name.get(worker.node)
-            if room is None or not room.bit & ask.qualifies or any(g >= room.node.gpus for g in worker.gpus):
+            node = nodes.by_name.get(worker.node)
+            if node is None or not node.bit & ask.qualifies or any(g >= node.spec.gpus for g in worker.gpus):
                 return False
         if len(workers) < ask.gang or not self.has_place(standing):
             return False
         for worker, need in standing:
-            rooms.occupy(worker, need)
-            self._did(rooms.vacate, worker, need)
+            nodes.occupy(worker, need)
+            self._did(nodes.vacate, worker, need)
         return True
 
     def choose(self, work: Work, account: Account, ask: Ask) -> None:
@@ -127,8 +127,8 @@ class State:
         """A running work gives back what it holds; until it is gone it is in the way."""
         self._unlist(work)
         for worker, need in work.standing:
-            self.rooms.vacate(worker, need)
-            self.rooms.hold(worker, need)
+            self.nodes.vacate(worker, need)
+            self.nodes.hold(worker, need)
         self._depart(work, work.placement)
         work.leaves = True
         self._charge(work, -work.amount)
@@ -143,8 +143,8 @@ class State:
         work.leaves = False
         self._undepart(work, work.placement)
         for worker, need in work.standing:
-            self.rooms.unhold(worker, need)
-            self.rooms.occupy(worker, need)
+            self.nodes.unhold(worker, need)
+            self.nodes.occupy(worker, need)
         self._list(work)
 
     def stay(self, work: Work) -> None:
@@ -177,8 +177,8 @@ class State:
         """An elastic job gives back one worker."""
         before = work.placement
         index = before.index(worker)
-        self.rooms.vacate(worker, work.ask.need)
-        self.rooms.hold(worker, work.ask.need)
+        self.nodes.vacate(worker, work.ask.need)
+        self.nodes.hold(worker, work.ask.need)
         self._depart(work, (worker,))
         self._resize(work, before[:index] + before[index + 1 :], -held_by((worker,)))
         self._charge_leaving(work, held_by((worker,)))
@@ -190,8 +190,8 @@ class State:
         self._charge_leaving(work, -held_by((worker,)))
         self._resize(work, before, held_by((worker,)))
         self._undepart(work, (worker,))
-        self.rooms.unhold(worker, work.ask.need)
-        self.rooms.occupy(worker, work.ask.need)
+        self.nodes.unhold(worker, work.ask.need)
+        self.nodes.occupy(worker, work.ask.need)
 
     def regain(self, work: Work, worker: WorkerPlacement) -> None:
         """Undo `shrink` without undoing what came after it; `has_place` must hold."""
@@ -209,14 +209,14 @@ class State:
         beside: dict[str, tuple[int, int]] = {}
         shares: dict[tuple[str, int], int] = {}
         for worker, need in workers:
-            room = self.rooms.by_name[worker.node]
+            node = self.nodes.by_name[worker.node]
             for gpu in worker.gpus:
                 share = shares[worker.node, gpu] = shares.get((worker.node, gpu), 0) + worker.share
-                if room.share_free(gpu, True) < share:
+                if node.share_free(gpu, True) < share:
                     return False
             cpus, memory = beside.get(worker.node, (0, 0))
             cpus, memory = beside[worker.node] = (cpus + need.cpus, memory + need.memory)
-            if cpus > room.cpus or memory > room.memory:
+            if cpus > node.cpus or memory > node.memory:
                 return False
         return True
 
@@ -224,12 +224,12 @@ class State:
         """The works that leave or shrink and hold what these workers are to have."""
         found: set[str] = set()
         for worker in workers:
-            room = self.rooms.by_name[worker.node]
-            for name, held in self.leaving.get(room.index, {}).items():
+            node = self.nodes.by_name[worker.node]
+            for name, held in self.leaving.get(node.index, {}).items():
                 if (
-                    room.cpus < room.leaving_cpus
-                    or room.memory < room.leaving_memory
-                    or any(_collide(other, worker, room) for other in held)
+                    node.cpus < node.leaving_cpus
+                    or node.memory < node.leaving_memory
+                    or any(_collide(other, worker, node) for other in held)
                 ):
                     found.add(name)
         return found
@@ -259,11 +259,11 @@ class State:
             work.account.add(amount, not work.preemptible)
 
     def _count(self, work: Work, workers: tuple[WorkerPlacement, ...], sign: int) -> None:
-        """Note what a work holds (or holds no more) in the rooms for which its projects have a limit."""
+        """Note what a work holds (or holds no more) in the nodes for which its projects have a limit."""
         for step in work.account.path if work.account is not None else ():
             for cap in step.caps:
                 for worker in workers:
-                    if self.rooms.by_name[worker.node].bit & cap.mask:
+                    if self.nodes.by_name[worker.node].bit & cap.mask:
                         cap.held += sign * held_by((worker,))
 
     def _charge_leaving(self, work: Work, amount: int) -> None:
@@ -273,38 +273,38 @@ class State:
     def _list(self, work: Work) -> None:
         """Note where a work stands; a running job that may be preempted is a candidate."""
         for worker in work.placement:
-            self.standing.setdefault(self.rooms.by_name[worker.node].index, {})[work.id] = work
+            self.standing.setdefault(self.nodes.by_name[worker.node].index, {})[work.id] = work
         if work.account is not None and work.preemptible and work.workload.running:
             self.candidates.setdefault(work.account, Candidates()).add(work)
 
     def _unlist(self, work: Work) -> None:
         for worker in work.placement:
-            self.standing[self.rooms.by_name[worker.node].index].pop(work.id, None)
+            self.standing[self.nodes.by_name[worker.node].index].pop(work.id, None)
         if work.account is not None and work.preemptible and work.workload.running:
             self.candidates[work.account].remove(work)
 
     def _depart(self, work: Work, workers: tuple[WorkerPlacement, ...]) -> None:
         for worker in workers:
-            index = self.rooms.by_name[worker.node].index
+            index = self.nodes.by_name[worker.node].index
             self.leaving.setdefault(index, {}).setdefault(work.id, []).append(worker)
         _, count = self.departing.get(work.id, (work, 0))
         self.departing[work.id] = work, count + len(workers)
 
     def _undepart(self, work: Work, workers: tuple[WorkerPlacement, ...]) -> None:
         for worker in workers:
-            index = self.rooms.by_name[worker.node].index
-            room = self.leaving[index]
-            room[work.id].remove(worker)
-            if not room[work.id]:
-                del room[work.id]
-                if not room:
+            index = self.nodes.by_name[worker.node].index
+            node = self.leaving[index]
+            node[work.id].remove(worker)
+            if not node[work.id]:
+                del node[work.id]
+                if not node:
                     del self.leaving[index]
         _, count = self.departing.pop(work.id)
         if count > len(workers):
             self.departing[work.id] = work, count - len(workers)
 
 
-def _collide(one: WorkerPlacement, other: WorkerPlacement, room: Room) -> bool:
+def _collide(one: WorkerPlacement, other: WorkerPlacement, node: NodeState) -> bool:
     """Whether two workers can't hold their GPUs at the same time."""
     shared = set(one.gpus) & set(other.gpus)
-    return any(one.share == ONE or other.share == ONE or room.share_free(gpu, False) < 0 for gpu in shared)
+    return any(one.share == ONE or other.share == ONE or node.share_free(gpu, False) < 0 for gpu in shared)

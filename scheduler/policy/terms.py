@@ -201,13 +201,13 @@ class Recall(Terms):
 
     def classes(self) -> Iterator[Iterator[Cut]]:
         own = self.newcomer.ask.qualifies
-        rooms = self.state.rooms.by_name
+        nodes = self.state.nodes.by_name
         cuts = [
             Cut(work, loss, work.amount)
             for candidates in self.state.candidates.values()
             for priority in candidates.below(None)
             for loss, work in candidates.by_loss(priority, self.now)
-            if any(rooms[worker.node].bit & own for worker in work.placement)
+            if any(nodes[worker.node].bit & own for worker in work.placement)
         ]
         cuts.sort(key=lambda cut: (cut.loss, cut.work.id))
         yield iter(cuts)

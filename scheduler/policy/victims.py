@@ -1,7 +1,7 @@
 """Whose GPUs are taken back so that a newcomer can start: the fewest, and those who lose least by it.
 
-Candidates are gone through in order of rank. Each is taken on paper in the rooms where it stands; a room in which one
-worker of the newcomer then fits is cleared. Within a class of equals the cleared room that loses least work is taken,
+Candidates are gone through in order of rank. Each is taken on paper in the nodes where it stands; a node in which one
+worker of the newcomer then fits is cleared. Within a class of equals the cleared node that loses least work is taken,
 so a gang that needs whole machines clears whole machines rather than taking a job from each. At the end whoever is not
 in the way after all is put back. If the gang does not stand in the end, nothing has happened.
 """
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.accounts import Account
 from scheduler.policy.needs import Need
+from scheduler.policy.nodes import NodeState
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
-from scheduler.policy.reservation import roomiest
-from scheduler.policy.rooms import Room
+from scheduler.policy.reservation import most_free
 from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Terms
 from scheduler.policy.topology import NODE
@@ -47,7 +47,7 @@ class Budget:
 
 
 class Hunt:
-    """One search for victims. The newcomer keeps away from the rooms `kept_from`."""
+    """One search for victims. The newcomer keeps away from the nodes `kept_from`."""
 
     def __init__(
         self, state: State, placer: Placer, terms: Terms, budget: Budget, kept_from: int = 0
@@ -94,11 +94,11 @@ class Hunt:
         return None
 
     def _search_groups(self, ask: Ask) -> SearchResult | None:
-        """Clear rooms for one group after the other, all within one domain where that is a rule."""
+        """Clear nodes for one group after the other, all within one domain where that is a rule."""
         topology = self.placer.topology
         domains: list[int] = [self.mask]
         if ask.require == NODE:
-            domains = [room.bit for room in roomiest(self.state, self.mask, NODES)]
+            domains = [node.bit for node in most_free(self.state, self.mask, NODES)]
         elif ask.require is not None:
             domains = [domain & self.mask for domain in topology.domains(ask.require) if domain & self.mask]
         for domain in domains:
@@ -128,7 +128,7 @@ class Hunt:
         return cuts if over <= 0 else None
 
     def _search(self, need: Need, count: int, mask: int, together: int = 1) -> SearchResult | None:
-        """Clear rooms of `mask` until `count` times `together` workers stand."""
+        """Clear nodes of `mask` until `count` times `together` workers stand."""
         mark = self.state.mark()
         desk = Desk(self.state, self.terms, need, mask, together)
         desk.use_free(count)
@@ -195,7 +195,7 @@ def make(state: State, cut: Cut) -> None:
 
 
 class Desk:
-    """The papers of one search: what each room would be without those considered, and which rooms are cleared."""
+    """The papers of one search: what each node would be without those considered, and which nodes are cleared."""
 
     def __init__(self, state: State, terms: Terms, need: Need, mask: int, together: int) -> None:
         self.state = state
@@ -211,27 +211,27 @@ class Desk:
 
     def use_free(self, count: int) -> None:
         """Seat what fits without anybody leaving."""
-        rooms = self.state.rooms
+        nodes = self.state.nodes
         while self.seated < count:
-            room = rooms.together(self.need, self.together, self.mask, True)
-            if room is None:
+            node = nodes.together(self.need, self.together, self.mask, True)
+            if node is None:
                 return
-            self._seat(room)
+            self._seat(node)
 
-    def _seat(self, room: Room) -> None:
-        self.workers.extend([self.state.seat(room, self.need, True) for _ in range(self.together)])
+    def _seat(self, node: NodeState) -> None:
+        self.workers.extend([self.state.seat(node, self.need, True) for _ in range(self.together)])
         self.seated += 1
 
     def consider(self, cut: Cut, straddling: bool) -> None:
-        """Take a candidate on paper, in each of its rooms."""
-        by_name = self.state.rooms.by_name
+        """Take a candidate on paper, in each of its nodes."""
+        by_name = self.state.nodes.by_name
         for name in {worker.node: None for worker in cut.workers}:
-            room = by_name[name]
-            if not self.mask & room.bit:
+            node = by_name[name]
+            if not self.mask & node.bit:
                 continue
-            paper = self.papers.get(room.index)
+            paper = self.papers.get(node.index)
             if paper is None:
-                paper = self.papers[room.index] = Paper(room)
+                paper = self.papers[node.index] = Paper(node)
             if paper.cleared:
                 if paper.improve(cut, straddling, self.terms, self.need, self.together):
                     self._push(paper)
@@ -244,18 +244,18 @@ class Desk:
         self._push(paper)
 
     def _push(self, paper: Paper) -> None:
-        heapq.heappush(self.cleared, (paper.loss(), len(paper.cuts), paper.room.index))
+        heapq.heappush(self.cleared, (paper.loss(), len(paper.cuts), paper.node.index))
 
     def cheapest(self) -> float:
-        """The work that the cheapest cleared room loses."""
+        """The work that the cheapest cleared node loses."""
         return self.cleared[0][0] if self.cleared else float("inf")
 
     def take(self) -> None:
-        """Make the cuts of the cheapest cleared room, and seat there."""
+        """Make the cuts of the cheapest cleared node, and seat there."""
         loss, _, index = heapq.heappop(self.cleared)
         paper = self.papers[index]
         if not paper.cleared or paper.loss() != loss:
-            return  # a better way to clear this room was found meanwhile
+            return  # a better way to clear this node was found meanwhile
         paper.cleared = False
         if not paper.still_stands(self.terms, self.need, self.together):
             self._look_again(paper)
@@ -264,15 +264,15 @@ class Desk:
         for cut in made:
             make(self.state, cut)
         self.cuts.extend(made)
-        self._seat(paper.room)
-        rooms = {self.state.rooms.by_name[worker.node].index for cut in made for worker in cut.workers}
-        for changed in sorted({index, *rooms}):
+        self._seat(paper.node)
+        nodes = {self.state.nodes.by_name[worker.node].index for cut in made for worker in cut.workers}
+        for changed in sorted({index, *nodes}):
             other = self.papers.get(changed)
             if other is not None and not other.cleared:
                 self._look_again(other)
 
     def _look_again(self, paper: Paper) -> None:
-        """Things have changed for this room: begin its paper anew with those that were considered."""
+        """Things have changed for this node: begin its paper anew with those that were considered."""
         paper.begin_again(self.terms, self.need, self.together)
         if paper.fits(self.need, self.together):
             self._clear(paper)

@@ -10,8 +10,8 @@ from scheduler.model import ONE, Milli
 from scheduler.policy import reasons
 from scheduler.policy.accounts import Account
 from scheduler.policy.intake import Intake
+from scheduler.policy.nodes import Key, NodeState
 from scheduler.policy.reasons import Blocked
-from scheduler.policy.rooms import Key, Room
 from scheduler.policy.topology import NODE
 from scheduler.policy.work import Ask
 
@@ -21,10 +21,10 @@ class Why:
 
     def __init__(self, intake: Intake, kept: dict[tuple[str, Ask], str]) -> None:
         self._accounts = {a: a.as_it_stands() for ground in intake.grounds for a in ground.accounts.values()}
-        rooms = intake.state.rooms
-        self._now: dict[Key, int] = dict(rooms.buckets[False])
-        self._later: dict[Key, int] = dict(rooms.buckets[True])
-        self._rooms = rooms
+        nodes = intake.state.nodes
+        self._now: dict[Key, int] = dict(nodes.buckets[False])
+        self._later: dict[Key, int] = dict(nodes.buckets[True])
+        self._nodes = nodes
         self._topology = intake.topology
         self._train = intake.train
         self._kept = kept
@@ -47,7 +47,7 @@ class Why:
         path = [self._accounts[step] for step in place]
         account = path[0]
         if not ask.qualifies:
-            if ask.request.gpu_types and not self._rooms.types.intersection(ask.request.gpu_types):
+            if ask.request.gpu_types and not self._nodes.types.intersection(ask.request.gpu_types):
                 return reasons.no_such_type(ask, anywhere=False)
             return reasons.never_fits(ask)
         if not self._could_ever(ask):
@@ -78,9 +78,9 @@ class Why:
             return reasons.no_such_type(ask, anywhere=True)
         if account.held + ask.least > account.share:
             return reasons.above_share(account, ask, free)
-        return reasons.no_room(ask, free)
+        return reasons.no_capacity(ask, free)
 
-    def has_room(self, ask: Ask) -> bool:
+    def has_capacity(self, ask: Ask) -> bool:
         """Whether as many GPUs are free as it needs."""
         return free_gpus(self._now, ask.qualifies) >= ask.least
 
@@ -91,7 +91,7 @@ class Why:
         found = self._ever.get(ask.kind)
         if found is None:
             places = [
-                (_places(room, ask), bits & ask.qualifies) for room, bits in self._rooms.models.values()
+                (_places(node, ask), bits & ask.qualifies) for node, bits in self._nodes.models.values()
             ]
             if ask.require == NODE:
                 found = any(fits >= ask.gang for fits, bits in places if bits)
@@ -119,21 +119,21 @@ class Why:
         return fits >= ask.gang
 
 
-def _places(room: Room, ask: Ask) -> int:
-    """How many workers an empty room takes."""
-    node, need = room.node, ask.need
+def _places(node: NodeState, ask: Ask) -> int:
+    """How many workers an empty node takes."""
+    spec, need = node.spec, ask.need
     most = ask.gang
     if need.whole:
-        most = min(most, node.gpus // need.whole)
+        most = min(most, spec.gpus // need.whole)
     elif need.partial:
-        most = min(most, node.gpus * (ONE // need.share_on(node)))
-    if need.cpus and node.cpus is not None:
-        most = min(most, node.cpus // need.cpus)
-    if need.memory and node.memory is not None:
-        most = min(most, node.memory // need.memory)
+        most = min(most, spec.gpus * (ONE // need.share_on(spec)))
+    if need.cpus and spec.cpus is not None:
+        most = min(most, spec.cpus // need.cpus)
+    if need.memory and spec.memory is not None:
+        most = min(most, spec.memory // need.memory)
     return most
 
 
 def free_gpus(buckets: dict[Key, int], mask: int) -> Milli:
-    """The whole GPUs that are free in rooms of `mask`."""
+    """The whole GPUs that are free in nodes of `mask`."""
     return ONE * sum([(bits & mask).bit_count() * key[0] for key, bits in buckets.items()])

@@ -15,14 +15,14 @@ from scheduler.policy.needs import Need, held_by
 from scheduler.policy.types import Decision
 
 Try = tuple[int, bool]
-"""A set of rooms, and whether a gang is tried on one node of them only."""
+"""A set of nodes, and whether a gang is tried on one node of them only."""
 
 
 @dataclass(eq=False, slots=True)
 class Ask:
     """What a job asks for. `each` is what one worker counts against quotas, `least` what the gang does.
 
-    Asks of one `kind` fit or don't fit alike. `masks` are the rooms that qualify at all, as they are wished for; `qualifies`
+    Asks of one `kind` fit or don't fit alike. `masks` are the nodes that qualify at all, as they are wished for; `qualifies`
     is all of them. `tries` are the same in the order in which they are tried, each wish by throughput.
 
     A gang of several groups has an ask for each as its `groups`, and in `needs` what each rank needs; `need` and `each` are

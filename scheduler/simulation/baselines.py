@@ -1,7 +1,7 @@
 """What the policy is held against: simple policies over the same trace, one after the other event.
 
-All of them are non-preemptive and place alike: a gang of at most one node's GPUs on one node, the fullest that has
-room (best fit); a larger one has whole nodes to itself. They differ in one thing alone, who is next, which is a
+All of them are non-preemptive and place alike: a gang of at most one node's GPUs on one node, the fullest that it
+fits on (best fit); a larger one has whole nodes to itself. They differ in one thing alone, who is next, which is a
 function of the queue: `fifo`, `skip_ahead`, `shortest_first` (durations known), `backfill` (EASY, durations known),
 `dominant_share`. A static partition is `skip_ahead` in each project's own nodes.
 """

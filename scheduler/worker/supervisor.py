@@ -9,7 +9,7 @@ What must hold:
   stays locked as long as its supervisor lives, so that anybody can tell.
 - The launcher's own lock is held by it and by each supervisor until that has its claim. Who gets this lock knows that
   nothing is on its way any more.
-- `exit.json` is written, durably, before the supervisor ends; its room on the disk, and that of `status.json`, is taken
+- `exit.json` is written, durably, before the supervisor ends; its space on the disk, and that of `status.json`, is taken
   before the worker starts.
 - The supervisor ends only when every process that came of the worker is gone; their GPUs are free then.
 - The worker is killed when its supervisor is (Linux).
@@ -351,7 +351,7 @@ def _bound(log: str, limit: int) -> float:
 
 
 def _reserve(folder: str, name: str) -> None:
-    """Take the room for a file now: a full disk is a common end of a job, and must not hide how it ended."""
+    """Reserve the space for a file now: a full disk is a common end of a job, and must not hide how it ended."""
     descriptor = os.open(os.path.join(folder, f"{name}.tmp"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.write(descriptor, b" " * 4096)
@@ -360,7 +360,7 @@ def _reserve(folder: str, name: str) -> None:
 
 
 def write_exit(folder: str, how: dict[str, Any]) -> bool:
-    """Write down how the worker ended; False where that must be tried again (there is no room on the disk)."""
+    """Write down how the worker ended; False where that must be tried again (the disk is full)."""
     try:
         _write(folder, "exit.json", {**how, "ended": time.time()})
     except FileNotFoundError:

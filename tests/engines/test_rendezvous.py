@@ -1,4 +1,4 @@
-"""What each framework's own scripts find: the contracts by their documented names, and the rooms they meet in."""
+"""What each framework's own scripts find: the contracts by their documented names, and how they meet."""
 
 from __future__ import annotations
 

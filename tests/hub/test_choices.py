@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import pytest
 
-from hub_spawner.choices import Choice, Room, form, plain
+from hub_spawner.choices import Choice, QuotaView, form, plain
 
 
 @pytest.mark.parametrize(
-    ("room", "choices"),
+    ("view", "choices"),
     [
         pytest.param(
-            Room(quota=2, held=0, gpus=4, free=4),
+            QuotaView(quota=2, held=0, gpus=4, free=4),
             [(1, True), (0.5, True), (2, True), (0, True)],
             id="all fit, the usual one first",
         ),
         pytest.param(
-            Room(quota=2, held=1, gpus=4, free=3),
+            QuotaView(quota=2, held=1, gpus=4, free=3),
             [(1, True), (0.5, True), (2, False), (0, True)],
             id="another server holds some",
         ),
         pytest.param(
-            Room(quota=1, held=0, gpus=4, free=0.5),
+            QuotaView(quota=1, held=0, gpus=4, free=0.5),
             [(1, False), (0.5, True), (0, True)],
             id="others hold nearly all",
         ),
-        pytest.param(Room(quota=0.5, held=0, gpus=4, free=4), [(0.5, True), (0, True)], id="a small quota"),
-        pytest.param(Room(quota=1, held=0, gpus=0, free=0), [(0, True)], id="no build GPUs at all"),
-        pytest.param(Room(quota=0, held=0, gpus=4, free=4), [(0, True)], id="no quota"),
+        pytest.param(
+            QuotaView(quota=0.5, held=0, gpus=4, free=4), [(0.5, True), (0, True)], id="a small quota"
+        ),
+        pytest.param(QuotaView(quota=1, held=0, gpus=0, free=0), [(0, True)], id="no build GPUs at all"),
+        pytest.param(QuotaView(quota=0, held=0, gpus=4, free=4), [(0, True)], id="no quota"),
     ],
 )
-def test_choices(room: Room, choices: list[tuple[float, bool]]) -> None:
-    assert [(choice.gpus, choice.fits) for choice in room.choices()] == choices
+def test_choices(view: QuotaView, choices: list[tuple[float, bool]]) -> None:
+    assert [(choice.gpus, choice.fits) for choice in view.choices()] == choices
 
 
 @pytest.mark.parametrize(
@@ -39,20 +41,20 @@ def test_choices(room: Room, choices: list[tuple[float, bool]]) -> None:
     [(0, "none of 4 build GPUs free now"), (0.5, "only 0.5 of 4 build GPUs free now")],
 )
 def test_what_is_taken_is_said(free: float, said: str) -> None:
-    assert Room(quota=1, held=0, gpus=4, free=free).choices()[0].note == said
+    assert QuotaView(quota=1, held=0, gpus=4, free=free).choices()[0].note == said
 
 
 @pytest.mark.parametrize(
-    ("room", "usual"),
+    ("view", "usual"),
     [
-        (Room(quota=4, held=0, gpus=8, free=8), 1),
-        (Room(quota=0.5, held=0, gpus=8, free=8), 0.5),
-        (Room(quota=0, held=0, gpus=8, free=8), 0),
-        (Room(quota=1, held=0, gpus=0, free=0), 0),
+        (QuotaView(quota=4, held=0, gpus=8, free=8), 1),
+        (QuotaView(quota=0.5, held=0, gpus=8, free=8), 0.5),
+        (QuotaView(quota=0, held=0, gpus=8, free=8), 0),
+        (QuotaView(quota=1, held=0, gpus=0, free=0), 0),
     ],
 )
-def test_usual(room: Room, usual: float) -> None:
-    assert room.usual == usual
+def test_usual(view: QuotaView, usual: float) -> None:
+    assert view.usual == usual
 
 
 def test_the_form_says_why_not_and_takes_the_first_that_fits() -> None:

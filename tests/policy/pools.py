@@ -292,8 +292,8 @@ class Floor:
             counts.append(sum(left // shape.gpus for left in free))
         return min(counts)
 
-    def has_room(self, request: Request, nodes: list[Node]) -> bool:
-        """Whether a gang has room on these nodes (for one of several groups: if it is seated one worker after another)."""
+    def has_capacity(self, request: Request, nodes: list[Node]) -> bool:
+        """Whether a gang fits on these nodes (for one of several groups: if it is seated one worker after another)."""
         if not request.groups:
             return sum(self.fits(node, request.shape) for node in nodes) >= request.min_workers
         workers = self.stand(request, request.min_workers, nodes)
@@ -302,7 +302,7 @@ class Floor:
         return workers is not None
 
     def overfull(self) -> list[str]:
-        """The GPUs (and nodes) that are given to more than they have room for."""
+        """The GPUs (and nodes) that are oversubscribed."""
         found = [
             f"{node}:{gpu}" for node, gpus in self.gpus.items() for gpu, left in enumerate(gpus) if left < 0
         ]

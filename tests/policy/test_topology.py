@@ -89,9 +89,9 @@ def packs(free: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
     if not sizes:
         return True
     return any(
-        packs(tuple(sorted((*free[:at], room - sizes[0], *free[at + 1 :]))), sizes[1:])
-        for at, room in enumerate(free)
-        if room >= sizes[0]
+        packs(tuple(sorted((*free[:at], left - sizes[0], *free[at + 1 :]))), sizes[1:])
+        for at, left in enumerate(free)
+        if left >= sizes[0]
     )
 
 
@@ -137,10 +137,10 @@ class Case:
 
     def could_stand(self, level: str | None) -> bool:
         """Whether all of the gang fits within one domain of the level, or anywhere."""
-        rooms = defaultdict(list)
+        domains = defaultdict(list)
         for node, free in self.free.items():
-            rooms[self.domain(node, level) if level else ()].append(free)
-        return any(packs(tuple(sorted(free)), self.sizes) for free in rooms.values())
+            domains[self.domain(node, level) if level else ()].append(free)
+        return any(packs(tuple(sorted(free)), self.sizes) for free in domains.values())
 
     def stands_within(self, level: str) -> bool:
         return len({self.domain(node, level) for node in self.used}) == 1
@@ -175,13 +175,13 @@ def test_one_worker_stays_in_a_group_of_links_on_the_fullest_node_or_the_empties
     fleet: tuple[tuple[Node, ...], tuple[Workload, ...]], gpus: int, style: PlacementStyle
 ) -> None:
     case = Case(*fleet, gang(1, gpus, None, None), style)
-    room = [node for node, free in case.free.items() if free >= gpus]
-    room = [node for node in room if case.linked[node] >= gpus] or room
-    if room:
+    fitting = [node for node, free in case.free.items() if free >= gpus]
+    fitting = [node for node in fitting if case.linked[node] >= gpus] or fitting
+    if fitting:
         (node,) = case.used
-        assert node in room
+        assert node in fitting
         best = min if style is PlacementStyle.PACK else max
-        assert case.free[node] == best(case.free[other] for other in room)
+        assert case.free[node] == best(case.free[other] for other in fitting)
         (worker,) = case.decision.placement
         groups_used = [group for group in case.nodes[node].gpu_links if set(group) & set(worker.gpus)]
         assert len(groups_used) <= 1 or case.linked[node] < gpus

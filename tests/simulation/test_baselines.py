@@ -102,8 +102,8 @@ def step_by_step(trace: Trace, policy: str, nodes: int) -> dict[str, float]:
         if gpus > 8000:
             idle = [node for node in range(nodes) if free[node] == 8000]
             return [(node, 8000) for node in idle[: -(-gpus // 8000)]] if len(idle) * 8000 >= gpus else None
-        room = [(free[node], node) for node in range(nodes) if free[node] >= gpus]
-        return [(min(room)[1], gpus)] if room else None
+        fitting = [(free[node], node) for node in range(nodes) if free[node] >= gpus]
+        return [(min(fitting)[1], gpus)] if fitting else None
 
     def one_starts(now: float) -> bool:
         for job in sorted(waiting, key=lambda job: job.duration if policy == "shortest_first" else 0):

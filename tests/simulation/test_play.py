@@ -228,8 +228,8 @@ def test_no_more_is_guaranteed_than_the_pool_has() -> None:
     assert sum(study.partition.values()) > 4
     promised = {project.name: project.guaranteed or 0 for project in study.guaranteed(4).projects}
     assert 0.9 * 32_000 < sum(promised.values()) <= 32_000
-    roomy = study.guaranteed(100).projects
-    assert {p.name: p.guaranteed for p in roomy} == {
+    large = study.guaranteed(100).projects
+    assert {p.name: p.guaranteed for p in large} == {
         name: nodes * 8000 for name, nodes in study.partition.items()
     }
 

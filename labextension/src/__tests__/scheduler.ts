@@ -127,11 +127,11 @@ export class Scheduler implements ITransport {
     }
     const url = new URL(path, 'http://pool/');
     this.before[url.pathname]?.();
-    const [, room, id, what] = url.pathname.split('/');
-    if (room === 'events') {
+    const [, collection, id, what] = url.pathname.split('/');
+    if (collection === 'events') {
       return this._stream(new Headers(init.headers).get('Last-Event-ID'), init.signal ?? undefined);
     }
-    if (room === 'jobs' && id) {
+    if (collection === 'jobs' && id) {
       return this._job(id, what, url, init.method ?? 'GET');
     }
     const states = url.searchParams.getAll('state') as JobState[];
@@ -145,7 +145,7 @@ export class Scheduler implements ITransport {
         next: null
       }
     };
-    return json(answers[room ?? '']);
+    return json(answers[collection ?? '']);
   }
 
   /** Puts the job in the book and tells every stream. */

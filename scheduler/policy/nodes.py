@@ -1,7 +1,7 @@
-"""The nodes as rooms, found by how much is free in them.
+"""The state of each node, indexed by what is free on it.
 
-A room has two sides. *Later* is how it stands once the plan is carried out; *now* is what can be had at once: what is
-free later and is not still held by somebody who leaves. Sets of rooms are the bits of one integer, so that "free, of
+A node has two sides. *Later* is how it stands once the plan is carried out; *now* is what can be had at once: what is
+free later and is not still held by somebody who leaves. Sets of nodes are the bits of one integer, so that "free, of
 this type, in this rack, not tried in vain" is an `&` of four of them. Every step has an inverse, and the state depends
 only on who stands where, never on the way it came about: that makes trials cheap and plans repeatable.
 """
@@ -15,33 +15,33 @@ from scheduler.policy.gpulinks import best_group, choose, gpus_of
 from scheduler.policy.needs import UNBOUNDED, Need
 
 Key = tuple[int, int]
-"""How many whole GPUs a room has free, and how many of them in its best link group."""
+"""How many whole GPUs a node has free, and how many of them in its best link group."""
 
 
-class Room:
+class NodeState:
     """One node: what is taken in it (later) and what is held by those who leave (in the way now)."""
 
     __slots__ = (
         "bit", "cpus", "every", "gpu_links", "index", "keys", "leaving", "leaving_cpus", "leaving_memory",
-        "leaving_shares", "memory", "name", "node", "shares", "taken",
+        "leaving_shares", "memory", "name", "shares", "spec", "taken",
     )  # fmt: skip
 
-    def __init__(self, index: int, node: Node) -> None:
+    def __init__(self, index: int, spec: Node) -> None:
         self.index = index
         self.bit = 1 << index
-        self.node = node
-        self.name = node.name
-        self.every = (1 << node.gpus) - 1
-        self.gpu_links = tuple([sum(1 << gpu for gpu in group) for group in node.gpu_links])
+        self.spec = spec
+        self.name = spec.name
+        self.every = (1 << spec.gpus) - 1
+        self.gpu_links = tuple([sum(1 << gpu for gpu in group) for group in spec.gpu_links])
         self.taken = 0
         self.leaving = 0
         self.shares: dict[int, Milli] = {}
         self.leaving_shares: dict[int, Milli] = {}
-        self.cpus = UNBOUNDED if node.cpus is None else node.cpus
-        self.memory = UNBOUNDED if node.memory is None else node.memory
+        self.cpus = UNBOUNDED if spec.cpus is None else spec.cpus
+        self.memory = UNBOUNDED if spec.memory is None else spec.memory
         self.leaving_cpus = 0
         self.leaving_memory = 0
-        key = (node.gpus, best_group(self.gpu_links, self.every))
+        key = (spec.gpus, best_group(self.gpu_links, self.every))
         self.keys: list[Key] = [key, key]
 
     def free(self, later: bool) -> int:
@@ -56,7 +56,7 @@ class Room:
         return ONE - used
 
     def shared_gpu(self, share: Milli, later: bool) -> int | None:
-        """The fullest GPU that is shared already and has room for `share`."""
+        """The fullest GPU that is shared already and has `share` left."""
         best = None
         for gpu in sorted(self.shares.keys() | self.leaving_shares.keys()):
             free = self.share_free(gpu, later)
@@ -75,7 +75,7 @@ class Room:
         if need.whole:
             return self.keys[later][0] >= need.whole
         if need.partial:
-            share = need.share_on(self.node)
+            share = need.share_on(self.spec)
             return share <= ONE and (self.keys[later][0] > 0 or self.shared_gpu(share, later) is not None)
         return True
 
@@ -87,7 +87,7 @@ class Room:
         if need.whole:
             most = min(most, self.keys[later][0] // need.whole)
         elif need.partial:
-            share = need.share_on(self.node)
+            share = need.share_on(self.spec)
             if share > ONE:
                 return 0
             free = self.free(later)
@@ -106,11 +106,11 @@ class Room:
         return max(most, 0)
 
     def seat(self, need: Need, later: bool) -> WorkerPlacement:
-        """The GPUs that a worker gets here; the room must take it."""
+        """The GPUs that a worker gets here; the node must take it."""
         if need.whole:
             return WorkerPlacement(self.name, gpus_of(choose(self.gpu_links, self.free(later), need.whole)))
         if need.partial:
-            share = need.share_on(self.node)
+            share = need.share_on(self.spec)
             gpu = self.shared_gpu(share, later)
             if gpu is None:
                 gpu = choose(self.gpu_links, self.free(later), 1).bit_length() - 1
@@ -118,106 +118,106 @@ class Room:
         return WorkerPlacement(self.name)
 
 
-class Rooms:
-    """All nodes, indexed by what is free in them: `buckets[later][key]` is the set of rooms with that key.
+class NodeIndex:
+    """All nodes, indexed by what is free on them: `buckets[later][key]` is the set of nodes with that key.
 
-    `models` has the sets of rooms that are alike when they are empty, each with its first room.
+    `models` has the sets of nodes that are alike when they are empty, each with its first node.
     """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        self.all = [Room(index, node) for index, node in enumerate(nodes)]
-        self.by_name = {room.name: room for room in self.all}
+        self.all = [NodeState(index, node) for index, node in enumerate(nodes)]
+        self.by_name = {node.name: node for node in self.all}
         self.buckets: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
-        self.most_gpus = max((room.node.gpus for room in self.all), default=0)
-        self.types = {room.node.gpu_type for room in self.all}
-        self.models: dict[tuple[object, ...], tuple[Room, int]] = {}
-        for room in self.all:
-            node = room.node
-            model = (node.gpus, node.gpu_memory, node.cpus, node.memory)
-            first_one, bits = self.models.get(model, (room, 0))
-            self.models[model] = first_one, bits | room.bit
+        self.most_gpus = max((node.spec.gpus for node in self.all), default=0)
+        self.types = {node.spec.gpu_type for node in self.all}
+        self.models: dict[tuple[object, ...], tuple[NodeState, int]] = {}
+        for node in self.all:
+            spec = node.spec
+            model = (spec.gpus, spec.gpu_memory, spec.cpus, spec.memory)
+            first_one, bits = self.models.get(model, (node, 0))
+            self.models[model] = first_one, bits | node.bit
         self.sharing = 0
         self.releases = 0
         self._orders: dict[tuple[bool, int, int, bool], list[Key]] = {}
         self._without_beside: dict[tuple[Need, bool], list[int]] = {}
         first = self.buckets[False]
-        for room in self.all:
-            first[room.keys[0]] = first.get(room.keys[0], 0) | room.bit
+        for node in self.all:
+            first[node.keys[0]] = first.get(node.keys[0], 0) | node.bit
         self.buckets[True].update(first)
 
     # -- who stands where ---------------------------------------------------------------------------------
 
     def occupy(self, worker: WorkerPlacement, need: Need) -> None:
         """A worker stands here later (and its part isn't free now either)."""
-        room = self.by_name[worker.node]
-        room.cpus -= need.cpus
-        room.memory -= need.memory
+        node = self.by_name[worker.node]
+        node.cpus -= need.cpus
+        node.memory -= need.memory
         if worker.share < ONE:
             for gpu in worker.gpus:
-                room.shares[gpu] = room.shares.get(gpu, 0) + worker.share
-                room.taken |= 1 << gpu
+                node.shares[gpu] = node.shares.get(gpu, 0) + worker.share
+                node.taken |= 1 << gpu
         else:
             for gpu in worker.gpus:
-                room.taken |= 1 << gpu
-        self._index(room)
+                node.taken |= 1 << gpu
+        self._index(node)
 
     def vacate(self, worker: WorkerPlacement, need: Need) -> None:
         """The inverse of `occupy`."""
-        room = self.by_name[worker.node]
-        room.cpus += need.cpus
-        room.memory += need.memory
+        node = self.by_name[worker.node]
+        node.cpus += need.cpus
+        node.memory += need.memory
         for gpu in worker.gpus:
             if worker.share < ONE:
-                left = room.shares[gpu] - worker.share
+                left = node.shares[gpu] - worker.share
                 if left:
-                    room.shares[gpu] = left
+                    node.shares[gpu] = left
                     continue
-                del room.shares[gpu]
-            room.taken &= ~(1 << gpu)
+                del node.shares[gpu]
+            node.taken &= ~(1 << gpu)
         self.releases += 1
-        self._index(room)
+        self._index(node)
 
     def hold(self, worker: WorkerPlacement, need: Need) -> None:
         """A worker that leaves still holds its part now."""
-        room = self.by_name[worker.node]
-        room.leaving_cpus += need.cpus
-        room.leaving_memory += need.memory
+        node = self.by_name[worker.node]
+        node.leaving_cpus += need.cpus
+        node.leaving_memory += need.memory
         for gpu in worker.gpus:
-            room.leaving |= 1 << gpu
+            node.leaving |= 1 << gpu
             if worker.share < ONE:
-                room.leaving_shares[gpu] = room.leaving_shares.get(gpu, 0) + worker.share
-        self._index(room)
+                node.leaving_shares[gpu] = node.leaving_shares.get(gpu, 0) + worker.share
+        self._index(node)
 
     def unhold(self, worker: WorkerPlacement, need: Need) -> None:
         """The inverse of `hold`."""
-        room = self.by_name[worker.node]
-        room.leaving_cpus -= need.cpus
-        room.leaving_memory -= need.memory
+        node = self.by_name[worker.node]
+        node.leaving_cpus -= need.cpus
+        node.leaving_memory -= need.memory
         for gpu in worker.gpus:
             if worker.share < ONE:
-                left = room.leaving_shares[gpu] - worker.share
+                left = node.leaving_shares[gpu] - worker.share
                 if left:
-                    room.leaving_shares[gpu] = left
+                    node.leaving_shares[gpu] = left
                     continue
-                del room.leaving_shares[gpu]
-            room.leaving &= ~(1 << gpu)
+                del node.leaving_shares[gpu]
+            node.leaving &= ~(1 << gpu)
         self.releases += 1
-        self._index(room)
+        self._index(node)
 
-    def _index(self, room: Room) -> None:
+    def _index(self, node: NodeState) -> None:
         for later in (False, True):
-            free = room.free(later)
-            key = (free.bit_count(), best_group(room.gpu_links, free))
-            old = room.keys[later]
+            free = node.free(later)
+            key = (free.bit_count(), best_group(node.gpu_links, free))
+            old = node.keys[later]
             if key != old:
                 buckets = self.buckets[later]
-                buckets[old] ^= room.bit
-                buckets[key] = buckets.get(key, 0) | room.bit
-                room.keys[later] = key
-        if room.shares or room.leaving_shares:
-            self.sharing |= room.bit
-        elif self.sharing & room.bit:
-            self.sharing ^= room.bit
+                buckets[old] ^= node.bit
+                buckets[key] = buckets.get(key, 0) | node.bit
+                node.keys[later] = key
+        if node.shares or node.leaving_shares:
+            self.sharing |= node.bit
+        elif self.sharing & node.bit:
+            self.sharing ^= node.bit
 
     # -- search -------------------------------------------------------------------------------------------
 
@@ -235,23 +235,23 @@ class Rooms:
             self._orders[name] = found
         return found
 
-    def each(self, bits: int) -> Iterator[Room]:
-        """The rooms of a set, the first one first."""
-        rooms = self.all
+    def each(self, bits: int) -> Iterator[NodeState]:
+        """The nodes of a set, the first one first."""
+        nodes = self.all
         while bits:
             low = bits & -bits
             bits ^= low
-            yield rooms[low.bit_length() - 1]
+            yield nodes[low.bit_length() - 1]
 
-    def best(self, need: Need, mask: int, later: bool, spread: bool) -> Room | None:
-        """The best room of `mask` for one worker."""
+    def best(self, need: Need, mask: int, later: bool, spread: bool) -> NodeState | None:
+        """The best node of `mask` for one worker."""
         if need.partial:
-            for room in self.each(self.sharing & mask):
+            for node in self.each(self.sharing & mask):
                 if (
-                    room.takes_beside(need, later)
-                    and room.shared_gpu(need.share_on(room.node), later) is not None
+                    node.takes_beside(need, later)
+                    and node.shared_gpu(need.share_on(node.spec), later) is not None
                 ):
-                    return room
+                    return node
         buckets = self.buckets[later]
         order = self.order(later, need.whole or (1 if need.partial else 0), spread)
         if not need.cpus and not need.memory and not need.gpu_memory:
@@ -262,36 +262,36 @@ class Rooms:
             return None
         lacking = self._lacking(need, later)
         for key in order:
-            for room in self.each(buckets[key] & mask & ~lacking[1]):
-                if room.takes(need, later):
-                    return room
-                lacking[1] |= room.bit
+            for node in self.each(buckets[key] & mask & ~lacking[1]):
+                if node.takes(need, later):
+                    return node
+                lacking[1] |= node.bit
         return None
 
-    def together(self, need: Need, count: int, mask: int, later: bool) -> Room | None:
-        """The best room of `mask` for `count` workers that have to stand in one room."""
+    def together(self, need: Need, count: int, mask: int, later: bool) -> NodeState | None:
+        """The best node of `mask` for `count` workers that have to stand on one node."""
         if count == 1:
             return self.best(need, mask, later, False)
         if not need.partial:
             many = need.times(count)
             return self.best(many, mask, later, False) if many.whole <= self.most_gpus else None
-        fitting = [room for room in self.each(mask) if room.count(need, later, count) >= count]
-        return min(fitting, key=lambda room: (room.keys[later][0], room.index), default=None)
+        fitting = [node for node in self.each(mask) if node.count(need, later, count) >= count]
+        return min(fitting, key=lambda node: (node.keys[later][0], node.index), default=None)
 
     def _lacking(self, need: Need, later: bool) -> list[int]:
-        """The rooms found too short of CPUs or memory for a need, which hold until something is released."""
+        """The nodes found too short of CPUs or memory for a need, which hold until something is released."""
         lacking = self._without_beside.get((need, later))
         if lacking is None or lacking[0] != self.releases:
             lacking = self._without_beside[need, later] = [self.releases, 0]
         return lacking
 
     def left_over(self) -> Milli:
-        """What is free later in all rooms, the parts of shared GPUs included."""
-        parts = [ONE - share for room in self.each(self.sharing) for share in room.shares.values()]
+        """What is free later in all nodes, the parts of shared GPUs included."""
+        parts = [ONE - share for node in self.each(self.sharing) for share in node.shares.values()]
         return self.free_gpus(-1, True) + sum(parts)
 
     def free_gpus(self, mask: int, later: bool = False) -> Milli:
-        """The whole GPUs that are free in rooms of `mask`."""
+        """The whole GPUs that are free in nodes of `mask`."""
         return (
             sum([(bits & mask).bit_count() * key[0] for key, bits in self.buckets[later].items() if key[0]])
             * ONE
