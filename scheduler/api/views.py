@@ -67,17 +67,17 @@ class Guarantees:
 
     def __init__(self, book: Book) -> None:
         self._nodes = {node.name: node for node in book.nodes}
-        parts = quotas.parts_of(book.pool.projects)
+        parts = quotas.partition_keys(book.pool.projects)
         self.parts = {part: quotas.guarantees(part, book.pool.projects) for part in parts}
 
-    def part_of(self, placement: Iterable[WorkerPlacement]) -> quotas.Part:
+    def part_of(self, placement: Iterable[WorkerPlacement]) -> quotas.PartitionKey:
         node = next((self._nodes[worker.node] for worker in placement if worker.node in self._nodes), None)
-        return quotas.REST if node is None else quotas.part_of(node, self.parts)
+        return quotas.REMAINDER if node is None else quotas.partition_of(node, self.parts)
 
-    def of(self, project: str, part: quotas.Part) -> Milli | None:
+    def of(self, project: str, part: quotas.PartitionKey) -> Milli | None:
         return self.parts[part].get(project, 0)
 
-    def beyond(self, project: str, part: quotas.Part, amount: Milli) -> Milli:
+    def beyond(self, project: str, part: quotas.PartitionKey, amount: Milli) -> Milli:
         """How much of `amount` goes beyond."""
         guaranteed = self.of(project, part)
         return 0 if guaranteed is None else max(0, amount - guaranteed)
@@ -90,7 +90,7 @@ def over_quota_jobs(book: Book) -> frozenset[str]:
     can't be preempted, then by priority, then the older. A job that straddles the line is beyond it.
     """
     guarantees = Guarantees(book)
-    holding: dict[tuple[str, quotas.Part], list[Job]] = defaultdict(list)
+    holding: dict[tuple[str, quotas.PartitionKey], list[Job]] = defaultdict(list)
     for job in book.jobs.values():
         if job.state.holds_gpus:
             holding[job.request.project, guarantees.part_of(job.placement)].append(job)
@@ -301,7 +301,7 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
     for node in book.nodes:
         gpus[environments.get(node.node_pool, Environment.TRAIN)] += node.gpus * ONE
     guarantees = Guarantees(book)
-    by_project: dict[tuple[str, quotas.Part], Milli] = defaultdict(int)
+    by_project: dict[tuple[str, quotas.PartitionKey], Milli] = defaultdict(int)
     for job in book.jobs.values():
         by_project[job.request.project, guarantees.part_of(job.placement)] += held(job.placement)
     over = sum(guarantees.beyond(*place, amount) for place, amount in by_project.items())
@@ -413,7 +413,7 @@ def _project_view(
 ) -> ProjectView:
     named = access.sees_project(project.name)
     parts = [
-        _part_view(project.name, part, figures.parts.get(part, figures), guarantees)
+        _part_view(project.name, part, figures.partitions.get(part, figures), guarantees)
         for part in guarantees.parts
     ]
     amounts = [part.guaranteed for part in parts]
@@ -441,7 +441,9 @@ def _project_view(
     )
 
 
-def _part_view(project: str, part: quotas.Part, figures: ProjectFigures, guarantees: Guarantees) -> PartView:
+def _part_view(
+    project: str, part: quotas.PartitionKey, figures: ProjectFigures, guarantees: Guarantees
+) -> PartView:
     node_pool, gpu_type = part
     guaranteed = guarantees.of(project, part)
     return PartView(

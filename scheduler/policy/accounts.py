@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from scheduler.model import ONE, Milli, Project, Quota
 from scheduler.policy.needs import UNBOUNDED
-from scheduler.policy.quotas import REST, Part
+from scheduler.policy.quotas import REMAINDER, PartitionKey
 
 
 class Cap:
@@ -34,14 +34,14 @@ class Cap:
 
 
 class Account:
-    """One project in one part of the pool, its place in the tree and its sums.
+    """One project in one partition of the pool, its place in the tree and its sums.
 
-    `spill` is what its jobs ask for here because they can't have it in a part that they would rather be in.
+    `spill` is what its jobs ask for here because they can't have it in a partition that they prefer.
     """
 
     __slots__ = (
         "caps", "children", "created", "demand", "depth", "firm", "guarantee", "held", "leaving", "limit",
-        "name", "parent", "part", "path", "priority", "share", "spill", "usage", "wanted", "weight",
+        "name", "parent", "partition", "path", "priority", "share", "spill", "usage", "wanted", "weight",
     )  # fmt: skip
 
     def __init__(self, project: Project, parent: Account | None) -> None:
@@ -56,7 +56,7 @@ class Account:
         self.priority = project.priority
         self.created = project.created
         self.usage = project.usage
-        self.part: Part = REST
+        self.partition: PartitionKey = REMAINDER
         self.demand: Milli = 0
         self.spill: Milli = 0
         self.wanted: Milli = 0
@@ -76,7 +76,7 @@ class Account:
         twin = Account.__new__(Account)
         twin.name, twin.guarantee, twin.limit = self.name, self.guarantee, self.limit
         twin.share, twin.held, twin.firm = self.share, self.held, self.firm
-        twin.part = self.part
+        twin.partition = self.partition
         twin.caps = tuple([cap.as_it_stands() for cap in self.caps])
         return twin
 

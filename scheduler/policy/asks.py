@@ -56,20 +56,20 @@ class Asks:
             ask = self._asks[name] = make(request)
         return ask
 
-    def within(self, ask: Ask, part: int, mask: int) -> Ask:
-        """The same ask, for the nodes `mask` of one part of the pool only."""
+    def within(self, ask: Ask, partition: int, mask: int) -> Ask:
+        """The same ask, for the nodes `mask` of one partition only."""
         if not ask.qualifies & ~mask:
             return ask
-        found = self._within.get((ask, part))
+        found = self._within.get((ask, partition))
         if found is None:
-            alike = (ask.kind, part, "within")
-            found = self._within[ask, part] = replace(
+            alike = (ask.kind, partition, "within")
+            found = self._within[ask, partition] = replace(
                 ask,
                 kind=self._kinds.setdefault(alike, len(self._kinds)),
                 masks=tuple([both for preferred in ask.masks if (both := preferred & mask)]),
                 tries=tuple([(both, one_node) for nodes, one_node in ask.tries if (both := nodes & mask)]),
                 qualifies=ask.qualifies & mask,
-                groups=tuple([self.within(group, part, mask) for group in ask.groups]),
+                groups=tuple([self.within(group, partition, mask) for group in ask.groups]),
             )
             self.kinds.setdefault(found.kind, found)
         return found

@@ -11,10 +11,10 @@ from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.accounts import Account
 from scheduler.policy.consolidation import consolidate, rearrange, settle_elsewhere
 from scheduler.policy.decisions import Decisions
-from scheduler.policy.grounds import Ground
 from scheduler.policy.growth import NEVER, may_grow_from
 from scheduler.policy.intake import Intake, Waiting
 from scheduler.policy.nominations import honour_nominations
+from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
 from scheduler.policy.queues import Line, Order, Queue
 from scheduler.policy.reasons import Blocked, list_of
@@ -105,14 +105,14 @@ class Cycle:
         gains = -1
         while gains != self.state.gains:
             gains = self.state.gains
-            for number in range(len(self.intake.grounds)):
+            for number in range(len(self.intake.partitions)):
                 waiting = self.intake.waiting_at(number)
-                for ground in self.intake.grounds:
-                    self._go_through_queues(ground, waiting)
+                for partition in self.intake.partitions:
+                    self._go_through_queues(partition, waiting)
 
-    def _go_through_queues(self, ground: Ground, waiting: Waiting) -> None:
-        queues = self._open_queues(ground, waiting)
-        self._expect_gang(ground, queues)
+    def _go_through_queues(self, partition: Partition, waiting: Waiting) -> None:
+        queues = self._open_queues(partition, waiting)
+        self._expect_gang(partition, queues)
         order = Order(queues)
         while (queue := order.next()) is not None:
             line = queue.next
@@ -150,7 +150,7 @@ class Cycle:
             else:
                 self.started.append(work)
 
-    def _expect_gang(self, ground: Ground, queues: dict[str, Queue]) -> None:
+    def _expect_gang(self, partition: Partition, queues: dict[str, Queue]) -> None:
         """The nodes of the first gang that others could starve are avoided by those whose turn is before it, too."""
         self.reservations.expected = None
         first = {
@@ -164,9 +164,9 @@ class Cycle:
         if gang is not None and gang.next is not None and len(queues) > 1:
             self.reservations.expect(gang.next.first, gang.account, gang.next.ask)
 
-    def _open_queues(self, ground: Ground, waiting: Waiting) -> dict[str, Queue]:
-        """The lines that might get something of this part of the pool in this cycle."""
-        here = [(account, lines) for account, lines in waiting.items() if account.part == ground.part]
+    def _open_queues(self, partition: Partition, waiting: Waiting) -> dict[str, Queue]:
+        """The lines that might get something of this partition in this cycle."""
+        here = [(account, lines) for account, lines in waiting.items() if account.partition == partition.key]
         if not here:
             return {}
         fits = {kind for kind, ask in self.intake.asks.kinds.items() if self.placer.may_fit(ask)}
@@ -375,11 +375,11 @@ class Cycle:
                 lines.setdefault(work.account, []).append(growth)
             elif earliest < NEVER:
                 too_early.append((earliest, work.id, work))
-        for ground in self.intake.grounds:
+        for partition in self.intake.partitions:
             here = {
                 account.name: Queue(account, growing)
                 for account, growing in lines.items()
-                if account.part == ground.part
+                if account.partition == partition.key
             }
             self._grow_in(here)
         for earliest, _, work in sorted(too_early):
@@ -452,19 +452,19 @@ class Cycle:
         return Decisions(self.intake, changed, self.kept, self.blocked, self.reservations.starts, why)
 
     def _figures(self) -> dict[str, ProjectFigures]:
-        by_part = {ground.part: self._figures_in(ground) for ground in self.intake.grounds}
-        if len(by_part) == 1:
-            return next(iter(by_part.values()))
+        by_partition = {partition.key: self._figures_in(partition) for partition in self.intake.partitions}
+        if len(by_partition) == 1:
+            return next(iter(by_partition.values()))
         return {
-            name: together({part: figures[name] for part, figures in by_part.items()})
+            name: together({key: figures[name] for key, figures in by_partition.items()})
             for name in self.intake.accounts
         }
 
-    def _figures_in(self, ground: Ground) -> dict[str, ProjectFigures]:
-        free = self.state.nodes.free_gpus(self.intake.train & ground.mask)
+    def _figures_in(self, partition: Partition) -> dict[str, ProjectFigures]:
+        free = self.state.nodes.free_gpus(self.intake.train & partition.nodes)
         left: dict[Account | None, Milli] = {None: max(0, free)}  # parents come before their children
         figures = {}
-        for name, account in ground.accounts.items():
+        for name, account in partition.accounts.items():
             left[account] = max(0, min(left[account.parent], account.limit - account.held))
             figures[name] = ProjectFigures(account.share, account.held, account.demand, left[account])
         return figures

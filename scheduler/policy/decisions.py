@@ -77,7 +77,7 @@ class Decisions(Mapping[str, Decision]):
         return work.tell(before)
 
     def _in_the_way(self, account: Account, work: Work) -> Blocked:
-        """Of several parts of the pool, the first with enough free GPUs, where only a rule is in the way, else the first."""
+        """Of several partitions, the first with enough free GPUs, where only a rule is in the way, else the first."""
         ruled = (self._why.blocked(*option) for option in work.options if self._why.has_capacity(option[1]))
         return next(ruled, None) or self._why.blocked(account, work.ask)
 

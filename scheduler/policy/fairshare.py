@@ -22,11 +22,11 @@ _FINE = 10**9
 """Weights that time has changed are kept as whole parts of a billion, so that division stays exact."""
 
 
-def share_out(tops: Sequence[Account], total: Milli, time_aware: float = 0.0) -> None:
+def share_out(roots: Sequence[Account], total: Milli, time_aware: float = 0.0) -> None:
     """Set `wanted` and `share` of every account from its `demand`, its promises and `total`."""
-    for account in tops:
+    for account in roots:
         _want(account)
-    _divide(tops, total, time_aware)
+    _divide(roots, total, time_aware)
 
 
 def _want(account: Account) -> Milli:

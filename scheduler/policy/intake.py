@@ -12,8 +12,8 @@ from scheduler.model import Environment, Milli, Node, Pool, Request, Workload
 from scheduler.policy.accounts import Account
 from scheduler.policy.asks import Asks
 from scheduler.policy.fairshare import share_out
-from scheduler.policy.grounds import Ground, grounds_of
 from scheduler.policy.nodes import NodeIndex, NodeState
+from scheduler.policy.partitions import Partition, build_partitions
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.state import State
 from scheduler.policy.topology import Topology
@@ -26,7 +26,7 @@ Waiting = Mapping[Account, Mapping[Ask, list[Work]]]
 class Intake:
     """The workloads of a pool. `homeless` jobs are of no project that takes jobs; `train` is the nodes for jobs.
 
-    `accounts` are those of the rest of the pool, which is all of it as long as no part is shared out by itself.
+    `accounts` are those of the remainder, which is the whole pool where there are no other partitions.
     `blocked` is what kept jobs waiting when it was told last.
     """
 
@@ -47,8 +47,8 @@ class Intake:
         self.blocked: dict[tuple[Account, Ask], Blocked] = {}
         self._positions: dict[str, Mapping[str, int]] = {}
         self._options: dict[tuple[str, Ask], Options] = {}
-        self.grounds = grounds_of(pool, index.all, self._trains)
-        self.accounts = self.grounds[0].accounts
+        self.partitions = build_partitions(pool, index.all, self._trains)
+        self.accounts = self.partitions[0].accounts
         self.state.limited = any(account.caps for account in self.accounts.values())
         self.train = sum([node.bit for node in index.all if node.spec.schedulable and self._trains(node)])
         for workload in workloads:
@@ -61,7 +61,7 @@ class Intake:
         build = request.environment is Environment.BUILD
         account, ask = None if build else self.accounts.get(request.project), self.asks.of(request)
         options: Options = ()
-        if account is not None and len(self.grounds) > 1:
+        if account is not None and len(self.partitions) > 1:
             options = self.options(request.project, ask)
             account, ask = self.choice(options, workload, ask)
             if (
@@ -92,17 +92,17 @@ class Intake:
     def options(self, project: str, ask: Ask) -> Options:
         """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then by throughput.
 
-        A part in which a limit or a guarantee is too small for it stands last: what keeps it waiting is told of the first.
+        A partition in which a limit or a guarantee is too small for it comes last: what keeps it waiting is told of the first.
         """
         found = self._options.get((project, ask))
         if found is None:
             ranked = []
-            for number, ground in enumerate(self.grounds):
-                there = self.asks.within(ask, number, ground.mask)
+            for number, partition in enumerate(self.partitions):
+                there = self.asks.within(ask, number, partition.nodes)
                 if there.qualifies and all(group.qualifies for group in there.groups):
-                    account = ground.accounts[project]
-                    wish = next(n for n, mask in enumerate(ask.masks) if mask & ground.mask)
-                    throughput = next(n for n, (nodes, _) in enumerate(ask.tries) if nodes & ground.mask)
+                    account = partition.accounts[project]
+                    wish = next(n for n, mask in enumerate(ask.masks) if mask & partition.nodes)
+                    throughput = next(n for n, (nodes, _) in enumerate(ask.tries) if nodes & partition.nodes)
                     never, unowned = _never(account, there), not account.guarantee
                     ranked.append((never, wish, unowned, throughput, number, account, there))
             ranked.sort(key=lambda entry: entry[:5])
@@ -112,23 +112,28 @@ class Intake:
             self._options[project, ask] = found
         return found
 
-    def _wished(self, request: Request) -> Ground:
-        """The part in which a job that fits nowhere would stand."""
+    def _wished(self, request: Request) -> Partition:
+        """The partition to which a job that fits nowhere is assigned."""
         names = (*(request.node_pools or ()), *(request.gpu_types or ()))
-        return next((ground for ground in self.grounds[1:] if set(ground.part) & set(names)), self.grounds[0])
+        return next(
+            (partition for partition in self.partitions[1:] if set(partition.key) & set(names)),
+            self.partitions[0],
+        )
 
     def choice(self, options: Options, workload: Workload, ask: Ask) -> tuple[Account, Ask]:
-        """The part in which a workload stands or is promised places; else the first of its options."""
+        """The partition in which a workload runs or is nominated for places; else the first of its options."""
         by_name = self.state.nodes.by_name
         for worker in (*workload.placement, *workload.nomination):
             node = by_name.get(worker.node)
             if node is not None:
-                number, ground = next((n, g) for n, g in enumerate(self.grounds) if g.mask & node.bit)
-                return ground.accounts[workload.request.project], self.asks.within(ask, number, ground.mask)
+                number, partition = next((n, g) for n, g in enumerate(self.partitions) if g.nodes & node.bit)
+                return partition.accounts[workload.request.project], self.asks.within(
+                    ask, number, partition.nodes
+                )
         return options[0]
 
     def waiting_at(self, number: int) -> Waiting:
-        """The jobs that wait, as they would stand in line in the part that is their option of that number."""
+        """The jobs that wait, as they would queue in the partition that is their option of that number."""
         if not number:
             return self.waiting
         found: dict[Account, dict[Ask, list[Work]]] = {}
@@ -142,10 +147,10 @@ class Intake:
         return found
 
     def positions(self, project: str, gone: Container[str]) -> Mapping[str, int]:
-        """The places in line, from 1, of the jobs of a project that wait, in whichever part of the pool, without `gone`."""
+        """The places in line, from 1, of the jobs of a project that wait, in whichever partition, without `gone`."""
         found = None if gone else self._positions.get(project)
         if found is None:
-            accounts = [ground.accounts[project] for ground in self.grounds]
+            accounts = [partition.accounts[project] for partition in self.partitions]
             lines = [line for account in accounts for line in self.waiting.get(account, {}).values()]
             waiting = sorted([work.urgency for line in lines for work in line if work.id not in gone])
             found = {id: position for position, (_, _, id) in enumerate(waiting, start=1)}
@@ -154,16 +159,16 @@ class Intake:
         return found
 
     def share_out(self) -> None:
-        """Find everybody's fair share of each part; what a job can't have in its first it asks for in its next.
+        """Find the fair shares of each partition; what jobs can't have in their first partition they ask for in their next.
 
         The most urgent asks first.
         """
         time_aware = self.pool.settings.time_aware
-        for ground in self.grounds:
-            for account in ground.accounts.values():
+        for partition in self.partitions:
+            for account in partition.accounts.values():
                 account.spill = 0
-            share_out(ground.tops, ground.capacity, time_aware)
-        for number in range(1, len(self.grounds)):
+            share_out(partition.roots, partition.capacity, time_aware)
+        for number in range(1, len(self.partitions)):
             missing: dict[Account, Milli] = {}
             lines = [
                 (here, works) for here, by_ask in self.waiting_at(number).items() for works in by_ask.values()
@@ -174,8 +179,8 @@ class Intake:
                 spill = min(left, len(works) * max(ask.least, ask.workers * ask.each))
                 missing[before] -= spill
                 account.spill += spill
-            for ground in self.grounds:
-                share_out(ground.tops, ground.capacity, time_aware)
+            for partition in self.partitions:
+                share_out(partition.roots, partition.capacity, time_aware)
 
     def forget(self, id: str) -> None:
         """A workload is gone (or never was)."""

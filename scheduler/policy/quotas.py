@@ -1,9 +1,9 @@
-"""Which parts of the pool are shared out by themselves, and what projects are guaranteed in each.
+"""The partitions of the pool, and what projects are guaranteed in each.
 
-A part is the GPUs of a node pool, of a type, or of a type in a node pool, of which something is guaranteed to some project.
-There only what is guaranteed in that part counts. Everything else together is the rest, for which `guaranteed` of the
-projects themselves stands; where nobody has a guarantee in a part, the rest is the whole pool. A node belongs to the part
-that names it most exactly.
+A partition is the GPUs of a node pool, of a type, or of a type in a node pool, of which something is guaranteed to some
+project. It is shared out by itself: only guarantees in the partition count there. All other GPUs are the remainder, to
+which the projects' own `guaranteed` applies; where no quota guarantees anything, the remainder is the whole pool. A node
+belongs to the partition that names it most exactly.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from collections.abc import Collection, Sequence
 
 from scheduler.model import Milli, Node, Project
 
-Part = tuple[str | None, str | None]
-"""The name of a part: its node pool, its type of GPU, or both."""
+PartitionKey = tuple[str | None, str | None]
+"""Names a partition: by its node pool, its type of GPU, or both."""
 
-REST: Part = (None, None)
+REMAINDER: PartitionKey = (None, None)
 
 
-def parts_of(projects: Sequence[Project]) -> tuple[Part, ...]:
-    """The rest first, then the parts that are shared out by themselves, those first that are named most exactly."""
+def partition_keys(projects: Sequence[Project]) -> tuple[PartitionKey, ...]:
+    """The remainder first, then the other partitions, the most exactly named first."""
     named = {
         (quota.node_pool, quota.gpu_type)
         for project in projects
         for quota in project.quotas
         if quota.guaranteed is not None
     }
-    return REST, *sorted(named, key=lambda part: (part.count(None), part[0] is None, str(part)))
+    return REMAINDER, *sorted(named, key=lambda key: (key.count(None), key[0] is None, str(key)))
 
 
-def part_of(node: Node, parts: Collection[Part]) -> Part:
-    """The part to which the GPUs of a node for training belong."""
+def partition_of(node: Node, partitions: Collection[PartitionKey]) -> PartitionKey:
+    """The partition to which the GPUs of a training node belong."""
     its = ((node.node_pool, node.gpu_type), (node.node_pool, None), (None, node.gpu_type))
-    return next((part for part in its if part in parts), REST)
+    return next((key for key in its if key in partitions), REMAINDER)
 
 
-def guarantees(part: Part, projects: Sequence[Project]) -> dict[str, Milli | None]:
-    """What each project is guaranteed there. One of which nothing is said in a part has what those below it have."""
-    if part == REST:
+def guarantees(key: PartitionKey, projects: Sequence[Project]) -> dict[str, Milli | None]:
+    """What each project is guaranteed there. A project without a quota for the partition has the sum of its children's."""
+    if key == REMAINDER:
         return {project.name: project.guaranteed for project in projects}
     said = {
         project.name: quota.guaranteed
         for project in projects
         for quota in project.quotas
-        if (quota.node_pool, quota.gpu_type) == part and quota.guaranteed is not None
+        if (quota.node_pool, quota.gpu_type) == key and quota.guaranteed is not None
     }
     below: dict[str, list[str]] = {}
     for project in projects:
@@ -56,7 +56,7 @@ def guarantees(part: Part, projects: Sequence[Project]) -> dict[str, Milli | Non
     return {project.name: of(project.name) for project in projects}
 
 
-def words(part: Part) -> str:
-    """ " of type A100 in node pool fast"; nothing for the rest."""
-    node_pool, gpu_type = part
+def in_words(key: PartitionKey) -> str:
+    """ " of type A100 in node pool fast"; nothing for the remainder."""
+    node_pool, gpu_type = key
     return (f" of type {gpu_type}" if gpu_type else "") + (f" in node pool {node_pool}" if node_pool else "")

@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler.model import ONE, Milli
 from scheduler.policy.accounts import Account, Cap
-from scheduler.policy.quotas import REST, Part, words
+from scheduler.policy.quotas import REMAINDER, PartitionKey, in_words
 from scheduler.policy.work import Ask
 
 
@@ -58,34 +58,34 @@ def wants(ask: Ask) -> str:
     return each if ask.gang == 1 else f"{ask.gang} workers of {each} each"
 
 
-def _named(part: Part) -> dict[str, Any]:
-    return {} if part == REST else {"node_pool": part[0], "gpu_type": part[1]}
+def _named(key: PartitionKey) -> dict[str, Any]:
+    return {} if key == REMAINDER else {"node_pool": key[0], "gpu_type": key[1]}
 
 
 def at_limit(account: Account, asked: Milli) -> Blocked:
-    return _at_limit(account, account.part, account.held, account.limit, asked)
+    return _at_limit(account, account.partition, account.held, account.limit, asked)
 
 
 def at_cap(account: Account, cap: Cap, asked: Milli) -> Blocked:
     return _at_limit(account, (cap.quota.node_pool, cap.quota.gpu_type), cap.held, cap.limit, asked)
 
 
-def _at_limit(account: Account, part: Part, held: Milli, limit: Milli, asked: Milli) -> Blocked:
+def _at_limit(account: Account, key: PartitionKey, held: Milli, limit: Milli, asked: Milli) -> Blocked:
     return Blocked(
-        f"Project {account.name} holds {gpus(held)} of at most {count_of(limit)}{words(part)}, "
+        f"Project {account.name} holds {gpus(held)} of at most {count_of(limit)}{in_words(key)}, "
         f"and this needs {gpus(asked)} more.",
         {"kind": "limit", "project": account.name, "limit": gpus(limit), "allocated": gpus(held), "asked": gpus(asked),
-         **_named(part)},
+         **_named(key)},
     )  # fmt: skip
 
 
 def outside_guarantee(account: Account, asked: Milli) -> Blocked:
     return Blocked(
         f"What can't be preempted must stay inside the guarantee: project {account.name} was guaranteed "
-        f"{count_of(account.guarantee)}{words(account.part)}, {gpus(account.firm)} of them are held so, and this needs "
-        f"{gpus(asked)}.",
+        f"{count_of(account.guarantee)}{in_words(account.partition)}, {gpus(account.firm)} of them are held so, and this "
+        f"needs {gpus(asked)}.",
         {"kind": "guarantee", "project": account.name, "guaranteed": gpus(account.guarantee),
-         "allocated": gpus(account.firm), "asked": gpus(asked), **_named(account.part)},
+         "allocated": gpus(account.firm), "asked": gpus(asked), **_named(account.partition)},
     )  # fmt: skip
 
 
@@ -139,9 +139,10 @@ def reserved(ask: Ask, holder: str, free: Milli) -> Blocked:
 def above_share(account: Account, ask: Ask, free: Milli) -> Blocked:
     return Blocked(
         f"Needs {wants(ask)}, and {are(free)} free. Project {account.name} holds {gpus(account.held)} of its fair share "
-        f"of {gpus(account.share)}{words(account.part)}; what goes beyond that it gets only of what others leave idle.",
+        f"of {gpus(account.share)}{in_words(account.partition)}; what goes beyond that it "
+        "gets only of what others leave idle.",
         {"kind": "fair_share", "project": account.name, "fair_share": gpus(account.share),
-         "allocated": gpus(account.held), "asked": gpus(ask.least), "free": gpus(free), **_named(account.part)},
+         "allocated": gpus(account.held), "asked": gpus(ask.least), "free": gpus(free), **_named(account.partition)},
     )  # fmt: skip
 
 

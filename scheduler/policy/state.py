@@ -106,7 +106,7 @@ class State:
         return True
 
     def choose(self, work: Work, account: Account, ask: Ask) -> None:
-        """A work that waits is to stand in the part of the pool that this account and this ask are for."""
+        """A work that waits is to run in the partition that this account and this ask are for."""
         before = work.account, work.ask
         work.account, work.ask = account, ask
         self._did(self._choose_again, work, before)

@@ -168,7 +168,7 @@ class Reclaim(Terms):
         return self._lines[victim]
 
     def _find_lines(self, victim: Account) -> Lines | None:
-        if victim is self.account or victim.part != self.account.part:
+        if victim is self.account or victim.partition != self.account.partition:
             return None
         if self.within is not None and self.within not in victim.path:
             return None

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from scheduler.model import Milli, Node, Pool, WorkerPlacement, Workload
-from scheduler.policy.quotas import Part
+from scheduler.policy.quotas import PartitionKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +57,25 @@ class Decision:
 class ProjectFigures:
     """A project's amounts once the plan is carried out, and `could_start`: GPUs that one more job could start on now.
 
-    Where parts of the pool are shared out by themselves, `parts` has the amounts of each, by its node pool and type of GPU.
+    Where the pool has several partitions, `partitions` has the amounts in each.
     """
 
     fair_share: Milli
     allocated: Milli
     demand: Milli
     could_start: Milli
-    parts: Mapping[Part, ProjectFigures] = field(default_factory=dict)
+    partitions: Mapping[PartitionKey, ProjectFigures] = field(default_factory=dict)
 
 
-def together(parts: Mapping[Part, ProjectFigures]) -> ProjectFigures:
-    """The amounts of a whole pool that is shared out in parts. One job stands in one part."""
-    each = parts.values()
+def together(partitions: Mapping[PartitionKey, ProjectFigures]) -> ProjectFigures:
+    """The amounts of a whole pool of several partitions. A job runs in one of them."""
+    each = partitions.values()
     return ProjectFigures(
         fair_share=sum(figures.fair_share for figures in each),
         allocated=sum(figures.allocated for figures in each),
         demand=sum(figures.demand for figures in each),
         could_start=max(figures.could_start for figures in each),
-        parts=parts,
+        partitions=partitions,
     )
 
 

@@ -20,7 +20,9 @@ class Why:
     """The accounts and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others."""
 
     def __init__(self, intake: Intake, kept: dict[tuple[str, Ask], str]) -> None:
-        self._accounts = {a: a.as_it_stands() for ground in intake.grounds for a in ground.accounts.values()}
+        self._accounts = {
+            a: a.as_it_stands() for partition in intake.partitions for a in partition.accounts.values()
+        }
         nodes = intake.state.nodes
         self._now: dict[Key, int] = dict(nodes.buckets[False])
         self._later: dict[Key, int] = dict(nodes.buckets[True])

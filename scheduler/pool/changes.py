@@ -184,16 +184,16 @@ def _build_promises(pool: Pool, there: Milli) -> Iterable[str]:
 def _train_promises(pool: Pool, nodes: Iterable[Node]) -> Iterable[str]:
     """For each part of the pool that is shared out by itself."""
     kind = {node_pool.name: node_pool.environment for node_pool in pool.node_pools}
-    there = dict.fromkeys(quotas.parts_of(pool.projects), 0)
+    there = dict.fromkeys(quotas.partition_keys(pool.projects), 0)
     for node in nodes:
         if kind.get(node.node_pool) is Environment.TRAIN:
-            there[quotas.part_of(node, there)] += node.gpus * ONE
+            there[quotas.partition_of(node, there)] += node.gpus * ONE
     for part, gpus in there.items():
         guaranteed = quotas.guarantees(part, pool.projects)
         promised = sum(guaranteed[project.name] or 0 for project in pool.projects if project.parent is None)
         if promised > gpus:
             yield (
-                f"Projects are guaranteed {_gpus(promised)}{quotas.words(part)} together, and there are {_gpus(gpus)}"
+                f"Projects are guaranteed {_gpus(promised)}{quotas.in_words(part)} together, and there are {_gpus(gpus)}"
                 f"{' for training' if len(there) == 1 else ''}; not all guarantees can be kept at the same time."
             )
     for project in pool.projects:

@@ -144,8 +144,8 @@ def allowed(after: Snapshot, workload: Workload) -> bool:
     return True
 
 
-def part_full(after: Snapshot, workload: Workload, node: Node) -> bool:
-    """Whether a limit in a part of the pool keeps a job from a node. Who is on its way out counts until it is gone."""
+def partition_full(after: Snapshot, workload: Workload, node: Node) -> bool:
+    """Whether a limit in a partition keeps a job from a node. Who is on its way out counts until it is gone."""
     asked = gang_amount(after, workload)
     for project in ancestors(after, workload.request.project):
         for quota in project.quotas:

@@ -20,7 +20,7 @@ from tests.policy.holdings import (
     is_job,
     known,
     may_stand,
-    part_full,
+    partition_full,
     standing,
     within,
 )
@@ -244,7 +244,7 @@ def no_gpu_is_idle_while_a_job_that_fits_waits(snapshot: Snapshot, plan: Plan) -
             if floor.has_capacity(request, usable):
                 assert decision.blocked_by is not None
                 assert decision.blocked_by["kind"] in ("limit", "guarantee"), (workload.id, decision)
-                allowed_nodes = [node for node in usable if not part_full(there, workload, node)]
+                allowed_nodes = [node for node in usable if not partition_full(there, workload, node)]
                 fits = allowed(after, workload) and floor.has_capacity(request, allowed_nodes)
                 assert not fits, f"{workload.id} fits on {[node.name for node in usable]}: {decision}"
 

@@ -23,7 +23,7 @@ from scheduler.model import (
 )
 from scheduler.policy import Action, Plan, Snapshot, decide
 from scheduler.policy.play import carry_out
-from scheduler.policy.quotas import REST, guarantees, part_of, parts_of
+from scheduler.policy.quotas import REMAINDER, guarantees, partition_keys, partition_of
 from tests.policy import rules
 from tests.policy.holdings import amount, held, standing, within
 from tests.policy.pools import NOW, Draw, Floor, snapshots
@@ -32,7 +32,7 @@ many = settings(max_examples=60, deadline=None, suppress_health_check=list(Healt
 FAST = "fast"
 
 
-# -- each part is as a pool of its own ----------------------------------------------------------------------
+# -- each partition is as a pool of its own ----------------------------------------------------------------------
 
 
 def only_training(snapshot: Snapshot) -> Snapshot:
@@ -107,17 +107,17 @@ def test_a_part_with_guarantees_of_its_own_is_as_a_pool_of_its_own(pools: tuple[
                 decision.after,
             )
     for name, figures in whole.projects.items():
-        assert figures.parts[REST] == plans[0].projects[name]
-        assert figures.parts[FAST, None] == plans[1].projects[name]
+        assert figures.partitions[REMAINDER] == plans[0].projects[name]
+        assert figures.partitions[FAST, None] == plans[1].projects[name]
         assert figures.allocated == sum(plan.projects[name].allocated for plan in plans)
 
 
-# -- jobs that may stand in several parts -------------------------------------------------------------------
+# -- jobs that may stand in several partitions -------------------------------------------------------------------
 
 
 @st.composite
 def apart(draw: Draw) -> Snapshot:
-    """A pool of which parts are shared out by themselves, and jobs that may stand in any."""
+    """A pool of several partitions, and jobs that may stand in any."""
     snapshot = draw(snapshots())
     quotas = st.sampled_from(
         [
@@ -129,16 +129,16 @@ def apart(draw: Draw) -> Snapshot:
         ]
     )
     projects = tuple(replace(p, quotas=draw(quotas)) for p in snapshot.pool.projects)
-    assume(len(parts_of(projects)) > 1)
+    assume(len(partition_keys(projects)) > 1)
     return replace(snapshot, pool=replace(snapshot.pool, projects=projects))
 
 
 OTHERWISE = {
-    rules.limits_and_guarantees_hold_down_the_tree,  # a part may have guarantees beyond the project's own
-    rules.no_gpu_is_idle_while_a_job_that_fits_waits,  # a job stands in one part, a gang not across two
+    rules.limits_and_guarantees_hold_down_the_tree,  # a partition may have guarantees beyond the project's own
+    rules.no_gpu_is_idle_while_a_job_that_fits_waits,  # a job stands in one partition, a gang not across two
     rules.nothing_inside_a_guarantee_is_lost_to_others,  # nor is a guarantee the project's alone
 }
-"""These have their own words for parts below."""
+"""These have their own words for partitions below."""
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,12 @@ def test_limits_hold_in_each_part_and_in_all_together(snapshot: Snapshot) -> Non
                 assert now <= max(quota.limit, before)
 
 
-def parts_of_job(snapshot: Snapshot, workload: Workload) -> set[tuple[str | None, str | None]]:
-    parts, nodes = parts_of(snapshot.pool.projects), {node.name: node for node in snapshot.nodes}
+def partitions_of_job(snapshot: Snapshot, workload: Workload) -> set[tuple[str | None, str | None]]:
+    partitions, nodes = partition_keys(snapshot.pool.projects), {node.name: node for node in snapshot.nodes}
     lent = {node.name for node in snapshot.nodes if node.node_pool == "build"}
     return {
-        REST if worker.node in lent else part_of(nodes[worker.node], parts) for worker in workload.placement
+        REMAINDER if worker.node in lent else partition_of(nodes[worker.node], partitions)
+        for worker in workload.placement
     }
 
 
@@ -181,7 +182,7 @@ def test_a_job_that_starts_stands_in_one_part(snapshot: Snapshot) -> None:
     for workload in snapshot.workloads:
         decision = plan.decisions[workload.id]
         if decision.action is Action.START:
-            assert len(parts_of_job(snapshot, replace(workload, placement=decision.placement))) == 1
+            assert len(partitions_of_job(snapshot, replace(workload, placement=decision.placement))) == 1
 
 
 @many
@@ -189,7 +190,7 @@ def test_a_job_that_starts_stands_in_one_part(snapshot: Snapshot) -> None:
 def test_nothing_inside_a_guarantee_of_a_part_is_lost_to_another_project(snapshot: Snapshot) -> None:
     plan = decide(snapshot)
     by_id = {w.id: w for w in snapshot.workloads}
-    assume(all(len(parts_of_job(snapshot, w)) < 2 for w in snapshot.workloads))
+    assume(all(len(partitions_of_job(snapshot, w)) < 2 for w in snapshot.workloads))
     lost: dict[tuple[str, Any], dict[str, int]] = {}
     for newcomer, decision in plan.decisions.items():
         for id in decision.after:
@@ -198,15 +199,15 @@ def test_nothing_inside_a_guarantee_of_a_part_is_lost_to_another_project(snapsho
                 continue
             if asker.environment is Environment.BUILD or asker.project == victim.request.project:
                 return  # a lent GPU that goes back, or the more important job of the same project: other rules
-            (part,) = parts_of_job(snapshot, victim)
-            lost.setdefault((victim.request.project, part), {})[id] = amount(victim.placement)
-    for (project, part), losses in lost.items():
-        guaranteed = guarantees(part, snapshot.pool.projects)[project]
+            (key,) = partitions_of_job(snapshot, victim)
+            lost.setdefault((victim.request.project, key), {})[id] = amount(victim.placement)
+    for (project, key), losses in lost.items():
+        guaranteed = guarantees(key, snapshot.pool.projects)[project]
         there = sum(
             amount(w.placement)
             for w in snapshot.workloads
             if w.running and not w.stopping and w.request.project == project
-            if part in parts_of_job(snapshot, w)
+            if key in partitions_of_job(snapshot, w)
         )
         assert guaranteed is not None
         assert there - (sum(losses.values()) - max(losses.values())) > guaranteed
@@ -262,5 +263,9 @@ def test_what_a_part_lacks_the_most_urgent_job_asks_for_in_its_next() -> None:
     older = Workload("older", Request("p", node_pools=("train", "fast")), NOW - 1)
     younger = Workload("younger", Request("p", node_pools=("train", "slow")), NOW)
     for jobs in ((older, younger), (younger, older)):
-        parts = decide(Snapshot(NOW, pool, nodes, jobs)).projects["p"].parts
-        assert [parts[part].fair_share for part in (REST, ("fast", None), ("slow", None))] == [1000, 1000, 0]
+        partitions = decide(Snapshot(NOW, pool, nodes, jobs)).projects["p"].partitions
+        assert [partitions[key].fair_share for key in (REMAINDER, ("fast", None), ("slow", None))] == [
+            1000,
+            1000,
+            0,
+        ]
