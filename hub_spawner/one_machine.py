@@ -1,7 +1,8 @@
 """A hub for one machine and the folder that it keeps everything in.
 
 What must hold: one hub for a folder; the folder is closed to others; addresses and passwords stay the same from one start
-to the next, so that servers which outlived a hub (`kill -9`) find the next one, and people their way in.
+to the next, so that servers which outlived a hub (`kill -9`) find the next one, and people their way in. They are durable
+before anybody is told of them; what is damaged all the same is made anew, and the greeting tells it.
 
     hub/      the hub's database, keys, addresses, passwords and log
     pool/     the scheduler's state folder
@@ -13,16 +14,20 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import secrets
 import signal
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from traitlets.config import Config
 
 from hub_spawner.ports import any_free, is_free
 from hub_spawner.spawners import SimpleLeaseSpawner
 from hub_spawner.wiring import configure
+from scheduler.discovery.statefolder import read_secret, write_durably
 from scheduler.errors import Conflict, Invalid
 
 ADMIN = "admin"
@@ -82,21 +87,31 @@ class HubFolder:
         """A Jupyter configuration folder for the servers: JupyterLab greets nobody with a question about its news."""
         defaults = self.hub / "jupyter" / "labconfig" / "default_setting_overrides.json"
         defaults.parent.mkdir(parents=True, exist_ok=True)
-        _write(defaults, json.dumps({"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}))
+        write_durably(
+            defaults, json.dumps({"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}})
+        )
         return defaults.parents[1]
 
     def passwords(self) -> Passwords:
         path = self.hub / "passwords.json"
-        if path.exists():
-            return Passwords(**json.loads(path.read_text()))
+        found = _read(path)
+        if all(isinstance(found.get(name), str) and found[name] for name in ("user", "admin")):
+            return Passwords(found["user"], found["admin"])
         made = Passwords(user=secrets.token_hex(6), admin=secrets.token_hex(16))
-        _write(path, json.dumps(asdict(made)))
+        write_durably(path, json.dumps(asdict(made)))
         return made
+
+    def cookie_secret(self) -> Path:
+        """The file by which people stay logged in; JupyterHub would write it without waiting for the disk."""
+        path = self.hub / "cookie_secret"
+        if not re.fullmatch("[0-9a-f]{64}", read_secret(path) or ""):
+            write_durably(path, secrets.token_hex(32))
+        return path
 
     def ports(self, wanted: int | None) -> Ports:
         """The ports of the last start where they can be had again; else free ones, the first beside or after 8000."""
         path = self.hub / "ports.json"
-        last = Ports(**json.loads(path.read_text())) if path.exists() else None
+        last = _ports(_read(path))
         proxy_left = self._proxy_runs()
         if last and wanted in (None, last.public) and (proxy_left or is_free(last.public)):
             public = last.public
@@ -110,7 +125,7 @@ class HubFolder:
             ports = Ports(public, last.hub, last.proxy)
         else:
             ports = Ports(public, any_free(), any_free())
-        _write(path, json.dumps(asdict(ports)))
+        write_durably(path, json.dumps(asdict(ports)))
         return ports
 
     @property
@@ -152,7 +167,7 @@ def hub_config(
     hub.hub_bind_url = f"http://127.0.0.1:{ports.hub}"
     hub.db_url = f"sqlite:///{folder.hub}/jupyterhub.sqlite"
     hub.upgrade_db = True
-    hub.cookie_secret_file = str(folder.hub / "cookie_secret")
+    hub.cookie_secret_file = str(folder.cookie_secret())
     c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{ports.proxy}"
     c.ConfigurableHTTPProxy.pid_file = str(folder.proxy_pid)
 
@@ -180,9 +195,17 @@ def hub_config(
     return c
 
 
-def _write(path: Path, content: str) -> None:
-    """A whole file, for this user's eyes only."""
-    fresh = path.with_suffix(".new")
-    fresh.touch(mode=0o600)
-    fresh.write_text(content)
-    fresh.replace(path)
+def _read(path: Path) -> dict[str, Any]:
+    """What was written down; nothing where there is no such file, or it is damaged."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _ports(found: Mapping[str, object]) -> Ports | None:
+    public, hub, proxy = (found.get(name) for name in ("public", "hub", "proxy"))
+    if not (isinstance(public, int) and isinstance(hub, int) and isinstance(proxy, int)):
+        return None
+    return Ports(public, hub, proxy) if all(0 < port < 2**16 for port in (public, hub, proxy)) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 LOCAL = "127.0.0.1"
 
@@ -22,6 +23,15 @@ def any_free() -> int:
     with socket.socket() as probe:
         probe.bind((LOCAL, 0))
         return int(probe.getsockname()[1])
+
+
+def read_port(file: Path) -> int | None:
+    """A port that was written down; `None` where there is none, and where the file is damaged."""
+    try:
+        port = int(file.read_text("ascii"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return port if 0 < port < 2**16 else None
 
 
 def is_taken(ip: str, port: int) -> bool:

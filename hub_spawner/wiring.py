@@ -19,9 +19,10 @@ from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, S
 from traitlets.config import Config
 
 from hub_spawner.lease import LeaseSpawner
-from hub_spawner.ports import LOCAL, any_free, is_free
+from hub_spawner.ports import LOCAL, any_free, is_free, read_port
 from hub_spawner.proxy import bundled_proxy
 from hub_spawner.spawners import LocalLeaseSpawner, leasing
+from scheduler.discovery.statefolder import StateFolder, read_secret, write_durably
 from scheduler.errors import Invalid
 
 JobsAs = Literal["owner", "scheduler"]
@@ -205,27 +206,24 @@ def _use_bundled_proxy(c: Config) -> None:
 def _token(folder: Path) -> str:
     """The token by which hub and scheduler know each other: kept, so that it outlives a crash of either."""
     path = folder / "hub-token"
-    if not path.exists():
-        fresh = path.with_suffix(".new")
-        fresh.touch(mode=0o600)
-        fresh.write_text(secrets.token_hex(32))
-        fresh.replace(path)
-    return path.read_text()
+    token = read_secret(path)
+    if token is None:
+        token = secrets.token_hex(32)
+        write_durably(path, token)
+    return token
 
 
 def _port(folder: Path) -> int:
     """The scheduler's port: the one it had before, since notebook servers that run on know it, else a free one."""
     path = folder / "hub-port"
-    if path.exists():
-        port = int(path.read_text())
-        if is_free(port) or _is_ours(folder, port):
-            return port
-    port = any_free()
-    path.write_text(str(port))
+    port = read_port(path)
+    if port is None or not (is_free(port) or _is_ours(folder, port)):
+        port = any_free()
+        write_durably(path, str(port))
     return port
 
 
 def _is_ours(folder: Path, port: int) -> bool:
     """Whether a scheduler of this folder, left by a hub that was killed, still listens there; it is about to go."""
-    endpoint = folder / "endpoint.json"
-    return endpoint.exists() and f":{port}" in endpoint.read_text()
+    endpoint = StateFolder(folder).last_endpoint()
+    return endpoint is not None and f":{port}/" in endpoint.url

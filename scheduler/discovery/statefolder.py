@@ -6,6 +6,7 @@ What must hold:
 - Two schedulers never share a folder: the lock lives exactly as long as the process that holds it.
 - `endpoint.json` appears whole or not at all, and is believed only while its writer holds the lock: after a crash
   anybody may listen on that port, and would be told the token.
+- What is written here is durable before anybody relies on it, and what is damaged all the same is read as absent.
 
 Standard library only (the client and the command line start with it), so `jupyter_data_dir` is imported when it is needed.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -22,6 +24,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from scheduler.errors import Conflict, Invalid
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+_SECRET = re.compile("[!-~]{32,}")
 
 
 def default_state_dir() -> Path:
@@ -53,7 +58,10 @@ class StateFolder:
     def open(self) -> None:
         """Make the folder where there is none. Raises `Invalid` where it cannot be a folder of one's own."""
         try:
+            new = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in new:
+                sync(folder.parent)
             about = self.path.stat()
             if about.st_uid != os.geteuid():
                 raise Invalid(
@@ -111,20 +119,17 @@ class StateFolder:
         found = self.read_token()
         if found is None:
             found = secrets.token_hex(32)
-            self._write("token", found)
+            write_durably(self.path / "token", found)
         return found
 
     def read_token(self) -> str | None:
-        try:
-            return (self.path / "token").read_text("ascii").strip() or None
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        return read_secret(self.path / "token")
 
     # -- the endpoint ---------------------------------------------------------------------------------------
 
     def write_endpoint(self, url: str, clock: Callable[[], float] = time.time) -> Endpoint:
         endpoint = Endpoint(url, os.getpid(), clock())
-        self._write("endpoint.json", json.dumps(asdict(endpoint)))
+        write_durably(self.path / "endpoint.json", json.dumps(asdict(endpoint)))
         return endpoint
 
     def endpoint(self) -> Endpoint | None:
@@ -137,27 +142,54 @@ class StateFolder:
         try:
             content = json.loads((self.path / "endpoint.json").read_text("utf-8"))
             return Endpoint(str(content["url"]), int(content["pid"]), float(content["started"]))
-        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, ArithmeticError):
             return None
 
     # -- the pool file --------------------------------------------------------------------------------------
 
     def applied_pool_file(self) -> str | None:
-        """The SHA-256 of the pool file that was brought about last at a start."""
+        """The SHA-256 of the pool file that was brought about last at a start. Raises `Invalid` where nobody can say."""
+        path = self.path / "pool-file"
         try:
-            return (self.path / "pool-file").read_text("ascii")
+            found = path.read_text("ascii", errors="replace")
         except FileNotFoundError:
             return None
+        if not _DIGEST.fullmatch(found):
+            raise Invalid(f"The file {path} is damaged.")
+        return found
 
     def remember_pool_file(self, digest: str) -> None:
-        self._write("pool-file", digest)
+        write_durably(self.path / "pool-file", digest)
 
-    def _write(self, name: str, content: str) -> None:
-        """Put a whole file in its place, for this user's eyes only, and on disk before it has its name."""
-        fresh = self.path / f".{name}.{os.getpid()}"
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self.path / name)
+
+# -- files --------------------------------------------------------------------------------------------------
+
+
+def write_durably(path: Path, content: str) -> None:
+    """Put a whole file in its place, for this user's eyes only; it is there when this returns, whatever happens then."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    sync(path.parent)
+
+
+def sync(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_secret(path: Path) -> str | None:
+    """A token of ours; `None` where there is none, and for what is left of a damaged one."""
+    try:
+        found = path.read_text("ascii", errors="replace").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found if _SECRET.fullmatch(found) else None

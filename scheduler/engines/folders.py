@@ -11,7 +11,11 @@ jobs/<id>/attempts/<n>/<rank>/                one worker:
     done              the supervisor has ended, and before it everything that came of the worker
     log               what it printed;  supervisor.log  what its supervisor had to complain of
 running/<id>.<n>      an attempt that may have processes, so that all of them are found without looking at every job
+boot                  the boot of the machine in which all of this was written
 ```
+
+What is durable: `exit.json`, and what a job is given. All else tells of processes, which no power cut survives, so it need
+not wait for the disk: after another boot than `boot` says, what it tells is what may have been lost.
 
 All functions here wait for the disk: call them off the event loop.
 """
@@ -23,17 +27,34 @@ import fcntl
 import json
 import os
 import re
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
+from scheduler.engines.processes import holder, holds
+from scheduler.engines.workerfiles import (
+    DAMAGED,
+    printable,
+    read_claim,
+    read_end,
+    read_json,
+    read_number,
+    read_ports,
+    read_start,
+)
 from scheduler.errors import NotFound
 from scheduler.worker import supervisor
 
 CLOSED, PASSABLE = 0o700, 0o711
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+_KILLED = "its supervisor was killed"
+_RESTARTED = "it was lost when the machine was restarted"
+_EARLIER = str(uuid.UUID(int=0))
+"""A boot of the machine before this one, whichever."""
 
 
 class Stand(Enum):
@@ -48,7 +69,7 @@ class Stand(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a worker stands; `started` is None where it is not known to have run.
+    """How a worker stands; `started` is None where it is not known to have run. `supervisor` is 0 where it is not known.
 
     `unclean` is true where processes of it may be left that no supervisor looks after.
     """
@@ -71,23 +92,19 @@ class WorkerFolder:
     def write_spec(self, spec: dict[str, Any]) -> None:
         """Write down what to run; harmless where the worker is there already."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = self.path / "spec.json.tmp"
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(spec, file)
-        os.replace(beside, self.path / "spec.json")
+        write_whole(self.path / "spec.json", json.dumps(spec))
 
     @property
     def spec(self) -> dict[str, Any]:
-        return _read(self.path / "spec.json")
+        return read_json(self.path / "spec.json")
 
     def ports(self) -> tuple[int, ...]:
         """Those at which the workers of its attempt meet."""
-        return tuple(self.spec.get("ports", ()))
+        return read_ports(self.spec)
 
     @property
     def status(self) -> dict[str, Any]:
-        return _read(self.path / "status.json")
+        return read_json(self.path / "status.json")
 
     @property
     def log(self) -> Path:
@@ -97,10 +114,12 @@ class WorkerFolder:
     def complaint(self) -> str:
         """The last thing that the supervisor said, where something went wrong with it itself."""
         try:
-            lines = (self.path / "supervisor.log").read_text(errors="replace").split("\n")
+            with open(self.path / "supervisor.log", "rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+                lines = file.read(4096).decode(errors="replace").split("\n")
         except OSError:
-            return "its supervisor was killed"
-        return next((line for line in reversed(lines) if line), "its supervisor was killed")
+            return _KILLED
+        return next(filter(None, map(printable, reversed(lines))), _KILLED)
 
     def alive(self) -> bool:
         """Whether a supervisor holds the claim."""
@@ -116,26 +135,38 @@ class WorkerFolder:
             os.close(claim)
         return False
 
+    def held_by(self, pid: int) -> bool:
+        """Whether that process holds the claim: a number that is written down may be anybody's."""
+        return self.alive() and holds(pid, self.path / "claim")
+
     def stand(self) -> Standing:
         """How the worker stands now. What is written last is looked for first, so that nothing is missed in between."""
-        try:
-            claimed = int((self.path / "claim").read_text())
-        except FileNotFoundError:
-            return Standing(Stand.UNCLAIMED, reason=self.complaint)
+        taker = read_claim(self.path / "claim")
         alive = self.alive()
-        end = _read(self.path / "exit.json")
-        started = self.status.get("started")
-        if alive and not (
-            end and started is None
-        ):  # a supervisor that could start nothing is as good as gone
-            return Standing(Stand.ALIVE, claimed, started)
+        end = read_end(self.path / "exit.json")
+        started = read_start(self.path / "status.json")
+        if alive and not (end and started is None):  # one that could start nothing is as good as gone
+            return Standing(Stand.ALIVE, holder(self.path / "claim", taker.pid if taker else 0), started)
         if end:
-            ended, code, reason = end["ended"], end["exit_code"], end["reason"]
             unclean = started is not None and not (self.path / "done").exists()
-            return Standing(Stand.EXITED, claimed, started, ended, code, reason, unclean)
-        if claimed == 0:
+            return Standing(Stand.EXITED, 0, started, end.at, end.exit_code, end.reason, unclean)
+        if end is DAMAGED:
+            return self._lost(started, self._damaged("exit.json"))
+        if taker is None:
+            return Standing(Stand.UNCLAIMED, reason=self.complaint)
+        if taker is DAMAGED:
+            return self._lost(started, self._damaged("claim"))
+        if taker.of_earlier_boot:
+            return self._lost(started, _RESTARTED)
+        if taker.pid == 0:
             return Standing(Stand.NEVER, reason="it was stopped before it started.")
-        return Standing(Stand.LOST, claimed, started, reason=self.complaint, unclean=True)
+        return self._lost(started, f"{_KILLED}, and it with it")
+
+    def _lost(self, started: float | None, reason: str) -> Standing:
+        return Standing(Stand.LOST, 0, started, reason=reason, unclean=True)
+
+    def _damaged(self, name: str) -> str:
+        return f"it was lost: its file {'/'.join((*self.path.parts[-3:], name))} is damaged"
 
     def never(self) -> bool:
         """See to it that nobody starts the worker; False where somebody has claimed it."""
@@ -143,6 +174,13 @@ class WorkerFolder:
         if claim is not None:
             os.close(claim)
         return claim is not None
+
+    def mark_lost(self) -> None:
+        """The machine has been restarted, so too little may be known of the worker: unless it has ended, it is lost."""
+        if self.stand().stand in (Stand.ALIVE, Stand.EXITED):
+            return
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(self.path / "claim", f"0 {_EARLIER}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +196,8 @@ class AttemptFolder:
     def workers(self) -> Iterator[tuple[int, WorkerFolder]]:
         """Those that have a folder, by rank."""
         with contextlib.suppress(FileNotFoundError):
-            ranks = [
-                int(each.name) for each in os.scandir(self.path) if each.name.isdigit() and each.is_dir()
-            ]
+            with os.scandir(self.path) as found:
+                ranks = [int(each.name) for each in found if _NUMBER.fullmatch(each.name) and each.is_dir()]
             for rank in sorted(ranks):
                 yield rank, self.worker(rank)
 
@@ -176,10 +213,9 @@ class AttemptFolder:
         """Write down that the attempt is to stop; an earlier end that is written there already stays."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self.path / "stop"
-        if _read(file).get("end", float("inf")) > now + grace:
-            beside = file.with_suffix(".tmp")
-            beside.write_text(json.dumps({"grace": grace, "end": now + grace}))
-            os.replace(beside, file)
+        end = read_number(read_json(file), "end")
+        if end is None or end > now + grace:
+            write_whole(file, json.dumps({"grace": grace, "end": now + grace}))
 
     def mark(self) -> None:
         """Before anything of it may run: note that something may."""
@@ -227,10 +263,13 @@ class Folders:
 
     def make(self, *, passable: bool = False) -> None:
         """Make those that every engine has; where `passable`, others can pass through to a folder of their own."""
+        fresh = not self.jobs.exists()
         for folder in (self.state_dir, self.jobs, self.running):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (self.state_dir, self.jobs):
             folder.chmod(PASSABLE if passable else CLOSED)
+        if fresh:
+            self.note_boot()
 
     def job(self, job: str) -> JobFolder:
         """A job's folder, there or not. Raises `NotFound` for what cannot be a job's id."""
@@ -245,14 +284,26 @@ class Folders:
         """The attempts that may have processes."""
         for name in os.listdir(self.running):
             job, _, number = name.rpartition(".")
-            if _ID.fullmatch(job) and number.isdigit():
+            if _ID.fullmatch(job) and _NUMBER.fullmatch(number):
                 yield job, int(number)
 
+    @property
+    def rebooted(self) -> bool:
+        """Whether the machine has been restarted since the last `note_boot`, or may have been."""
+        try:
+            return (self.state_dir / "boot").read_bytes() != supervisor.boot().encode()
+        except OSError:
+            return True
 
-def _read(file: Path) -> dict[str, Any]:
-    """A JSON file's content; empty where there is none."""
-    try:
-        content = json.loads(file.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    def note_boot(self) -> None:
+        """Whatever was written before the machine was started the last time has been judged."""
+        write_whole(self.state_dir / "boot", supervisor.boot())
+
+
+def write_whole(file: Path, content: str) -> None:
+    """Write a file that processes see whole or not at all; a power cut may leave anything of it."""
+    beside = file.with_name(f"{file.name}.tmp")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w") as writing:
+        writing.write(content)
+    os.replace(beside, file)

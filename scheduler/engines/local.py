@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import secrets
@@ -174,6 +175,9 @@ class LocalEngine(Engine):
                 await self._conclude(key, standing)
                 break
             except OSError as error:
+                if error.errno in _OF_ITS_FILES:
+                    await self._give_up(key, error)
+                    break
                 _log.warning("Worker %s/%s/%s cannot be looked after (%s); trying again.", *key, error)
                 await asyncio.sleep(1)
         self._watched.pop(key, None)
@@ -196,7 +200,7 @@ class LocalEngine(Engine):
                 key, WorkerState.LOST, time.time(), None, f"it could not be started: {standing.reason}."
             )
         elif standing.stand is Stand.LOST:
-            self._tell(key, WorkerState.LOST, time.time(), None, "its supervisor was killed, and it with it.")
+            self._tell(key, WorkerState.LOST, time.time(), None, f"{standing.reason}.")
         else:
             await self._tell_exit(key, standing)
 
@@ -256,22 +260,51 @@ class LocalEngine(Engine):
         marked = await asyncio.to_thread(lambda: list(self._folders.marked()))
         await asyncio.gather(*(self._end_unnamed(*key) for key in marked if key not in named))
         never = set[tuple[str, int]]()
+        rebooted = await asyncio.to_thread(lambda: self._folders.rebooted)
         for (job, attempt), size in named.items():
-            folder = self._folders.attempt(job, attempt)
-            self._ports.keep((job, attempt), await asyncio.to_thread(folder.worker(0).ports))
-            await asyncio.to_thread(_stop_again, folder, size)
-            unclaimed = await asyncio.to_thread(_unclaimed, folder, size)
-            if len(unclaimed) == size:
-                never.add((job, attempt))
-                continue
-            # A gang is completed: what its workers are to run was written down before the first of them was started.
-            await asyncio.gather(*(self._launcher.start(folder.worker(rank).path) for rank in unclaimed))
-            for rank in range(size):
-                await self._take_up(job, attempt, rank)
+            try:
+                if rebooted:
+                    await asyncio.to_thread(_mark_lost, self._folders.attempt(job, attempt), size)
+                if await self._find(job, attempt, size):
+                    never.add((job, attempt))
+            except OSError as error:
+                for rank in range(size):
+                    await self._give_up((job, attempt, rank), error)
+        await asyncio.to_thread(self._folders.note_boot)
         return frozenset(never)
+
+    async def _find(self, job: str, attempt: int, size: int) -> bool:
+        """Take up an attempt as it stands; True where nothing of it was ever started."""
+        folder = self._folders.attempt(job, attempt)
+        self._ports.keep((job, attempt), await asyncio.to_thread(folder.worker(0).ports))
+        await asyncio.to_thread(_stop_again, folder, size)
+        unclaimed = await asyncio.to_thread(_unclaimed, folder, size)
+        if len(unclaimed) == size:
+            return True
+        # A gang is completed: what its workers are to run was written down before the first of them was started.
+        await asyncio.gather(*(self._launcher.start(folder.worker(rank).path) for rank in unclaimed))
+        for rank in range(size):
+            await self._take_up(job, attempt, rank)
+        return False
+
+    async def _give_up(self, key: Key, error: OSError) -> None:
+        """Nobody can say how a worker stands: what may run of it is killed, and it counts as lost."""
+        _log.error("Worker %s/%s/%s is given up, since its files cannot be read: %s", *key, error)
+        marks = identifying(*key, self._folders.job(key[0]))
+        await asyncio.to_thread(clear, {}, marks)
+        reason = f"it was lost: its files cannot be read ({error.strerror})."
+        self._tell(key, WorkerState.LOST, time.time(), None, reason)
 
     async def _end_unnamed(self, job: str, attempt: int) -> None:
         """Kill what runs of an attempt that nobody knows of, and wait until it is gone: its GPUs count as free."""
+        try:
+            await self._end(job, attempt)
+        except OSError as error:
+            _log.error("What is left of attempt %d of job %s cannot be cleaned up: %s", attempt, job, error)
+            marks = identifying(job, attempt, 0, self._folders.job(job))
+            await asyncio.to_thread(clear, {}, {name: marks[name] for name in marks if name != "RUNAI_RANK"})
+
+    async def _end(self, job: str, attempt: int) -> None:
         folder = self._folders.attempt(job, attempt)
         await asyncio.to_thread(_stop, folder, 0.0)
         for rank, worker in await asyncio.to_thread(lambda: list(folder.workers())):
@@ -328,6 +361,10 @@ class LocalEngine(Engine):
 
 
 _TO_COME = frozenset({Stand.UNCLAIMED, Stand.ALIVE})
+_OF_ITS_FILES = frozenset(
+    {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ESTALE}
+)
+"""What is wrong with the files of one worker, and not with the machine, which will be better again."""
 
 
 def _refusal(standing: Standing) -> RunaiError | None:
@@ -350,6 +387,11 @@ def _unclaimed(folder: AttemptFolder, size: int) -> list[int]:
     return [rank for rank in range(size) if folder.worker(rank).stand().stand is Stand.UNCLAIMED]
 
 
+def _mark_lost(folder: AttemptFolder, size: int) -> None:
+    for rank in range(size):
+        folder.worker(rank).mark_lost()
+
+
 def _stop_again(folder: AttemptFolder, size: int) -> None:
     """Carry on with a stop that the scheduler before this one began."""
     if folder.stopping:
@@ -364,7 +406,7 @@ def _stop_worker(worker: WorkerFolder) -> bool:
         return True
     standing = worker.stand()
     if standing.stand is Stand.ALIVE:
-        terminate(standing.supervisor, worker.alive)
+        terminate(standing.supervisor, lambda: worker.held_by(standing.supervisor))
     return False
 
 

@@ -1,6 +1,7 @@
 """Processes that are not this one's children: learning of their end without asking again and again, and ending them.
 
-A process is never signalled by its number alone: a pidfd, or its start time, makes sure that it is still the one.
+A process is never signalled by its number alone: a pidfd, or its start time, makes sure that it is still the one. And no
+number is believed because it is written down: the lock that a process holds, or its environment, says that it is ours.
 """
 
 from __future__ import annotations
@@ -11,17 +12,52 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from scheduler.worker.supervisor import LINUX, identity
 
 _ASK_AGAIN = 0.1
+_NO_PROCESS = 2**31
+
+
+def holder(lock: Path, first: int = 0) -> int:
+    """The process that holds a lock on a file, `first` being looked at first; 0 where nobody can say."""
+    if holds(first, lock):
+        return first
+    try:
+        inode = str(lock.stat().st_ino)
+        with open("/proc/locks") as file:
+            locks = [line.split() for line in file]
+    except OSError:
+        return 0
+    # `8: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`; the device there is not always the one that `stat` tells
+    pids = [int(each[4]) for each in locks if each[1:2] == ["FLOCK"] and each[5].rpartition(":")[2] == inode]
+    return next((pid for pid in pids if holds(pid, lock)), 0)
+
+
+def holds(pid: int, lock: Path) -> bool:
+    """Whether a process has a file open. Where the system does not tell (not Linux), any process of ours may."""
+    if pid <= 1:
+        return False
+    if not LINUX:
+        return identity(pid) is not None
+    with contextlib.suppress(OSError):
+        wanted = lock.stat()
+        for each in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{each}"), wanted):
+                    return True
+    return False
 
 
 async def ended(pid: int, alive: Callable[[], bool]) -> None:
-    """Wait until a process has ended. `alive` (which waits for the disk) says whether it lives under this number."""
+    """Wait until a process has ended. `alive` (which waits for the disk) says whether it lives under this number.
+
+    0 for `pid`: `alive` alone is asked.
+    """
     try:
-        process = os.pidfd_open(pid) if LINUX else -1
+        process = os.pidfd_open(pid) if LINUX and pid else -1
     except OSError:
         process = -1  # it is gone, or its number means nothing here (another container's)
     if process >= 0:
@@ -67,11 +103,12 @@ def clear(worker: Mapping[str, Any], marks: Mapping[str, str], patience: float =
 
     Its processes are those of its group, and those whose environment has all of `marks`.
     """
-    pid = worker.get("pid")
-    if isinstance(pid, int) and worker.get("identity") and identity(pid) == worker["identity"]:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
     wanted = {f"{name}={value}".encode() for name, value in marks.items()}
+    pid = worker.get("pid")
+    if type(pid) is int and 1 < pid < _NO_PROCESS and identity(pid) == worker.get("identity") is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if not LINUX or _is_marked(pid, wanted):
+                os.killpg(pid, signal.SIGKILL)
     end = time.monotonic() + patience
     while _kill_marked(wanted) and time.monotonic() < end:
         time.sleep(0.01)

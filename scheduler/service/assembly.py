@@ -34,6 +34,7 @@ from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.local import LocalEngine
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.files.blobs import Blobs
+from scheduler.model import Pool
 from scheduler.policy import decide
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import parse, pool_of
@@ -230,8 +231,19 @@ async def _bring_about(
     except (OSError, UnicodeError) as error:
         raise Invalid(f"The pool file {options.pool_file} cannot be read: {error}.") from error
     digest = hashlib.sha256(text.encode()).hexdigest()
-    if folder.applied_pool_file() == digest:
-        return
+    try:
+        if folder.applied_pool_file() == digest:
+            return
+    except Invalid as error:
+        if controller.book.pool != Pool():
+            # It may have been applied, and changed since then: what holds now was acknowledged to somebody.
+            options.log.error(
+                "%s The pool stays as it is; where the pool file is to hold instead: jupyter runai apply %s",
+                error.sentence,
+                options.pool_file,
+            )
+            folder.remember_pool_file(digest)
+            return
     before = controller.book.pool
     after = pool_of(parse(text, source=options.pool_file), before, time.time())
     found = changes(before, after)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import (
     URL,
@@ -17,18 +15,17 @@ from sqlalchemy import (
     Engine,
     bindparam,
     create_engine,
-    event,
     func,
     make_url,
     select,
     text,
     tuple_,
 )
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
 
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.model import Attempt, Job, JobState, Pool, Program, Session
-from scheduler.store import rows, schema, tables
+from scheduler.store import rows, schema, sqlite, tables
 from scheduler.store.lock import StateLock
 from scheduler.store.records import JOB_DELETED, ChangeSet, EventRecord
 from scheduler.store.writer import Writer, Written
@@ -64,7 +61,7 @@ class Store:
 
     def __init__(self, url: str) -> None:
         self._url = _understood(url)
-        self._engine: Engine = _sqlite(self._url) if self._is_sqlite else _postgresql(self._url)
+        self._engine: Engine = sqlite.make_engine(self._url) if self._is_sqlite else _postgresql(self._url)
         self._writer = Writer(self._own_connection)
         self._lock = StateLock(Path(f"{self._url.database}.lock")) if self._is_sqlite else None
 
@@ -72,18 +69,27 @@ class Store:
     def _is_sqlite(self) -> bool:
         return self._url.get_backend_name() == "sqlite"
 
+    @property
+    def _file(self) -> Path:
+        assert self._url.database is not None
+        return Path(self._url.database)
+
     def open(self) -> None:
         """Take the state for this process and bring its schema up to date.
 
-        Raises `Conflict` where another scheduler uses it or a newer one wrote it, `Unavailable` where it can't be reached.
+        Raises `Conflict` where another scheduler uses it or a newer one wrote it, `Unavailable` where it can't be reached
+        or is damaged.
         """
         try:
             if self._lock is not None:
                 self._lock.take()
+                sqlite.prepare(self._file)
             self._writer.open()
-        except (OperationalError, OSError) as error:
+        except (DatabaseError, OSError) as error:
             self.close()
             cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]
+            if isinstance(error, DatabaseError) and sqlite.is_damage(error):
+                raise sqlite.damaged(self._file, cause) from error
             raise Unavailable(
                 f"The state at {self._url.render_as_string()} cannot be opened: {cause}."
             ) from error
@@ -121,6 +127,8 @@ class Store:
         try:
             if not self._is_sqlite:
                 self._take_database(connection)
+            elif fault := sqlite.check(connection):
+                raise sqlite.damaged(self._file, fault)
             schema.upgrade(connection)
             connection.commit()
         except BaseException:
@@ -146,6 +154,18 @@ class Store:
     # -- reading ------------------------------------------------------------------------------------------
 
     def load(self) -> Loaded:
+        """Raises `Unavailable` where what is kept cannot be understood."""
+        try:
+            return self._load()
+        except (DatabaseError, ValueError, TypeError, LookupError) as error:
+            cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]
+            if self._is_sqlite:
+                raise sqlite.damaged(self._file, cause) from error
+            raise Unavailable(
+                f"The state at {self._url.render_as_string()} cannot be read ({cause}); restore it from a backup."
+            ) from error
+
+    def _load(self) -> Loaded:
         with self._engine.connect() as connection:
             document = connection.scalar(select(tables.pool.c.pool))
             unfinished = _jobs(connection, tables.jobs.c.ended.is_(None))
@@ -299,28 +319,6 @@ def _understood(url: str) -> URL:
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise Invalid("The store needs a file to be durable: sqlite:////folder/runai.sqlite.", field="db_url")
     return parsed
-
-
-def _sqlite(url: URL) -> Engine:
-    assert url.database is not None
-    with contextlib.suppress(OSError):  # for its owner's eyes only; SQLite will say what is wrong with it
-        os.close(os.open(url.database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        os.chmod(url.database, 0o600)
-    engine = create_engine(url)
-
-    @event.listens_for(engine, "connect")
-    def configure(connection: Any, _: object) -> None:
-        connection.isolation_level = (
-            None  # we say BEGIN ourselves: the driver leaves it out before DDL and reads
-        )
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
-            connection.execute(f"PRAGMA {pragma}").close()
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN")
-
-    return engine
 
 
 def _postgresql(url: URL) -> Engine:

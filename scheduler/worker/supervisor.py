@@ -6,7 +6,8 @@ takes a millisecond where starting a Python takes ten. The launcher ends with th
 
 What must hold:
 - A worker is started once at the most: who makes `claim`, by a link that fails where there is one, starts it. The claim
-  stays locked as long as its supervisor lives, so that anybody can tell.
+  stays locked as long as its supervisor lives, so that anybody can tell. It names the boot of the machine: what a power cut
+  leaves of it was made before, and nothing of that runs any more. So it need not wait for the disk.
 - The launcher's own lock is held by it and by each supervisor until that has its claim. Who gets this lock knows that
   nothing is on its way any more.
 - `exit.json` is written, durably, before the supervisor ends; its space on the disk, and that of `status.json`, is taken
@@ -41,13 +42,24 @@ _prctl = ctypes.CDLL(None).prctl if LINUX else None
 _LOG_RATE = 256 * 2**20  # bytes a second that a log is expected to grow by at most
 
 
+def boot() -> str:
+    """What tells this boot of the machine from all others; empty where the system does not say."""
+    if not LINUX:
+        return os.popen("sysctl -n kern.bootsessionuuid 2>/dev/null").read().strip()
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 def identity(pid: int) -> str | None:
     """What tells a process from a later one of the same number: its start time and the boot; None where there is none."""
     if not LINUX:
         return os.popen(f"ps -o lstart= -p {pid}").read().strip() or None
     try:
-        with open(f"/proc/{pid}/stat", "rb") as stat, open("/proc/sys/kernel/random/boot_id") as boot:
-            return f"{boot.read().strip()}:{stat.read().rpartition(b') ')[2].split()[19].decode()}"
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return f"{boot()}:{stat.read().rpartition(b') ')[2].split()[19].decode()}"
     except (FileNotFoundError, ProcessLookupError):
         return None
 
@@ -135,7 +147,7 @@ def claim(folder: str, pid: int) -> int | None:
     try:
         if pid:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        os.write(descriptor, b"%d" % pid)
+        os.write(descriptor, f"{pid} {boot()}".encode())
         os.link(mine, path)
     except FileExistsError:
         os.close(descriptor)
@@ -322,11 +334,13 @@ def how_it_ended(status: int, deadline: float | None, killed: bool) -> str:
 
 def _grace(folder: str, spec: dict[str, Any]) -> float:
     """How long a stop may take: as the engine wrote it, or as the job has it where somebody else sent SIGTERM."""
+    longest = float(spec["grace"])
     try:
-        with open(os.path.join(folder, os.pardir, "stop")) as file:
-            return float(json.load(file)["grace"])
-    except (OSError, ValueError, KeyError):
-        return float(spec["grace"])
+        with open(os.path.join(folder, os.pardir, "stop"), "rb") as file:
+            grace = float(json.loads(file.read(4096))["grace"])
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return longest
+    return grace if 0 <= grace < longest else longest  # the job can write there, too
 
 
 def _bound(log: str, limit: int) -> float:

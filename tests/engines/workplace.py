@@ -110,7 +110,7 @@ class Workplace:
         await eventually(lambda: file.exists() and file.read_text().count("\n") >= lines)
 
     def supervisor(self, job: str, rank: int = 0, attempt: int = 1) -> int:
-        return int((self.job(job) / "attempts" / str(attempt) / str(rank) / "claim").read_text())
+        return int((self.job(job) / "attempts" / str(attempt) / str(rank) / "claim").read_text().split()[0])
 
 
 async def eventually(holds: Callable[[], bool]) -> None:

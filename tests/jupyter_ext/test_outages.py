@@ -187,7 +187,7 @@ def test_a_killed_supervisor_costs_the_job_an_attempt_and_not_its_life(
     shown = kernel.collect(message, until="attempt 1\n")
     [job] = pool.client.jobs().jobs
     place = pool.state_dir / "jobs" / job.id / "attempts" / "1" / "0"
-    os.kill(int((place / "claim").read_text()), signal.SIGKILL)
+    os.kill(int((place / "claim").read_text().split()[0]), signal.SIGKILL)
     shown = kernel.collect(message, until="attempt 2\n", into=shown)
     go.touch()
     shown = kernel.collect(message, into=shown)

@@ -79,7 +79,7 @@ def worker(state: Path, *command: str, rank: int = 0, **spec: object) -> Path:
 def gone(folder: Path) -> None:
     """Wait for a supervisor to be gone."""
     with contextlib.suppress(ProcessLookupError):
-        process = os.pidfd_open(int((folder / "claim").read_text()))
+        process = os.pidfd_open(int((folder / "claim").read_text().split()[0]))
         try:
             assert select.select([process], [], [], PATIENCE)[0]
         finally:

@@ -1,0 +1,83 @@
+"""The store as a SQLite file: made whole, written durably, and told from one that is damaged.
+
+What must hold: what SQLite has committed survives a power cut (`synchronous=FULL`), and a file that is empty or unreadable
+is never taken for a new one, since all that was acknowledged was in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+
+from scheduler.errors import Unavailable
+
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+def make_engine(url: URL) -> Engine:
+    engine = create_engine(url)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _: object) -> None:
+        connection.isolation_level = (
+            None  # we say BEGIN ourselves: the driver leaves it out before DDL and reads
+        )
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    return engine
+
+
+def prepare(file: Path) -> None:
+    """Make an empty database where there is none, for its owner's eyes only. Raises `Unavailable` for an empty file.
+
+    It is whole and on the disk before it has its name: an empty one there has lost what was in it.
+    """
+    if file.exists():
+        with contextlib.suppress(OSError):  # SQLite will say what is wrong with it
+            file.chmod(0o600)
+        if file.stat().st_size == 0:
+            raise damaged(file, "it is empty")
+        return
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.unlink(missing_ok=True)
+    os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    with contextlib.closing(sqlite3.connect(fresh)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")  # writes the first page, and waits for the disk
+    for beside in ("-wal", "-shm"):  # of one that somebody has taken away: it would be played into this one
+        file.with_name(f"{file.name}{beside}").unlink(missing_ok=True)
+    fresh.replace(file)
+    folder = os.open(file.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def check(connection: Connection) -> str | None:
+    """What is wrong with the structure of a database; `None` where nothing is."""
+    found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+    return None if found == "ok" else str(found).partition("\n")[0]
+
+
+def is_damage(error: DBAPIError) -> bool:
+    """Whether an error tells of a damaged file."""
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in _DAMAGED
+
+
+def damaged(file: Path, cause: object) -> Unavailable:
+    return Unavailable(
+        f"The database {file} is damaged ({cause}). Restore {file.name} from a backup, or move it, {file.name}-wal and "
+        f"{file.name}-shm to another folder to start with an empty pool; the files of jobs stay where they are."
+    )
