@@ -34,7 +34,6 @@ from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.local import LocalEngine
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.files.blobs import Blobs
-from scheduler.model import Pool
 from scheduler.policy import decide
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import parse, pool_of
@@ -235,15 +234,14 @@ async def _bring_about(
         if folder.applied_pool_file() == digest:
             return
     except Invalid as error:
-        if controller.book.pool != Pool():
-            # It may have been applied, and changed since then: what holds now was acknowledged to somebody.
-            options.log.error(
-                "%s The pool stays as it is; where the pool file is to hold instead: jupyter runai apply %s",
-                error.sentence,
-                options.pool_file,
-            )
-            folder.remember_pool_file(digest)
-            return
+        # A pool file was applied, and the pool may have been changed since then: what holds now was acknowledged.
+        options.log.error(
+            "%s The pool stays as it is. To apply the pool file again: jupyter runai apply %s",
+            error.sentence,
+            options.pool_file,
+        )
+        folder.remember_pool_file(digest)
+        return
     before = controller.book.pool
     after = pool_of(parse(text, source=options.pool_file), before, time.time())
     found = changes(before, after)
