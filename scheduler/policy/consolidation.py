@@ -39,9 +39,9 @@ class Moving(Terms):
 
     def kept_from(self, work: Work) -> int:
         """The nodes that somebody who moves must not go to."""
-        if work.account is None:
+        if work.project is None:
             return 0
-        must, should = self.reservations.kept_from(work, work.account, moving_for=self.newcomer)
+        must, should = self.reservations.kept_from(work, work.project, moving_for=self.newcomer)
         return must | should
 
     def classes(self) -> Iterator[Iterator[Cut]]:
@@ -54,7 +54,7 @@ class Moving(Terms):
         """Who might be moved out of a node, the least work lost first."""
         cuts = []
         for work in self.state.standing.get(node.index, {}).values():
-            if work.account is None or not work.preemptible or not work.workload.running or work.moved:
+            if work.project is None or not work.preemptible or not work.workload.running or work.moved:
                 continue
             if self._unprotected(work):
                 saved = work.saved
@@ -88,21 +88,21 @@ def rearrange(
     in_vain: set[tuple[int, str]] = set()
 
     def settle(cut: Cut) -> list[Cut] | None:
-        work, account = cut.work, cut.work.account
-        assert account is not None
+        work, project = cut.work, cut.work.project
+        assert project is not None
         if settle_elsewhere(state, placer, work, terms.kept_from(work)):
             return []
-        lines = reclaim.lines(account)
-        if lines is not None and all(step.held >= line for step, line in lines):
+        lines = reclaim.lines(project)
+        if lines is not None and all(step.allocated >= line for step, line in lines):
             return []  # it may be stopped
         own, name = (
-            Reclaim(state, work, account, reclaim.now, to_fair_share=False),
-            (work.ask.kind, account.name),
+            Reclaim(state, work, project, reclaim.now, to_fair_share=False),
+            (work.ask.kind, project.name),
         )
         if name in in_vain or not own.possible() or len(work.placement) != work.ask.gang:
             return None
         result = Hunt(
-            state, placer, own, budget, terms.kept_from(work) | account.capped(work.amount)
+            state, placer, own, budget, terms.kept_from(work) | project.nodes_at_limit(work.amount)
         ).search()
         if result is None:
             in_vain.add(name)
@@ -168,7 +168,7 @@ def _one_more(
         mark = state.mark()
         cuts = paper.made()
         for cut in cuts:
-            state.leave(cut.work)
+            state.release(cut.work)
         workers = [state.seat(paper.node, need, True) for _ in range(together)]
         for cut in sorted(cuts, key=_largest_first):
             others = settle(cut)
@@ -185,8 +185,8 @@ def _one_more(
 
 def settle_elsewhere(state: State, placer: Placer, work: Work, kept_from: int = 0) -> bool:
     """Place a work again that had to leave; whether that could be done."""
-    if work.account is not None:
-        kept_from |= work.account.capped(work.amount)
+    if work.project is not None:
+        kept_from |= work.project.nodes_at_limit(work.amount)
     workers: list[WorkerPlacement] | None = placer.place(
         work.ask, len(work.placement), False, ~kept_from if kept_from else None
     )

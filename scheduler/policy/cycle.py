@@ -8,7 +8,6 @@ this cycle. Lines that could get nothing in any of these ways are not even opene
 from __future__ import annotations
 
 from scheduler.model import Milli, WorkerPlacement
-from scheduler.policy.accounts import Account
 from scheduler.policy.consolidation import consolidate, rearrange, settle_elsewhere
 from scheduler.policy.decisions import Decisions
 from scheduler.policy.growth import NEVER, may_grow_from
@@ -16,6 +15,7 @@ from scheduler.policy.intake import Intake, Waiting
 from scheduler.policy.nominations import honour_nominations
 from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
+from scheduler.policy.projects import ProjectState
 from scheduler.policy.queues import Line, Order, Queue
 from scheduler.policy.reasons import Blocked, list_of
 from scheduler.policy.reservation import Reservations, may_starve
@@ -76,14 +76,14 @@ class Cycle:
     def _stop_the_stale(self) -> None:
         """Stop gangs that have been below their minimum for too long, or have lost their nodes."""
         for work in sorted(self.intake.reduced.values(), key=lambda work: work.id):
-            if work.leaves:
+            if work.releasing:
                 continue
             since = work.workload.started
             if since is not None and self.now <= since + STALENESS and work.placement:
                 self._again(since + STALENESS)
                 continue
             standing, least = len(work.placement), work.ask.gang
-            self.state.leave(work)
+            self.state.release(work)
             self.stopped[work.id] = (
                 f"Only {standing} of at least {least} workers are left; it is queued again."
             )
@@ -117,30 +117,30 @@ class Cycle:
         while (queue := order.next()) is not None:
             line = queue.next
             assert line is not None
-            if self._start(line.first, queue.account, line.ask, order):
+            if self._start(line.first, queue.project, line.ask, order):
                 queue.advance()
             else:
                 queue.close()
                 self._close_the_hopeless(queue)
-            order.changed(queue.account)
+            order.changed(queue.project)
 
     def _close_the_hopeless(self, queue: Queue) -> None:
         """Close the lines that come next and of which others' trials have shown that they get nothing."""
-        account = queue.account
-        least_important = self._least_important(account)
+        project = queue.project
+        least_important = self._least_important(project)
         while (line := queue.next) is not None and line.ask.priority <= least_important:
-            if not self._hopeless(line, account):
+            if not self._hopeless(line, project):
                 return
             queue.close()
 
-    def _hopeless(self, line: Line, account: Account) -> bool:
+    def _hopeless(self, line: Line, project: ProjectState) -> bool:
         """Whether there is no place, nobody could move or be reclaimed from, and nothing would be reserved."""
         ask, gains, name = line.ask, self.state.gains, (line.ask.kind, 0)
         return (
             self._in_vain.get(name) == gains
             and self._no_moves.get(name) == gains
-            and account.held + ask.least > max(account.guarantee, account.share)
-            and not (self.reservations.open_to(account) and ask.least <= account.due)
+            and project.allocated + ask.least > max(project.guarantee, project.share)
+            and not (self.reservations.open_to(project) and ask.least <= project.due)
         )
 
     def _honour_nominations(self) -> None:
@@ -154,27 +154,27 @@ class Cycle:
         """The nodes of the first gang that others could starve are avoided by those whose turn is before it, too."""
         self.reservations.expected = None
         first = {
-            name: Queue(queue.account, [line])
+            name: Queue(queue.project, [line])
             for name, queue in queues.items()
             if (line := queue.next) is not None
-            and self.reservations.open_to(queue.account)
+            and self.reservations.open_to(queue.project)
             and may_starve(line.ask)
         }
         gang = Order(first).next() if first else None
         if gang is not None and gang.next is not None and len(queues) > 1:
-            self.reservations.expect(gang.next.first, gang.account, gang.next.ask)
+            self.reservations.expect(gang.next.first, gang.project, gang.next.ask)
 
     def _open_queues(self, partition: Partition, waiting: Waiting) -> dict[str, Queue]:
         """The lines that might get something of this partition in this cycle."""
-        here = [(account, lines) for account, lines in waiting.items() if account.partition == partition.key]
+        here = [(project, lines) for project, lines in waiting.items() if project.partition == partition.key]
         if not here:
             return {}
         fits = {kind for kind, ask in self.intake.asks.kinds.items() if self.placer.may_fit(ask)}
         queues = {}
-        for account, lines in here:
-            reach = account.due - account.held  # what it may take back from others
-            headroom = min([step.limit - step.held for step in account.path])
-            least_important = self._least_important(account)
+        for project, lines in here:
+            reach = project.due - project.allocated  # what it may take back from others
+            headroom = min([step.limit - step.allocated for step in project.path])
+            least_important = self._least_important(project)
             may = [
                 (ask, works)
                 for ask, works in lines.items()
@@ -182,64 +182,64 @@ class Cycle:
                 or ask.priority > least_important
                 or (ask.kind in fits and ask.least <= headroom)
             ]
-            if self.reservations.open_to(account):
+            if self.reservations.open_to(project):
                 urgencies = [works[0].urgency for works in lines.values()]
                 first = list(lines.items())[urgencies.index(min(urgencies))]
                 if all(ask is not first[0] for ask, _ in may):
                     may.append(first)
             open_lines = [line for ask, works in may if not (line := Line(ask, ask.least, works)).over]
             if open_lines:
-                queues[account.name] = Queue(account, open_lines)
+                queues[project.name] = Queue(project, open_lines)
         return queues
 
-    def _least_important(self, account: Account) -> float:
+    def _least_important(self, project: ProjectState) -> float:
         """Jobs above this priority may find somebody to preempt in their project."""
-        candidates = self.state.candidates.get(account)
+        candidates = self.state.candidates.get(project)
         if not candidates:
             return float("inf")
         least = min(candidates.classes)
         return min([least, *[work.priority - 1 for work in candidates.elastic.values()]])
 
-    def _start(self, work: Work, account: Account, ask: Ask, order: Order) -> bool:
+    def _start(self, work: Work, project: ProjectState, ask: Ask, order: Order) -> bool:
         """Find a place for the job that is next, and take it."""
         mark = self.state.mark()
-        if work.account is not account:
-            self.state.choose(work, account, ask)
-        full = account.capped(ask.least) if self.state.limited else 0
-        limited = self._refused(ask, account) or bool(full and not ask.qualifies & ~full)
-        reserved, better_not = self.reservations.kept_from(work, account)
+        if work.project is not project:
+            self.state.choose(work, project, ask)
+        full = project.nodes_at_limit(ask.least) if self.state.limited else 0
+        limited = self._refused(ask, project) or bool(full and not ask.qualifies & ~full)
+        reserved, better_not = self.reservations.kept_from(work, project)
         kept_from = reserved | full
         workers = None if limited else self._place(ask, kept_from | better_not)
         if workers is None and better_not and not limited:
             workers = self._place(ask, kept_from)
         if workers is None:
-            result = self._take_back(work, account, limited, kept_from | better_not)
+            result = self._take_back(work, project, limited, kept_from | better_not)
             if result is None and better_not:
-                result = self._take_back(work, account, limited, kept_from)
+                result = self._take_back(work, project, limited, kept_from)
             if result is None:
                 if not limited:
-                    if not work.options or work.options[-1][0] is account:
-                        self.reservations.consider(work, account)
+                    if not work.options or work.options[-1][0] is project:
+                        self.reservations.consider(work, project)
                     if reserved and self._place(ask, 0) is not None:
-                        self.reservations.note(ask, account, reserved)
+                        self.reservations.note(ask, project, reserved)
                 self.state.undo(mark)
                 return False
             workers = result.workers
             for cut in result.cuts:
-                victim = cut.work.account
+                victim = cut.work.project
                 assert victim is not None
                 order.changed(victim)
-            self._note_cuts(result.cuts, self._what_for(work, account, result))
+            self._note_cuts(result.cuts, self._what_for(work, project, result))
         self.state.settle(work, workers)
         self.started.append(work)
         return True
 
-    def _refused(self, ask: Ask, account: Account) -> bool:
+    def _refused(self, ask: Ask, project: ProjectState) -> bool:
         """Whether limits, or for what can't be preempted guarantees, forbid it on the path."""
-        return account.over_limit(ask.least) is not None or self._breaks_guarantee(ask, account)
+        return project.over_limit(ask.least) is not None or self._breaks_guarantee(ask, project)
 
-    def _breaks_guarantee(self, ask: Ask, account: Account) -> bool:
-        return not ask.preemptible and account.over_guarantee(ask.least) is not None
+    def _breaks_guarantee(self, ask: Ask, project: ProjectState) -> bool:
+        return not ask.preemptible and project.over_guarantee(ask.least) is not None
 
     def _place(self, ask: Ask, kept_from: int) -> list[WorkerPlacement] | None:
         """Places for the gang: now, or once those are gone who leave. What failed is not tried again."""
@@ -248,7 +248,7 @@ class Cycle:
             return None
         mask = ~kept_from if kept_from else None
         workers = self.placer.place(ask, ask.gang, False, mask)
-        if workers is None and self.state.departing:
+        if workers is None and self.state.releasing_work:
             workers = self.placer.place(ask, ask.gang, True, mask)
         if workers is None:
             self._in_vain[name] = self.state.gains
@@ -256,7 +256,9 @@ class Cycle:
 
     # -- taking back --------------------------------------------------------------------------------------
 
-    def _take_back(self, work: Work, account: Account, limited: bool, kept_from: int) -> SearchResult | None:
+    def _take_back(
+        self, work: Work, project: ProjectState, limited: bool, kept_from: int
+    ) -> SearchResult | None:
         """Take from other projects, or from less important jobs of the same one."""
         ask = work.ask
         if not ask.qualifies:
@@ -267,13 +269,13 @@ class Cycle:
             self._again(since + delay)
             return None
         if limited:
-            return self._stop_others(work, account, limited, kept_from)
+            return self._stop_others(work, project, limited, kept_from)
         mark = self.state.mark()
         moves = self._consolidate(work, kept_from)
         if moves is None:
-            return self._stop_others(work, account, limited, kept_from)
+            return self._stop_others(work, project, limited, kept_from)
         self.state.undo(mark)
-        result = self._stop_others(work, account, limited, kept_from)
+        result = self._stop_others(work, project, limited, kept_from)
         if result is not None and result.loss < moves.loss:
             return result
         self.state.undo(mark)
@@ -294,29 +296,31 @@ class Cycle:
         return result
 
     def _stop_others(
-        self, work: Work, account: Account, limited: bool, kept_from: int
+        self, work: Work, project: ProjectState, limited: bool, kept_from: int
     ) -> SearchResult | None:
-        result = self._reclaim(work, account, limited, kept_from)
-        if result is None and work.ask.priority > self._least_important(account):
-            result = self._preempt(work, account, limited, kept_from)
+        result = self._reclaim(work, project, limited, kept_from)
+        if result is None and work.ask.priority > self._least_important(project):
+            result = self._preempt(work, project, limited, kept_from)
         return result
 
-    def _reclaim(self, work: Work, account: Account, limited: bool, kept_from: int) -> SearchResult | None:
+    def _reclaim(
+        self, work: Work, project: ProjectState, limited: bool, kept_from: int
+    ) -> SearchResult | None:
         ask = work.ask
-        full = [step for step in account.path if step.held + ask.least > step.limit]
-        if limited and (not full or full[0] is account or self._breaks_guarantee(ask, account)):
+        full = [step for step in project.path if step.allocated + ask.least > step.limit]
+        if limited and (not full or full[0] is project or self._breaks_guarantee(ask, project)):
             return None  # nobody else's GPUs would help
         to_fair_share = self.settings.reclaim == "fair_share"
         within = full[0] if full else None
-        terms = Reclaim(self.state, work, account, self.now, to_fair_share=to_fair_share, within=within)
+        terms = Reclaim(self.state, work, project, self.now, to_fair_share=to_fair_share, within=within)
         if not terms.possible():
             return None
-        name = (ask.kind, kept_from, account.parent, terms.inside_guarantee, within)
+        name = (ask.kind, kept_from, project.parent, terms.inside_guarantee, within)
         if self._no_victims.get(name) == self.state.gains:
             return None
-        over = max([step.held + ask.least - step.limit for step in full], default=0)
+        over = max([step.allocated + ask.least - step.limit for step in full], default=0)
         hunt = Hunt(self.state, self.placer, terms, self.budget, kept_from)
-        result = hunt.search(over, account if full else None)
+        result = hunt.search(over, project if full else None)
         self._again(terms.protected_until)
         if result is None and not full and terms.inside_guarantee:
             result = rearrange(self.state, self.placer, self.reservations, terms, self.budget, kept_from)
@@ -324,24 +328,26 @@ class Cycle:
             self._no_victims[name] = self.state.gains
         return result
 
-    def _preempt(self, work: Work, account: Account, limited: bool, kept_from: int) -> SearchResult | None:
+    def _preempt(
+        self, work: Work, project: ProjectState, limited: bool, kept_from: int
+    ) -> SearchResult | None:
         ask = work.ask
-        if self._breaks_guarantee(ask, account):
+        if self._breaks_guarantee(ask, project):
             return None
-        over = max([step.held + ask.least - step.limit for step in account.path]) if limited else 0
-        terms = Preemption(self.state, work, account, self.now)
+        over = max([step.allocated + ask.least - step.limit for step in project.path]) if limited else 0
+        terms = Preemption(self.state, work, project, self.now)
         result = Hunt(self.state, self.placer, terms, self.budget, kept_from).search(
-            over, account if limited else None
+            over, project if limited else None
         )
         self._again(terms.protected_until)
         return result
 
-    def _what_for(self, work: Work, account: Account, result: SearchResult) -> str:
+    def _what_for(self, work: Work, project: ProjectState, result: SearchResult) -> str:
         if all(cut.work.moved for cut in result.cuts):
             return f"NodeState is made for {work.id}; nobody is queued again for that."
-        if all(cut.work.account is account for cut in result.cuts):
+        if all(cut.work.project is project for cut in result.cuts):
             return f"{work.id} of the same project is more important."
-        return f"Project {account.name} is due the GPUs, for {work.id}."
+        return f"Project {project.name} is due the GPUs, for {work.id}."
 
     def _note_cuts(self, cuts: list[Cut], what_for: str) -> None:
         for cut in cuts:
@@ -350,42 +356,42 @@ class Cycle:
 
     def _settle_victims(self) -> None:
         """Who was stopped goes on elsewhere, where there is a place for it that nobody who waits could use."""
-        victims = [work for work in self.cut.values() if work.leaves and work.placement]
+        victims = [work for work in self.cut.values() if work.releasing and work.placement]
         for work in sorted(victims, key=lambda work: work.urgency):
-            account = work.account
-            if account is not None and account.over_limit(work.amount) is None:
-                must, should = self.reservations.kept_from(work, account)
+            project = work.project
+            if project is not None and project.over_limit(work.amount) is None:
+                must, should = self.reservations.kept_from(work, project)
                 settle_elsewhere(self.state, self.placer, work, must | should)
 
     # -- growing ------------------------------------------------------------------------------------------
 
     def _grow(self) -> None:
         """Elastic jobs get one worker after another of what nobody else could use."""
-        lines: dict[Account, list[Line]] = {}
+        lines: dict[ProjectState, list[Line]] = {}
         too_early: list[tuple[float, str, Work]] = []
         for work in [*self.intake.elastic.values(), *self.started]:
             missing = work.ask.workers - len(work.placement)
-            if work.account is None or work.leaves or missing <= 0 or not work.placement:
+            if work.project is None or work.releasing or missing <= 0 or not work.placement:
                 continue
             if work.id in self.cut or work.id in self.kept or self._after(work):
                 continue
             earliest = may_grow_from(work, self.settings.resize_interval, self.now)
             if earliest <= self.now:
                 growth = Line(work.ask, work.ask.each, [work] * missing, grow=True)
-                lines.setdefault(work.account, []).append(growth)
+                lines.setdefault(work.project, []).append(growth)
             elif earliest < NEVER:
                 too_early.append((earliest, work.id, work))
         for partition in self.intake.partitions:
             here = {
-                account.name: Queue(account, growing)
-                for account, growing in lines.items()
-                if account.partition == partition.key
+                project.name: Queue(project, growing)
+                for project, growing in lines.items()
+                if project.partition == partition.key
             }
             self._grow_in(here)
         for earliest, _, work in sorted(too_early):
             mark = self.state.mark()
-            assert work.account is not None
-            could = self._one_more(work, work.account)
+            assert work.project is not None
+            could = self._one_more(work, work.project)
             self.state.undo(mark)
             if could is not None:
                 self._again(earliest)
@@ -397,24 +403,24 @@ class Cycle:
             line = queue.next
             assert line is not None
             work = line.first
-            workers = self._one_more(work, queue.account)
+            workers = self._one_more(work, queue.project)
             if workers is not None:
                 self.state.settle(work, workers)
                 self.grown[work.id] = work
                 queue.advance()
             else:
                 queue.close()
-            order.changed(queue.account)
+            order.changed(queue.project)
 
-    def _one_more(self, work: Work, account: Account) -> list[WorkerPlacement] | None:
+    def _one_more(self, work: Work, project: ProjectState) -> list[WorkerPlacement] | None:
         """A place for one more worker."""
         ask = work.ask
-        if account.over_limit(ask.each) or (not ask.preemptible and account.over_guarantee(ask.each)):
+        if project.over_limit(ask.each) or (not ask.preemptible and project.over_guarantee(ask.each)):
             return None
-        over, nodes = account.capped(0), self.state.nodes.by_name
+        over, nodes = project.nodes_at_limit(0), self.state.nodes.by_name
         if over and any(nodes[worker.node].bit & over for worker in work.placement):
             return None  # it could not begin again where it stands
-        kept_from = account.capped(ask.each) | self.reservations.kept_from_growing(work, account)
+        kept_from = project.nodes_at_limit(ask.each) | self.reservations.kept_from_growing(work, project)
         beside = self.placer.beside(ask, work.placement) & ~kept_from
         return self.placer.place(ask, 1, False, beside) if beside else None
 
@@ -422,11 +428,11 @@ class Cycle:
 
     def _after(self, work: Work) -> tuple[str, ...]:
         """Who must be gone before a work has its places."""
-        if not self.state.departing:
+        if not self.state.releasing_work:
             return ()
         after = self.state.in_the_way(work.placement)
-        if work.account is not None:
-            after |= self.state.over_limit_until(work.account)
+        if work.project is not None:
+            after |= self.state.over_limit_until(work.project)
         return tuple(sorted(after - {work.id}))
 
     def _decisions(self) -> Decisions:
@@ -440,7 +446,7 @@ class Cycle:
             work = self.intake.works[id]
             if work.moved:
                 changed[id] = Decision(Action.MOVE, what_for, work.placement, self._after(work))
-            elif work.leaves:
+            elif work.releasing:
                 changed[id] = Decision(Action.STOP, what_for)
             elif len(work.placement) < len(work.workload.placement):
                 changed[id] = Decision(Action.SHRINK, what_for, work.placement)
@@ -457,14 +463,14 @@ class Cycle:
             return next(iter(by_partition.values()))
         return {
             name: together({key: figures[name] for key, figures in by_partition.items()})
-            for name in self.intake.accounts
+            for name in self.intake.projects
         }
 
     def _figures_in(self, partition: Partition) -> dict[str, ProjectFigures]:
         free = self.state.nodes.free_gpus(self.intake.train & partition.nodes)
-        left: dict[Account | None, Milli] = {None: max(0, free)}  # parents come before their children
+        left: dict[ProjectState | None, Milli] = {None: max(0, free)}  # parents come before their children
         figures = {}
-        for name, account in partition.accounts.items():
-            left[account] = max(0, min(left[account.parent], account.limit - account.held))
-            figures[name] = ProjectFigures(account.share, account.held, account.demand, left[account])
+        for name, project in partition.projects.items():
+            left[project] = max(0, min(left[project.parent], project.limit - project.allocated))
+            figures[name] = ProjectFigures(project.share, project.allocated, project.demand, left[project])
         return figures

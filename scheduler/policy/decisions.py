@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from scheduler.policy import reasons
-from scheduler.policy.accounts import Account
 from scheduler.policy.intake import Intake
+from scheduler.policy.projects import ProjectState
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.types import Action, Decision
 from scheduler.policy.why import Why
@@ -37,7 +37,7 @@ class Decisions(Mapping[str, Decision]):
         self._why = why
         self._told = {**kept, **changed}
         self._positions: dict[str, Mapping[str, int]] = {}
-        self._thinned = {account.name for id in changed if (account := intake.works[id].account) is not None}
+        self._thinned = {project.name for id in changed if (project := intake.works[id].project) is not None}
 
     @property
     def changes(self) -> Mapping[str, Decision]:
@@ -67,8 +67,8 @@ class Decisions(Mapping[str, Decision]):
         if workload.running:
             return before or work.tell(Decision(Action.KEEP, "Runs on.", workload.placement))
         blocked = self._blocked.get(work.id)
-        if blocked is None and work.account is not None:
-            blocked = self._in_the_way(work.account, work)
+        if blocked is None and work.project is not None:
+            blocked = self._in_the_way(work.project, work)
         if blocked is None:
             blocked = reasons.homeless(workload.request.project)
         position, start = self._position(work), self._starts.get(work.id)
@@ -76,16 +76,16 @@ class Decisions(Mapping[str, Decision]):
             before = Decision(Action.WAIT, blocked.sentence, (), (), blocked.details, position, start)
         return work.tell(before)
 
-    def _in_the_way(self, account: Account, work: Work) -> Blocked:
+    def _in_the_way(self, project: ProjectState, work: Work) -> Blocked:
         """Of several partitions, the first with enough free GPUs, where only a rule is in the way, else the first."""
         ruled = (self._why.blocked(*option) for option in work.options if self._why.has_capacity(option[1]))
-        return next(ruled, None) or self._why.blocked(account, work.ask)
+        return next(ruled, None) or self._why.blocked(project, work.ask)
 
     def _position(self, work: Work) -> int | None:
         """Its place among the jobs of its project that wait, from 1."""
-        if work.account is None:
+        if work.project is None:
             return None
-        project = work.account.name
+        project = work.project.name
         positions = self._positions.get(project)
         if positions is None:
             gone = self._changed if project in self._thinned else ()

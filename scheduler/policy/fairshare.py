@@ -1,6 +1,6 @@
 """Fair share: what each project may count on of what there is, level by level down the tree.
 
-For the children of one account and the `total` it may use:
+For the children of one project and the `total` it may use:
 1. Each wants the smaller of its limit and its demand.
 2. Each first gets its guarantee, as far as it wants it. This is never scaled down.
 3. What remains goes to those still wanting, the highest project priority first; within one priority in proportion to
@@ -16,41 +16,41 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from scheduler.model import ONE, Milli
-from scheduler.policy.accounts import Account
+from scheduler.policy.projects import ProjectState
 
 _FINE = 10**9
 """Weights that time has changed are kept as whole parts of a billion, so that division stays exact."""
 
 
-def share_out(roots: Sequence[Account], total: Milli, time_aware: float = 0.0) -> None:
-    """Set `wanted` and `share` of every account from its `demand`, its promises and `total`."""
-    for account in roots:
-        _want(account)
+def share_out(roots: Sequence[ProjectState], total: Milli, time_aware: float = 0.0) -> None:
+    """Set `wanted` and `share` of every project from its `demand`, its promises and `total`."""
+    for project in roots:
+        _want(project)
     _divide(roots, total, time_aware)
 
 
-def _want(account: Account) -> Milli:
-    """What the account wants: within its limit, the demand of a leaf or what the children may want."""
-    below = [_want(child) for child in account.children]
-    wanted = sum(below) if below else account.demand + account.spill
-    account.wanted = min(account.limit, wanted)
-    return account.wanted
+def _want(project: ProjectState) -> Milli:
+    """What the project wants: within its limit, the demand of a leaf or what the children may want."""
+    below = [_want(child) for child in project.children]
+    wanted = sum(below) if below else project.demand + project.overflow
+    project.wanted = min(project.limit, wanted)
+    return project.wanted
 
 
-def _divide(accounts: Sequence[Account], total: Milli, time_aware: float) -> None:
-    for account in accounts:
-        account.share = min(account.guarantee, account.wanted)
-    rest = max(0, total - sum(account.share for account in accounts))
-    by_priority = sorted(accounts, key=lambda account: -account.priority)
-    for _, level in groupby(by_priority, key=lambda account: account.priority):
+def _divide(projects: Sequence[ProjectState], total: Milli, time_aware: float) -> None:
+    for project in projects:
+        project.share = min(project.guarantee, project.wanted)
+    rest = max(0, total - sum(project.share for project in projects))
+    by_priority = sorted(projects, key=lambda project: -project.priority)
+    for _, level in groupby(by_priority, key=lambda project: project.priority):
         rest = _divide_surplus(list(level), rest, time_aware)
-    for account in accounts:
-        if account.children:
-            _divide(account.children, account.share, time_aware)
+    for project in projects:
+        if project.children:
+            _divide(project.children, project.share, time_aware)
 
 
-def _divide_surplus(level: list[Account], rest: Milli, time_aware: float) -> Milli:
-    """Give `rest` to the accounts of one priority; returns what they leave."""
+def _divide_surplus(level: list[ProjectState], rest: Milli, time_aware: float) -> Milli:
+    """Give `rest` to the projects of one priority; returns what they leave."""
     weights = _weights(level, time_aware)
     wanting = [a for a in level if a.wanted > a.share and weights[a.name] > 0]
     while wanting and rest > 0:
@@ -58,36 +58,36 @@ def _divide_surplus(level: list[Account], rest: Milli, time_aware: float) -> Mil
         content = [a for a in wanting if (a.wanted - a.share) * whole <= rest * weights[a.name]]
         if not content:
             break
-        for account in content:
-            rest -= account.wanted - account.share
-            account.share = account.wanted
+        for project in content:
+            rest -= project.wanted - project.share
+            project.share = project.wanted
         wanting = [a for a in wanting if a.wanted > a.share]
     if not wanting or rest <= 0:
         return rest
     return _cut_to_whole(wanting, weights, rest)
 
 
-def _cut_to_whole(wanting: list[Account], weights: dict[str, int], rest: Milli) -> Milli:
+def _cut_to_whole(wanting: list[ProjectState], weights: dict[str, int], rest: Milli) -> Milli:
     """Everyone wants more than its part: give whole GPUs, then those left over by the largest cut-off fraction."""
     whole = sum(weights[a.name] for a in wanting)
     cut_off = {a.name: rest * weights[a.name] % (whole * ONE) for a in wanting}
     parts = {a.name: rest * weights[a.name] // (whole * ONE) * ONE for a in wanting}
-    for account in wanting:
-        account.share += parts[account.name]
-        rest -= parts[account.name]
+    for project in wanting:
+        project.share += parts[project.name]
+        rest -= parts[project.name]
     wanting.sort(key=lambda a: (-cut_off[a.name], a.created, a.name))
     while rest >= ONE and wanting:
-        for account in wanting:
+        for project in wanting:
             if rest < ONE:
                 break
-            more = min(ONE, account.wanted - account.share)
-            account.share += more
+            more = min(ONE, project.wanted - project.share)
+            project.share += more
             rest -= more
         wanting = [a for a in wanting if a.wanted > a.share]
     return rest
 
 
-def _weights(level: list[Account], time_aware: float) -> dict[str, int]:
+def _weights(level: list[ProjectState], time_aware: float) -> dict[str, int]:
     if time_aware <= 0:
         return {a.name: a.weight for a in level}
     whole = sum(a.weight for a in level) or 1

@@ -1,4 +1,4 @@
-"""What the policy knows of the pool, kept up to date: nodes, accounts, and the workloads sorted by what they do.
+"""What the policy knows of the pool, kept up to date: nodes, projects, and the workloads sorted by what they do.
 
 `put` and `forget` are all that ever changes it, each in time that does not grow with the pool, so that a plan after one
 change costs little. What it holds depends on the workloads alone, not on the order in which they came.
@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from scheduler.model import Environment, Milli, Node, Pool, Request, Workload
-from scheduler.policy.accounts import Account
 from scheduler.policy.asks import Asks
 from scheduler.policy.fairshare import share_out
 from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.partitions import Partition, build_partitions
+from scheduler.policy.projects import ProjectState
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.state import State
 from scheduler.policy.topology import Topology
 from scheduler.policy.work import Ask, Options, Work
 
-Waiting = Mapping[Account, Mapping[Ask, list[Work]]]
+Waiting = Mapping[ProjectState, Mapping[Ask, list[Work]]]
 """The lines of jobs that ask for the same, by project."""
 
 
 class Intake:
     """The workloads of a pool. `homeless` jobs are of no project that takes jobs; `train` is the nodes for jobs.
 
-    `accounts` are those of the remainder, which is the whole pool where there are no other partitions.
+    `projects` are those of the remainder, which is the whole pool where there are no other partitions.
     `blocked` is what kept jobs waiting when it was told last.
     """
 
@@ -37,19 +37,19 @@ class Intake:
         self.topology = Topology(index.all, pool.topology)
         self.asks = Asks(pool, index)
         self.works: dict[str, Work] = {}
-        self.waiting: dict[Account, dict[Ask, list[Work]]] = {}
+        self.waiting: dict[ProjectState, dict[Ask, list[Work]]] = {}
         self.sessions: dict[str, Work] = {}
         self.elastic: dict[str, Work] = {}
         self.reduced: dict[str, Work] = {}
         self.nominations: dict[str, Work] = {}
         self.homeless: dict[str, Work] = {}
         self._unsorted: dict[int, list[Work]] = {}
-        self.blocked: dict[tuple[Account, Ask], Blocked] = {}
+        self.blocked: dict[tuple[ProjectState, Ask], Blocked] = {}
         self._positions: dict[str, Mapping[str, int]] = {}
         self._options: dict[tuple[str, Ask], Options] = {}
         self.partitions = build_partitions(pool, index.all, self._trains)
-        self.accounts = self.partitions[0].accounts
-        self.state.limited = any(account.caps for account in self.accounts.values())
+        self.projects = self.partitions[0].projects
+        self.state.limited = any(project.quotas for project in self.projects.values())
         self.train = sum([node.bit for node in index.all if node.spec.schedulable and self._trains(node)])
         for workload in workloads:
             self.put(workload)
@@ -59,26 +59,26 @@ class Intake:
         """A workload is new."""
         request = workload.request
         build = request.environment is Environment.BUILD
-        account, ask = None if build else self.accounts.get(request.project), self.asks.of(request)
+        project, ask = None if build else self.projects.get(request.project), self.asks.of(request)
         options: Options = ()
-        if account is not None and len(self.partitions) > 1:
+        if project is not None and len(self.partitions) > 1:
             options = self.options(request.project, ask)
-            account, ask = self.choice(options, workload, ask)
+            project, ask = self.choice(options, workload, ask)
             if (
-                options[0][0] is not account
+                options[0][0] is not project
             ):  # where it can't have what it was promised it is asked for everywhere else
-                options = [(account, ask), *[option for option in options if option[0] is not account]]
-        work = self.works[workload.id] = Work(workload, account, ask, options)
+                options = [(project, ask), *[option for option in options if option[0] is not project]]
+        work = self.works[workload.id] = Work(workload, project, ask, options)
         if build:
             self.sessions[work.id] = work
         self._positions.pop(request.project, None)
         if workload.running:
             self._stand(work)
-        elif account is None or account.children:
+        elif project is None or project.children:
             if not build:
                 self.homeless[work.id] = work
         else:
-            line = self.waiting.setdefault(account, {}).setdefault(work.ask, [])
+            line = self.waiting.setdefault(project, {}).setdefault(work.ask, [])
             line.append(work)
             if len(line) > 1:
                 self._unsorted[id(line)] = line
@@ -100,15 +100,15 @@ class Intake:
             for number, partition in enumerate(self.partitions):
                 there = self.asks.within(ask, number, partition.nodes)
                 if there.qualifies and all(group.qualifies for group in there.groups):
-                    account = partition.accounts[project]
+                    project = partition.projects[project]
                     wish = next(n for n, mask in enumerate(ask.masks) if mask & partition.nodes)
                     throughput = next(n for n, (nodes, _) in enumerate(ask.tries) if nodes & partition.nodes)
-                    never, unowned = _never(account, there), not account.guarantee
-                    ranked.append((never, wish, unowned, throughput, number, account, there))
+                    never, unowned = _never(project, there), not project.guarantee
+                    ranked.append((never, wish, unowned, throughput, number, project, there))
             ranked.sort(key=lambda entry: entry[:5])
-            found = [(account, there) for *_, account, there in ranked]
+            found = [(project, there) for *_, project, there in ranked]
             if not found:
-                found = [(self._wished(ask.request).accounts[project], ask)]
+                found = [(self._wished(ask.request).projects[project], ask)]
             self._options[project, ask] = found
         return found
 
@@ -120,14 +120,14 @@ class Intake:
             self.partitions[0],
         )
 
-    def choice(self, options: Options, workload: Workload, ask: Ask) -> tuple[Account, Ask]:
+    def choice(self, options: Options, workload: Workload, ask: Ask) -> tuple[ProjectState, Ask]:
         """The partition in which a workload runs or is nominated for places; else the first of its options."""
         by_name = self.state.nodes.by_name
         for worker in (*workload.placement, *workload.nomination):
             node = by_name.get(worker.node)
             if node is not None:
                 number, partition = next((n, g) for n, g in enumerate(self.partitions) if g.nodes & node.bit)
-                return partition.accounts[workload.request.project], self.asks.within(
+                return partition.projects[workload.request.project], self.asks.within(
                     ask, number, partition.nodes
                 )
         return options[0]
@@ -136,12 +136,12 @@ class Intake:
         """The jobs that wait, as they would queue in the partition that is their option of that number."""
         if not number:
             return self.waiting
-        found: dict[Account, dict[Ask, list[Work]]] = {}
+        found: dict[ProjectState, dict[Ask, list[Work]]] = {}
         for lines in self.waiting.values():
             for works in lines.values():
                 if number < len(works[0].options):
-                    account, ask = works[0].options[number]
-                    lines_there = found.setdefault(account, {})
+                    project, ask = works[0].options[number]
+                    lines_there = found.setdefault(project, {})
                     other = lines_there.get(ask)
                     lines_there[ask] = sorted([*other, *works], key=_by_urgency) if other else works
         return found
@@ -150,8 +150,8 @@ class Intake:
         """The places in line, from 1, of the jobs of a project that wait, in whichever partition, without `gone`."""
         found = None if gone else self._positions.get(project)
         if found is None:
-            accounts = [partition.accounts[project] for partition in self.partitions]
-            lines = [line for account in accounts for line in self.waiting.get(account, {}).values()]
+            projects = [partition.projects[project] for partition in self.partitions]
+            lines = [line for project in projects for line in self.waiting.get(project, {}).values()]
             waiting = sorted([work.urgency for line in lines for work in line if work.id not in gone])
             found = {id: position for position, (_, _, id) in enumerate(waiting, start=1)}
             if not gone:
@@ -165,20 +165,20 @@ class Intake:
         """
         time_aware = self.pool.settings.time_aware
         for partition in self.partitions:
-            for account in partition.accounts.values():
-                account.spill = 0
+            for project in partition.projects.values():
+                project.overflow = 0
             share_out(partition.roots, partition.capacity, time_aware)
         for number in range(1, len(self.partitions)):
-            missing: dict[Account, Milli] = {}
+            missing: dict[ProjectState, Milli] = {}
             lines = [
                 (here, works) for here, by_ask in self.waiting_at(number).items() for works in by_ask.values()
             ]
-            for account, works in sorted(lines, key=lambda line: line[1][0].urgency):
+            for project, works in sorted(lines, key=lambda line: line[1][0].urgency):
                 before, ask = works[0].options[number - 1]
-                left = missing.setdefault(before, max(0, before.demand + before.spill - before.share))
-                spill = min(left, len(works) * max(ask.least, ask.workers * ask.each))
-                missing[before] -= spill
-                account.spill += spill
+                left = missing.setdefault(before, max(0, before.demand + before.overflow - before.share))
+                overflow = min(left, len(works) * max(ask.least, ask.workers * ask.each))
+                missing[before] -= overflow
+                project.overflow += overflow
             for partition in self.partitions:
                 share_out(partition.roots, partition.capacity, time_aware)
 
@@ -201,27 +201,27 @@ class Intake:
         if len(known) < len(work.placement):
             work.stands_at(known)
         self.state.load(work)
-        if work.account is not None:
+        if work.project is not None:
             if len(work.placement) < work.ask.gang:
                 self.reduced[work.id] = work
             if work.ask.workers > work.ask.gang:
                 self.elastic[work.id] = work
-            if work.leaves and work.workload.nomination and not work.account.children:
+            if work.releasing and work.workload.nomination and not work.project.children:
                 self.nominations[work.id] = work
 
     def _forget(self, work: Work) -> None:
         self._positions.pop(work.workload.request.project, None)
         if work.workload.running:
             self.state.unload(work)
-        elif work.account is not None and not work.account.children:
-            lines = self.waiting[work.account]
+        elif work.project is not None and not work.project.children:
+            lines = self.waiting[work.project]
             line = lines[work.ask]
             line.remove(work)
             if not line:
                 del lines[work.ask]
                 self._unsorted.pop(id(line), None)
                 if not lines:
-                    del self.waiting[work.account]
+                    del self.waiting[work.project]
         for index in (self.sessions, self.elastic, self.reduced, self.nominations, self.homeless):
             index.pop(work.id, None)
         _demand(work, -1)
@@ -233,11 +233,11 @@ class Intake:
         self._unsorted.clear()
 
 
-def _never(account: Account, ask: Ask) -> bool:
+def _never(project: ProjectState, ask: Ask) -> bool:
     """Whether a limit, or for what can't be preempted a guarantee, is too small for a job of this project."""
     return any(
         ask.least > step.limit or (not ask.preemptible and ask.least > step.guarantee)
-        for step in account.path
+        for step in project.path
     )
 
 
@@ -247,11 +247,11 @@ def _by_urgency(work: Work) -> tuple[int, float, str]:
 
 def _demand(work: Work, sign: int) -> None:
     """What a job holds, how far it may grow, or what it asks for, counts as demand all the way up."""
-    if work.account is None:
+    if work.project is None:
         return
     missing = max(0, work.ask.workers - len(work.placement))
     wanted = work.amount + missing * work.ask.each
     if work.ask.groups:
         wanted = max(work.amount, work.ask.least)
-    for step in work.account.path:
+    for step in work.project.path:
         step.demand += sign * wanted

@@ -22,8 +22,8 @@ class NodeState:
     """One node: what is taken in it (later) and what is held by those who leave (in the way now)."""
 
     __slots__ = (
-        "bit", "cpus", "every", "gpu_links", "index", "keys", "leaving", "leaving_cpus", "leaving_memory",
-        "leaving_shares", "memory", "name", "shares", "spec", "taken",
+        "bit", "cpus", "every", "gpu_links", "index", "keys", "memory", "name", "releasing", "releasing_cpus",
+        "releasing_memory", "releasing_shares", "shares", "spec", "taken",
     )  # fmt: skip
 
     def __init__(self, index: int, spec: Node) -> None:
@@ -34,31 +34,31 @@ class NodeState:
         self.every = (1 << spec.gpus) - 1
         self.gpu_links = tuple([sum(1 << gpu for gpu in group) for group in spec.gpu_links])
         self.taken = 0
-        self.leaving = 0
+        self.releasing = 0
         self.shares: dict[int, Milli] = {}
-        self.leaving_shares: dict[int, Milli] = {}
+        self.releasing_shares: dict[int, Milli] = {}
         self.cpus = UNBOUNDED if spec.cpus is None else spec.cpus
         self.memory = UNBOUNDED if spec.memory is None else spec.memory
-        self.leaving_cpus = 0
-        self.leaving_memory = 0
+        self.releasing_cpus = 0
+        self.releasing_memory = 0
         key = (spec.gpus, best_group(self.gpu_links, self.every))
         self.keys: list[Key] = [key, key]
 
     def free(self, later: bool) -> int:
         """The wholly free GPUs, as bits."""
-        return self.every & ~(self.taken if later else self.taken | self.leaving)
+        return self.every & ~(self.taken if later else self.taken | self.releasing)
 
     def share_free(self, gpu: int, later: bool) -> Milli:
         """How much of one GPU is free."""
         used = self.shares.get(gpu, ONE) if self.taken >> gpu & 1 else 0
-        if not later and self.leaving >> gpu & 1:
-            used += self.leaving_shares.get(gpu, ONE)
+        if not later and self.releasing >> gpu & 1:
+            used += self.releasing_shares.get(gpu, ONE)
         return ONE - used
 
     def shared_gpu(self, share: Milli, later: bool) -> int | None:
         """The fullest GPU that is shared already and has `share` left."""
         best = None
-        for gpu in sorted(self.shares.keys() | self.leaving_shares.keys()):
+        for gpu in sorted(self.shares.keys() | self.releasing_shares.keys()):
             free = self.share_free(gpu, later)
             if share <= free < ONE and (best is None or free < best[0]):
                 best = (free, gpu)
@@ -68,7 +68,10 @@ class NodeState:
         """Whether the CPUs and the memory for one more worker are there."""
         if later:
             return need.cpus <= self.cpus and need.memory <= self.memory
-        return need.cpus <= self.cpus - self.leaving_cpus and need.memory <= self.memory - self.leaving_memory
+        return (
+            need.cpus <= self.cpus - self.releasing_cpus
+            and need.memory <= self.memory - self.releasing_memory
+        )
 
     def takes_gpus(self, need: Need, later: bool) -> bool:
         """Whether the GPUs for one more worker are there."""
@@ -92,13 +95,13 @@ class NodeState:
                 return 0
             free = self.free(later)
             fits = free.bit_count() * (ONE // share)
-            for gpu in self.shares.keys() | self.leaving_shares.keys():
+            for gpu in self.shares.keys() | self.releasing_shares.keys():
                 if not free >> gpu & 1:
                     fits += max(0, self.share_free(gpu, later)) // share
             most = min(most, fits)
         cpus, memory = self.cpus, self.memory
         if not later:
-            cpus, memory = cpus - self.leaving_cpus, memory - self.leaving_memory
+            cpus, memory = cpus - self.releasing_cpus, memory - self.releasing_memory
         if need.cpus:
             most = min(most, cpus // need.cpus)
         if need.memory:
@@ -180,27 +183,27 @@ class NodeIndex:
     def hold(self, worker: WorkerPlacement, need: Need) -> None:
         """A worker that leaves still holds its part now."""
         node = self.by_name[worker.node]
-        node.leaving_cpus += need.cpus
-        node.leaving_memory += need.memory
+        node.releasing_cpus += need.cpus
+        node.releasing_memory += need.memory
         for gpu in worker.gpus:
-            node.leaving |= 1 << gpu
+            node.releasing |= 1 << gpu
             if worker.share < ONE:
-                node.leaving_shares[gpu] = node.leaving_shares.get(gpu, 0) + worker.share
+                node.releasing_shares[gpu] = node.releasing_shares.get(gpu, 0) + worker.share
         self._index(node)
 
     def unhold(self, worker: WorkerPlacement, need: Need) -> None:
         """The inverse of `hold`."""
         node = self.by_name[worker.node]
-        node.leaving_cpus -= need.cpus
-        node.leaving_memory -= need.memory
+        node.releasing_cpus -= need.cpus
+        node.releasing_memory -= need.memory
         for gpu in worker.gpus:
             if worker.share < ONE:
-                left = node.leaving_shares[gpu] - worker.share
+                left = node.releasing_shares[gpu] - worker.share
                 if left:
-                    node.leaving_shares[gpu] = left
+                    node.releasing_shares[gpu] = left
                     continue
-                del node.leaving_shares[gpu]
-            node.leaving &= ~(1 << gpu)
+                del node.releasing_shares[gpu]
+            node.releasing &= ~(1 << gpu)
         self.releases += 1
         self._index(node)
 
@@ -214,7 +217,7 @@ class NodeIndex:
                 buckets[old] ^= node.bit
                 buckets[key] = buckets.get(key, 0) | node.bit
                 node.keys[later] = key
-        if node.shares or node.leaving_shares:
+        if node.shares or node.releasing_shares:
             self.sharing |= node.bit
         elif self.sharing & node.bit:
             self.sharing ^= node.bit

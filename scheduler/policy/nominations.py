@@ -7,9 +7,9 @@ has lapsed where a limit or a guarantee forbids it, its node is gone, or it no l
 from __future__ import annotations
 
 from scheduler.model import Milli, WorkerPlacement
-from scheduler.policy.accounts import Cap
 from scheduler.policy.intake import Intake
 from scheduler.policy.needs import held_by
+from scheduler.policy.projects import QuotaState
 from scheduler.policy.state import State
 from scheduler.policy.topology import NODE
 from scheduler.policy.work import Work
@@ -24,7 +24,7 @@ def honour_nominations(intake: Intake) -> list[Work]:
         if not _together(intake, work, workers):
             continue
         if _may_have(state, work, workers) and state.take_places(workers, work.ask):
-            (state.move if work.leaves else state.settle)(work, workers)
+            (state.move if work.releasing else state.settle)(work, workers)
             honoured.append(work)
     return honoured
 
@@ -40,19 +40,19 @@ def _together(intake: Intake, work: Work, workers: tuple[WorkerPlacement, ...]) 
 
 def _may_have(state: State, work: Work, workers: tuple[WorkerPlacement, ...]) -> bool:
     """Whether limits and guarantees allow it; what the work leaves itself is not in its own way."""
-    account, amount = work.account, held_by(workers)
-    assert account is not None
-    if account.over_limit(amount) or (not work.preemptible and account.over_guarantee(amount)):
+    project, amount = work.project, held_by(workers)
+    assert project is not None
+    if project.over_limit(amount) or (not work.preemptible and project.over_guarantee(amount)):
         return False
-    left = work.placement if work.leaves else ()
-    for cap in [cap for step in account.path for cap in step.caps]:
-        asked = _under(state, cap, workers)
-        if asked and cap.held - _under(state, cap, left) + asked > cap.limit:
+    left = work.placement if work.releasing else ()
+    for quota in [quota for step in project.path for quota in step.quotas]:
+        asked = _under(state, quota, workers)
+        if asked and quota.allocated - _under(state, quota, left) + asked > quota.limit:
             return False
     return True
 
 
-def _under(state: State, cap: Cap, workers: tuple[WorkerPlacement, ...]) -> Milli:
+def _under(state: State, quota: QuotaState, workers: tuple[WorkerPlacement, ...]) -> Milli:
     """What of these workers counts under a limit."""
     nodes = state.nodes.by_name
-    return held_by(tuple([w for w in workers if w.node in nodes and nodes[w.node].bit & cap.mask]))
+    return held_by(tuple([w for w in workers if w.node in nodes and nodes[w.node].bit & quota.mask]))

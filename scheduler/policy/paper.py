@@ -66,11 +66,11 @@ class Paper:
         self._free(cut, 1)
 
     def _free(self, cut: Cut, sign: int) -> None:
-        """Free (1) or fill again (-1) what a cut gives back in this node, and note what its accounts lose."""
+        """Free (1) or fill again (-1) what a cut gives back in this node, and note what its projects lose."""
         self._give_back(cut.standing, sign)
-        account = cut.work.account
-        assert account is not None
-        for step in account.path:
+        project = cut.work.project
+        assert project is not None
+        for step in project.path:
             self.losses[step] = self.losses.get(step, 0) + sign * cut.amount
 
     def vacate(self, work: Work) -> None:
@@ -159,9 +159,9 @@ class Paper:
                     return False
             if cut.gone or not terms.may_lose(cut, losses, straddling):
                 return False
-            account = cut.work.account
-            assert account is not None
-            for step in account.path:
+            project = cut.work.project
+            assert project is not None
+            for step in project.path:
                 losses[step] = losses.get(step, 0) + cut.amount
         return self.fits(need, count)
 

@@ -1,4 +1,4 @@
-"""The partitions of the pool with their nodes, each with an account for every project.
+"""The partitions of the pool with their nodes, each with an project for every project.
 
 A project's own limit holds for all partitions together, the limits of its quotas for the nodes that they cover.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from scheduler.model import ONE, Milli, Pool, Project, Quota
 from scheduler.policy import quotas
-from scheduler.policy.accounts import Account, Cap, open_accounts
 from scheduler.policy.nodes import NodeState
+from scheduler.policy.projects import ProjectState, QuotaState, build_tree
 from scheduler.policy.quotas import PartitionKey
 
 _EVERYWHERE = -1
@@ -19,11 +19,11 @@ _EVERYWHERE = -1
 
 @dataclass(eq=False, slots=True)
 class Partition:
-    """A key of the pool: `mask` is its nodes, `capacity` the GPUs of those that take work, `roots` the accounts at the top."""
+    """`nodes` is its nodes, `capacity` the GPUs of those that take work, `roots` the projects without a parent."""
 
     key: PartitionKey
-    accounts: dict[str, Account]
-    roots: list[Account]
+    projects: dict[str, ProjectState]
+    roots: list[ProjectState]
     nodes: int = 0
     capacity: Milli = 0
 
@@ -31,7 +31,7 @@ class Partition:
 def build_partitions(
     pool: Pool, nodes: Sequence[NodeState], trains: Callable[[NodeState], bool]
 ) -> tuple[Partition, ...]:
-    """The rest of the pool first. NodeIndex that are not for training are of the rest: they may be lent."""
+    """The remainder first. Nodes that are not for training belong to it: they may be lent."""
     partitions = {key: _open(key, pool.projects) for key in quotas.partition_keys(pool.projects)}
     for node in nodes:
         partition = partitions[
@@ -41,39 +41,39 @@ def build_partitions(
         if node.spec.schedulable and trains(node):
             partition.capacity += node.spec.gpus * ONE
     for project in pool.projects:
-        caps = tuple(_caps(project, partitions, nodes))
+        limits = tuple(_limits(project, partitions, nodes))
         for partition in partitions.values():
-            partition.accounts[project.name].caps = caps
+            partition.projects[project.name].quotas = limits
     return tuple(partitions.values())
 
 
 def _open(key: PartitionKey, projects: Sequence[Project]) -> Partition:
     guaranteed = quotas.guarantees(key, projects)
-    accounts = open_accounts(
+    tree = build_tree(
         [
             replace(project, guaranteed=guaranteed[project.name], limit=_limit(project, key))
             for project in projects
         ]
     )
-    for account in accounts.values():
-        account.partition = key
-    return Partition(key, accounts, [account for account in accounts.values() if account.parent is None])
+    for project in tree.values():
+        project.partition = key
+    return Partition(key, tree, [project for project in tree.values() if project.parent is None])
 
 
 def _limit(project: Project, key: PartitionKey) -> Milli | None:
-    """The most that a project may hold of a key."""
+    """The most that a project may hold of a partition."""
     own = [quota.limit for quota in project.quotas if (quota.node_pool, quota.gpu_type) == key]
     return min([limit for limit in (project.limit, *own) if limit is not None], default=None)
 
 
-def _caps(
+def _limits(
     project: Project, partitions: Mapping[PartitionKey, Partition], nodes: Iterable[NodeState]
-) -> Iterable[Cap]:
-    """The limits of a project that are not those of one of its accounts alone."""
+) -> Iterable[QuotaState]:
+    """The limits of a project that are not those of one of its partitions alone."""
     if len(partitions) > 1 and project.limit is not None:
-        yield Cap(Quota(limit=project.limit), _EVERYWHERE)
+        yield QuotaState(Quota(limit=project.limit), _EVERYWHERE)
     for quota in project.quotas:
         mask = sum([node.bit for node in nodes if quota.covers(node.spec)])
         partition = partitions.get((quota.node_pool, quota.gpu_type))
         if quota.limit is not None and (partition is None or partition.nodes != mask):
-            yield Cap(quota, mask)
+            yield QuotaState(quota, mask)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import count
 
 from scheduler.model import Milli
-from scheduler.policy.accounts import Account
+from scheduler.policy.projects import ProjectState
 from scheduler.policy.work import Ask, Work
 
 UrgencyKey = tuple[int, float, str]
@@ -52,10 +52,10 @@ class Line:
 class Queue:
     """The lines of one leaf project, as a heap by their first job."""
 
-    __slots__ = ("account", "heap")
+    __slots__ = ("heap", "project")
 
-    def __init__(self, account: Account, lines: Iterable[Line]) -> None:
-        self.account = account
+    def __init__(self, project: ProjectState, lines: Iterable[Line]) -> None:
+        self.project = project
         self.heap = [(line.first.urgency, number, line) for number, line in enumerate(lines)]
         heapq.heapify(self.heap)
 
@@ -82,8 +82,8 @@ class Order:
 
     def __init__(self, queues: dict[str, Queue]) -> None:
         self.queues = queues
-        steps = {step.name: step for queue in queues.values() for step in queue.account.path}
-        self._heaps: dict[str | None, list[tuple[OrderKey, str, int, Account]]] = {
+        steps = {step.name: step for queue in queues.values() for step in queue.project.path}
+        self._heaps: dict[str | None, list[tuple[OrderKey, str, int, ProjectState]]] = {
             name: [] for name in (None, *steps)
         }
         self._next: dict[str, Milli] = {}
@@ -92,28 +92,28 @@ class Order:
         for step in sorted(steps.values(), key=lambda step: -step.depth):
             self._push(step)
 
-    def _push(self, account: Account) -> None:
-        asked = self._asked(account)
+    def _push(self, project: ProjectState) -> None:
+        asked = self._asked(project)
         if asked is None:
-            self._keys[account.name] = None
+            self._keys[project.name] = None
             return
-        self._next[account.name] = asked
-        key = order_key(account, asked)
-        if key != self._keys.get(account.name):
-            self._keys[account.name] = key
-            heap = self._heaps[account.parent.name if account.parent else None]
-            heapq.heappush(heap, (key, account.name, next(self._pushed), account))
+        self._next[project.name] = asked
+        key = order_key(project, asked)
+        if key != self._keys.get(project.name):
+            self._keys[project.name] = key
+            heap = self._heaps[project.parent.name if project.parent else None]
+            heapq.heappush(heap, (key, project.name, next(self._pushed), project))
 
-    def _asked(self, account: Account) -> Milli | None:
-        """What the next job of the account, or of the first of its children, asks for."""
-        if account.children:
-            first = self._first(account.name)
+    def _asked(self, project: ProjectState) -> Milli | None:
+        """What the next job of the project, or of the first of its children, asks for."""
+        if project.children:
+            first = self._first(project.name)
             return None if first is None else self._next[first.name]
-        queue = self.queues.get(account.name)
+        queue = self.queues.get(project.name)
         line = queue.next if queue is not None else None
         return None if line is None else line.asked
 
-    def _first(self, name: str | None) -> Account | None:
+    def _first(self, name: str | None) -> ProjectState | None:
         heap = self._heaps[name]
         while heap and self._keys[heap[0][1]] != heap[0][0]:
             heapq.heappop(heap)
@@ -121,28 +121,28 @@ class Order:
 
     def next(self) -> Queue | None:
         """The queue whose next job is to be judged."""
-        account = self._first(None)
-        while account is not None and account.children:
-            account = self._first(account.name)
-        return None if account is None else self.queues[account.name]
+        project = self._first(None)
+        while project is not None and project.children:
+            project = self._first(project.name)
+        return None if project is None else self.queues[project.name]
 
-    def changed(self, account: Account) -> None:
-        """What the account holds or asks for next has changed."""
-        for step in account.path:
+    def changed(self, project: ProjectState) -> None:
+        """What the project holds or asks for next has changed."""
+        for step in project.path:
             if step.name in self._keys:
                 self._push(step)
 
 
-def order_key(account: Account, asked: Milli) -> OrderKey:
+def order_key(project: ProjectState, asked: Milli) -> OrderKey:
     """The rule by which projects are compared, the first difference deciding."""
-    held, due = account.held, account.due
+    held, due = project.allocated, project.due
     after = held + asked
     return (
-        held > account.share,
-        after > account.guarantee,
-        -account.priority,
+        held > project.share,
+        after > project.guarantee,
+        -project.priority,
         after / due if due else float("inf"),
         held / due if due else float("inf"),
         due,
-        account.created,
+        project.created,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.model import ONE, Milli
-from scheduler.policy.accounts import Account, Cap
+from scheduler.policy.projects import ProjectState, QuotaState
 from scheduler.policy.quotas import REMAINDER, PartitionKey, in_words
 from scheduler.policy.work import Ask
 
@@ -62,30 +62,32 @@ def _named(key: PartitionKey) -> dict[str, Any]:
     return {} if key == REMAINDER else {"node_pool": key[0], "gpu_type": key[1]}
 
 
-def at_limit(account: Account, asked: Milli) -> Blocked:
-    return _at_limit(account, account.partition, account.held, account.limit, asked)
+def at_limit(project: ProjectState, asked: Milli) -> Blocked:
+    return _at_limit(project, project.partition, project.allocated, project.limit, asked)
 
 
-def at_cap(account: Account, cap: Cap, asked: Milli) -> Blocked:
-    return _at_limit(account, (cap.quota.node_pool, cap.quota.gpu_type), cap.held, cap.limit, asked)
+def at_quota(project: ProjectState, quota: QuotaState, asked: Milli) -> Blocked:
+    return _at_limit(
+        project, (quota.quota.node_pool, quota.quota.gpu_type), quota.allocated, quota.limit, asked
+    )
 
 
-def _at_limit(account: Account, key: PartitionKey, held: Milli, limit: Milli, asked: Milli) -> Blocked:
+def _at_limit(project: ProjectState, key: PartitionKey, held: Milli, limit: Milli, asked: Milli) -> Blocked:
     return Blocked(
-        f"Project {account.name} holds {gpus(held)} of at most {count_of(limit)}{in_words(key)}, "
+        f"Project {project.name} holds {gpus(held)} of at most {count_of(limit)}{in_words(key)}, "
         f"and this needs {gpus(asked)} more.",
-        {"kind": "limit", "project": account.name, "limit": gpus(limit), "allocated": gpus(held), "asked": gpus(asked),
+        {"kind": "limit", "project": project.name, "limit": gpus(limit), "allocated": gpus(held), "asked": gpus(asked),
          **_named(key)},
     )  # fmt: skip
 
 
-def outside_guarantee(account: Account, asked: Milli) -> Blocked:
+def outside_guarantee(project: ProjectState, asked: Milli) -> Blocked:
     return Blocked(
-        f"What can't be preempted must stay inside the guarantee: project {account.name} was guaranteed "
-        f"{count_of(account.guarantee)}{in_words(account.partition)}, {gpus(account.firm)} of them are held so, and this "
-        f"needs {gpus(asked)}.",
-        {"kind": "guarantee", "project": account.name, "guaranteed": gpus(account.guarantee),
-         "allocated": gpus(account.firm), "asked": gpus(asked), **_named(account.partition)},
+        f"What can't be preempted must stay inside the guarantee: project {project.name} was guaranteed "
+        f"{count_of(project.guarantee)}{in_words(project.partition)}, {gpus(project.non_preemptible)} of them are held so, "
+        f"and this needs {gpus(asked)}.",
+        {"kind": "guarantee", "project": project.name, "guaranteed": gpus(project.guarantee),
+         "allocated": gpus(project.non_preemptible), "asked": gpus(asked), **_named(project.partition)},
     )  # fmt: skip
 
 
@@ -136,13 +138,13 @@ def reserved(ask: Ask, holder: str, free: Milli) -> Blocked:
     )
 
 
-def above_share(account: Account, ask: Ask, free: Milli) -> Blocked:
+def above_share(project: ProjectState, ask: Ask, free: Milli) -> Blocked:
     return Blocked(
-        f"Needs {wants(ask)}, and {are(free)} free. Project {account.name} holds {gpus(account.held)} of its fair share "
-        f"of {gpus(account.share)}{in_words(account.partition)}; what goes beyond that it "
+        f"Needs {wants(ask)}, and {are(free)} free. Project {project.name} holds {gpus(project.allocated)} of its fair share "
+        f"of {gpus(project.share)}{in_words(project.partition)}; what goes beyond that it "
         "gets only of what others leave idle.",
-        {"kind": "fair_share", "project": account.name, "fair_share": gpus(account.share),
-         "allocated": gpus(account.held), "asked": gpus(ask.least), "free": gpus(free), **_named(account.partition)},
+        {"kind": "fair_share", "project": project.name, "fair_share": gpus(project.share),
+         "allocated": gpus(project.allocated), "asked": gpus(ask.least), "free": gpus(free), **_named(project.partition)},
     )  # fmt: skip
 
 

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scheduler.model import ONE, Milli, Settings
-from scheduler.policy.accounts import Account
 from scheduler.policy.needs import Need
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
+from scheduler.policy.projects import ProjectState
 from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Losses, Reclaim
 from scheduler.policy.topology import NODE
@@ -38,7 +38,7 @@ class Reservation:
     """`nodes` are kept for a work until `at` (`UNKNOWN`: nobody can say)."""
 
     work: Work
-    account: Account
+    project: ProjectState
     at: float
     nodes: int
 
@@ -60,29 +60,29 @@ class Reservations:
         self.kept: dict[tuple[str, Ask], str] = {}
         self.starts: dict[str, float] = {}
         self._vain: dict[int, int] = {}
-        self._known: dict[tuple[Work, Account, Milli], Reclaim] = {}
+        self._known: dict[tuple[Work, ProjectState, Milli], Reclaim] = {}
 
-    def open_to(self, account: Account) -> bool:
+    def open_to(self, project: ProjectState) -> bool:
         """Whether the first in line of this project may have one."""
-        return len(self.made) < self.settings.reservations and account.held <= account.due
+        return len(self.made) < self.settings.reservations and project.allocated <= project.due
 
-    def expect(self, work: Work, account: Account, ask: Ask) -> None:
+    def expect(self, work: Work, project: ProjectState, ask: Ask) -> None:
         """A gang will be judged in this cycle: note where it will stand, or what will be reserved for it."""
-        if not self._qualifies(ask, account):
+        if not self._qualifies(ask, project):
             return
         mark = self.state.mark()
         workers = self.placer.place(ask, ask.gang, True)
         self.state.undo(mark)
         if workers is None:
-            self.expected = self._reserve(work, account, ask)
+            self.expected = self._reserve(work, project, ask)
         else:
             nodes = {self.state.nodes.by_name[worker.node].index for worker in workers}
-            self.expected = Reservation(work, account, self.now, sum([1 << index for index in nodes]))
+            self.expected = Reservation(work, project, self.now, sum([1 << index for index in nodes]))
 
-    def consider(self, work: Work, account: Account) -> None:
+    def consider(self, work: Work, project: ProjectState) -> None:
         """Reserve for the first in line that fits nowhere although its project is due."""
         ask = work.ask
-        if not self.open_to(account) or not self._qualifies(ask, account):
+        if not self.open_to(project) or not self._qualifies(ask, project):
             return
         if (
             any(reservation.work is work for reservation in self.made)
@@ -91,7 +91,7 @@ class Reservations:
             return
         reservation = self.expected
         if reservation is None or reservation.work is not work or reservation.at <= self.now:
-            reservation = self._reserve(work, account, ask)
+            reservation = self._reserve(work, project, ask)
         if reservation is not None:
             self.expected = None
             self.made.append(reservation)
@@ -100,18 +100,18 @@ class Reservations:
         else:
             self._vain[ask.kind] = self.state.gains
 
-    def _qualifies(self, ask: Ask, account: Account) -> bool:
-        return bool(ask.qualifies) and ask.least <= account.due and may_starve(ask)
+    def _qualifies(self, ask: Ask, project: ProjectState) -> bool:
+        return bool(ask.qualifies) and ask.least <= project.due and may_starve(ask)
 
     # -- who keeps away -----------------------------------------------------------------------------------
 
-    def kept_from(self, work: Work, account: Account, moving_for: Work | None = None) -> tuple[int, int]:
+    def kept_from(self, work: Work, project: ProjectState, moving_for: Work | None = None) -> tuple[int, int]:
         """The reserved nodes that a job must keep away from, and those that it should."""
         must = should = 0
         for reservation in self.made:
             if reservation.work in (work, moving_for) or self._ends_in_time(work, reservation):
                 continue
-            if self._makes_way(work, account, work.ask.least, reservation):
+            if self._makes_way(work, project, work.ask.least, reservation):
                 should |= reservation.nodes
             else:
                 must |= reservation.nodes
@@ -120,13 +120,13 @@ class Reservations:
             should |= 0 if self._ends_in_time(work, expected) else expected.nodes
         return must, should & ~must
 
-    def kept_from_growing(self, work: Work, account: Account) -> int:
+    def kept_from_growing(self, work: Work, project: ProjectState) -> int:
         """The reserved nodes in which an elastic job must not grow."""
         nodes = 0
         for reservation in self.made:
-            own = account is reservation.account and work.priority <= reservation.work.priority
+            own = project is reservation.project and work.priority <= reservation.work.priority
             surplus = own and work.preemptible and not work.ask.request.min_runtime
-            if not surplus and not self._may_be_taken_back(work, account, work.ask.each, reservation):
+            if not surplus and not self._may_be_taken_back(work, project, work.ask.each, reservation):
                 nodes |= reservation.nodes
         return nodes
 
@@ -134,39 +134,39 @@ class Reservations:
         runtime = work.workload.request.expected_runtime
         return runtime is not None and self.now + runtime <= reservation.at != UNKNOWN
 
-    def _makes_way(self, work: Work, account: Account, asked: Milli, reservation: Reservation) -> bool:
+    def _makes_way(self, work: Work, project: ProjectState, asked: Milli, reservation: Reservation) -> bool:
         """Whether a job may be stopped for the other, or has a guarantee to its place."""
-        if account is not reservation.account and account.held + asked <= account.guarantee:
+        if project is not reservation.project and project.allocated + asked <= project.guarantee:
             return True
-        return self._may_be_taken_back(work, account, asked, reservation)
+        return self._may_be_taken_back(work, project, asked, reservation)
 
     def _may_be_taken_back(
-        self, work: Work, account: Account, asked: Milli, reservation: Reservation
+        self, work: Work, project: ProjectState, asked: Milli, reservation: Reservation
     ) -> bool:
         """Whether the gang may have `asked` more of a project at any time: an idle GPU would be of no use to it."""
         if not work.preemptible or work.workload.request.min_runtime:
             return False
-        owner = reservation.account
-        if account is owner:
+        owner = reservation.project
+        if project is owner:
             return work.priority < reservation.work.priority
-        name = (reservation.work, owner, owner.held)
+        name = (reservation.work, owner, owner.allocated)
         terms = self._known.get(name)
         if terms is None:
             terms = self._known[name] = self._terms(reservation.work, owner)
-        lines = terms.lines(account)
-        return lines is not None and all(step.held + asked > line for step, line in lines)
+        lines = terms.lines(project)
+        return lines is not None and all(step.allocated + asked > line for step, line in lines)
 
-    def _terms(self, work: Work, account: Account) -> Reclaim:
+    def _terms(self, work: Work, project: ProjectState) -> Reclaim:
         to_fair_share = self.settings.reclaim == "fair_share"
-        return Reclaim(self.state, work, account, self.now, to_fair_share=to_fair_share)
+        return Reclaim(self.state, work, project, self.now, to_fair_share=to_fair_share)
 
-    def note(self, ask: Ask, account: Account, kept_from: int) -> None:
+    def note(self, ask: Ask, project: ProjectState, kept_from: int) -> None:
         """A job would fit into what is kept from it: remember for whom."""
-        self.kept[account.name, ask] = next(r.work.id for r in self.made if r.nodes & kept_from)
+        self.kept[project.name, ask] = next(r.work.id for r in self.made if r.nodes & kept_from)
 
     # -- when and where -----------------------------------------------------------------------------------
 
-    def _reserve(self, work: Work, account: Account, ask: Ask) -> Reservation | None:
+    def _reserve(self, work: Work, project: ProjectState, ask: Ask) -> Reservation | None:
         """The earliest time at which the gang fits, and where."""
         topology = self.placer.topology
         domains: Iterable[int] = (ask.qualifies,)
@@ -174,12 +174,12 @@ class Reservations:
             domains = [
                 mask for domain in topology.domains(str(ask.require)) if (mask := domain & ask.qualifies)
             ]
-        ends = Ends(self._terms(work, account), account, self._patient_until(work))
+        ends = Ends(self._terms(work, project), project, self._patient_until(work))
         found = [entry for mask in domains if (entry := self._in_domain(ask, mask, ends)) is not None]
         if not found:
             return None
         at, _, nodes = min(found)
-        return Reservation(work, account, at, nodes)
+        return Reservation(work, project, at, nodes)
 
     def _patient_until(self, work: Work) -> float:
         """From when on a newcomer may take from others."""
@@ -211,9 +211,9 @@ class Reservations:
 class Ends:
     """When those who run will be gone, be it that they end or that a gang may take their places."""
 
-    def __init__(self, terms: Reclaim, account: Account, patient_until: float) -> None:
+    def __init__(self, terms: Reclaim, project: ProjectState, patient_until: float) -> None:
         self._terms = terms
-        self._account = account
+        self._account = project
         self._patient_until = patient_until
         self._losses: Losses = {}
         self._known: dict[Work, float] = {}
@@ -234,16 +234,16 @@ class Ends:
         return end
 
     def _may_be_taken(self, work: Work) -> bool:
-        if work.account is None or not work.preemptible:
+        if work.project is None or not work.preemptible:
             return False
-        if work.account is self._account:
+        if work.project is self._account:
             return work.priority < self._terms.newcomer.priority
-        if self._terms.lines(work.account) is None:
+        if self._terms.lines(work.project) is None:
             return False
         cut = Cut(work, 0.0, work.amount)
         if not self._terms.may_lose(cut, self._losses, True):
             return False
-        for step in work.account.path:
+        for step in work.project.path:
             self._losses[step] = self._losses.get(step, 0) + work.amount
         return True
 

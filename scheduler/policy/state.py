@@ -1,4 +1,4 @@
-"""The pool while a plan is made of it: nodes, accounts and who stands where.
+"""The pool while a plan is made of it: nodes, projects and who stands where.
 
 Every change goes through a step that is written down with its inverse; `undo` takes steps back to a mark. So a trial
 is: mark, try, and keep it or undo it.
@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from scheduler.model import ONE, WorkerPlacement
-from scheduler.policy.accounts import Account
 from scheduler.policy.candidates import Candidates
 from scheduler.policy.needs import Need, held_by
 from scheduler.policy.nodes import NodeIndex, NodeState
+from scheduler.policy.projects import ProjectState
 from scheduler.policy.work import Ask, Work
 
 
@@ -26,10 +26,10 @@ class State:
 
     def __init__(self, nodes: NodeIndex) -> None:
         self.nodes = nodes
-        self.candidates: dict[Account, Candidates] = {}
+        self.candidates: dict[ProjectState, Candidates] = {}
         self.standing: dict[int, dict[str, Work]] = {}
-        self.leaving: dict[int, dict[str, list[WorkerPlacement]]] = {}
-        self.departing: dict[str, tuple[Work, int]] = {}
+        self.releasing: dict[int, dict[str, list[WorkerPlacement]]] = {}
+        self.releasing_work: dict[str, tuple[Work, int]] = {}
         self.gains = 0
         self.limited = False
         self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -55,11 +55,11 @@ class State:
         """Put a running workload where it stands. The inverse is `unload`."""
         if self.limited:
             self._count(work, work.placement, 1)
-        if work.leaves:
+        if work.releasing:
             for worker, need in work.standing:
                 self.nodes.hold(worker, need)
-            self._depart(work, work.placement)
-            self._charge_leaving(work, work.amount)
+            self._mark_releasing(work, work.placement)
+            self._charge_releasing(work, work.amount)
         else:
             for worker, need in work.standing:
                 self.nodes.occupy(worker, need)
@@ -69,11 +69,11 @@ class State:
     def unload(self, work: Work) -> None:
         if self.limited:
             self._count(work, work.placement, -1)
-        if work.leaves:
+        if work.releasing:
             for worker, need in work.standing:
                 self.nodes.unhold(worker, need)
-            self._undepart(work, work.placement)
-            self._charge_leaving(work, -work.amount)
+            self._unmark_releasing(work, work.placement)
+            self._charge_releasing(work, -work.amount)
         else:
             for worker, need in work.standing:
                 self.nodes.vacate(worker, need)
@@ -105,14 +105,14 @@ class State:
             self._did(nodes.vacate, worker, need)
         return True
 
-    def choose(self, work: Work, account: Account, ask: Ask) -> None:
-        """A work that waits is to run in the partition that this account and this ask are for."""
-        before = work.account, work.ask
-        work.account, work.ask = account, ask
+    def choose(self, work: Work, project: ProjectState, ask: Ask) -> None:
+        """A work that waits is to run in the partition that this project and this ask are for."""
+        before = work.project, work.ask
+        work.project, work.ask = project, ask
         self._did(self._choose_again, work, before)
 
-    def _choose_again(self, work: Work, choice: tuple[Account | None, Ask]) -> None:
-        work.account, work.ask = choice
+    def _choose_again(self, work: Work, choice: tuple[ProjectState | None, Ask]) -> None:
+        work.project, work.ask = choice
 
     def settle(self, work: Work, workers: Iterable[WorkerPlacement]) -> None:
         """A work gets places that have been taken for it already."""
@@ -123,43 +123,43 @@ class State:
             self._count(work, more, 1)
             self._did(self._count, work, more, -1)
 
-    def leave(self, work: Work) -> None:
+    def release(self, work: Work) -> None:
         """A running work gives back what it holds; until it is gone it is in the way."""
         self._unlist(work)
         for worker, need in work.standing:
             self.nodes.vacate(worker, need)
             self.nodes.hold(worker, need)
-        self._depart(work, work.placement)
-        work.leaves = True
+        self._mark_releasing(work, work.placement)
+        work.releasing = True
         self._charge(work, -work.amount)
-        self._charge_leaving(work, work.amount)
+        self._charge_releasing(work, work.amount)
         self.gains += 1
-        self._did(self._stay, work)
+        self._did(self._unrelease, work)
 
-    def _stay(self, work: Work) -> None:
+    def _unrelease(self, work: Work) -> None:
         self.gains -= 1
-        self._charge_leaving(work, -work.amount)
+        self._charge_releasing(work, -work.amount)
         self._charge(work, work.amount)
-        work.leaves = False
-        self._undepart(work, work.placement)
+        work.releasing = False
+        self._unmark_releasing(work, work.placement)
         for worker, need in work.standing:
             self.nodes.unhold(worker, need)
             self.nodes.occupy(worker, need)
         self._list(work)
 
-    def stay(self, work: Work) -> None:
-        """Undo `leave` without undoing what came after it; `has_place` must hold."""
-        self._stay(work)
-        self._did(self._leave_again, work)
+    def reinstate(self, work: Work) -> None:
+        """Undo `release` without undoing what came after it; `has_place` must hold."""
+        self._unrelease(work)
+        self._did(self._release_again, work)
 
-    def _leave_again(self, work: Work) -> None:
-        self.leave(work)
+    def _release_again(self, work: Work) -> None:
+        self.release(work)
         self._journal.pop()
 
     def move(self, work: Work, workers: Iterable[WorkerPlacement]) -> None:
         """A work that leaves where it stood gets other places, which have been taken for it already."""
         before, amount = work.placement, work.amount
-        work.leaves, work.moved = False, True
+        work.releasing, work.moved = False, True
         work.placement = tuple(workers)
         work.amount = held_by(work.placement)
         self._charge(work, work.amount)
@@ -170,7 +170,7 @@ class State:
 
     def _unmove(self, work: Work, before: tuple[WorkerPlacement, ...], amount: int) -> None:
         self._charge(work, -work.amount)
-        work.leaves, work.moved = True, False
+        work.releasing, work.moved = True, False
         work.placement, work.amount = before, amount
 
     def shrink(self, work: Work, worker: WorkerPlacement) -> None:
@@ -179,21 +179,21 @@ class State:
         index = before.index(worker)
         self.nodes.vacate(worker, work.ask.need)
         self.nodes.hold(worker, work.ask.need)
-        self._depart(work, (worker,))
+        self._mark_releasing(work, (worker,))
         self._resize(work, before[:index] + before[index + 1 :], -held_by((worker,)))
-        self._charge_leaving(work, held_by((worker,)))
+        self._charge_releasing(work, held_by((worker,)))
         self.gains += 1
         self._did(self._unshrink, work, worker, before)
 
     def _unshrink(self, work: Work, worker: WorkerPlacement, before: tuple[WorkerPlacement, ...]) -> None:
         self.gains -= 1
-        self._charge_leaving(work, -held_by((worker,)))
+        self._charge_releasing(work, -held_by((worker,)))
         self._resize(work, before, held_by((worker,)))
-        self._undepart(work, (worker,))
+        self._unmark_releasing(work, (worker,))
         self.nodes.unhold(worker, work.ask.need)
         self.nodes.occupy(worker, work.ask.need)
 
-    def regain(self, work: Work, worker: WorkerPlacement) -> None:
+    def regrow(self, work: Work, worker: WorkerPlacement) -> None:
         """Undo `shrink` without undoing what came after it; `has_place` must hold."""
         self._unshrink(work, worker, (*work.placement, worker))
         self._did(self._shrink_again, work, worker)
@@ -225,24 +225,26 @@ class State:
         found: set[str] = set()
         for worker in workers:
             node = self.nodes.by_name[worker.node]
-            for name, held in self.leaving.get(node.index, {}).items():
+            for name, held in self.releasing.get(node.index, {}).items():
                 if (
-                    node.cpus < node.leaving_cpus
-                    or node.memory < node.leaving_memory
+                    node.cpus < node.releasing_cpus
+                    or node.memory < node.releasing_memory
                     or any(_collide(other, worker, node) for other in held)
                 ):
                     found.add(name)
         return found
 
-    def over_limit_until(self, account: Account) -> set[str]:
-        """The leaving works whose end an account of this path must await, lest it holds more than its limit."""
-        full = [step for step in account.path if step.leaving and step.held + step.leaving > step.limit]
+    def over_limit_until(self, project: ProjectState) -> set[str]:
+        """The leaving works whose end an project of this path must await, lest it holds more than its limit."""
+        full = [
+            step for step in project.path if step.releasing and step.allocated + step.releasing > step.limit
+        ]
         if not full:
             return set()
         return {
             work.id
-            for work, _ in self.departing.values()
-            if work.account is not None and any(step in work.account.path for step in full)
+            for work, _ in self.releasing_work.values()
+            if work.project is not None and any(step in work.project.path for step in full)
         }
 
     # -- sums ---------------------------------------------------------------------------------------------
@@ -255,53 +257,53 @@ class State:
         self._list(work)
 
     def _charge(self, work: Work, amount: int) -> None:
-        if work.account is not None and amount:
-            work.account.add(amount, not work.preemptible)
+        if work.project is not None and amount:
+            work.project.allocate(amount, not work.preemptible)
 
     def _count(self, work: Work, workers: tuple[WorkerPlacement, ...], sign: int) -> None:
         """Note what a work holds (or holds no more) in the nodes for which its projects have a limit."""
-        for step in work.account.path if work.account is not None else ():
-            for cap in step.caps:
+        for step in work.project.path if work.project is not None else ():
+            for quota in step.quotas:
                 for worker in workers:
-                    if self.nodes.by_name[worker.node].bit & cap.mask:
-                        cap.held += sign * held_by((worker,))
+                    if self.nodes.by_name[worker.node].bit & quota.mask:
+                        quota.allocated += sign * held_by((worker,))
 
-    def _charge_leaving(self, work: Work, amount: int) -> None:
-        if work.account is not None and amount:
-            work.account.add_leaving(amount)
+    def _charge_releasing(self, work: Work, amount: int) -> None:
+        if work.project is not None and amount:
+            work.project.allocate_releasing(amount)
 
     def _list(self, work: Work) -> None:
         """Note where a work stands; a running job that may be preempted is a candidate."""
         for worker in work.placement:
             self.standing.setdefault(self.nodes.by_name[worker.node].index, {})[work.id] = work
-        if work.account is not None and work.preemptible and work.workload.running:
-            self.candidates.setdefault(work.account, Candidates()).add(work)
+        if work.project is not None and work.preemptible and work.workload.running:
+            self.candidates.setdefault(work.project, Candidates()).add(work)
 
     def _unlist(self, work: Work) -> None:
         for worker in work.placement:
             self.standing[self.nodes.by_name[worker.node].index].pop(work.id, None)
-        if work.account is not None and work.preemptible and work.workload.running:
-            self.candidates[work.account].remove(work)
+        if work.project is not None and work.preemptible and work.workload.running:
+            self.candidates[work.project].remove(work)
 
-    def _depart(self, work: Work, workers: tuple[WorkerPlacement, ...]) -> None:
+    def _mark_releasing(self, work: Work, workers: tuple[WorkerPlacement, ...]) -> None:
         for worker in workers:
             index = self.nodes.by_name[worker.node].index
-            self.leaving.setdefault(index, {}).setdefault(work.id, []).append(worker)
-        _, count = self.departing.get(work.id, (work, 0))
-        self.departing[work.id] = work, count + len(workers)
+            self.releasing.setdefault(index, {}).setdefault(work.id, []).append(worker)
+        _, count = self.releasing_work.get(work.id, (work, 0))
+        self.releasing_work[work.id] = work, count + len(workers)
 
-    def _undepart(self, work: Work, workers: tuple[WorkerPlacement, ...]) -> None:
+    def _unmark_releasing(self, work: Work, workers: tuple[WorkerPlacement, ...]) -> None:
         for worker in workers:
             index = self.nodes.by_name[worker.node].index
-            node = self.leaving[index]
+            node = self.releasing[index]
             node[work.id].remove(worker)
             if not node[work.id]:
                 del node[work.id]
                 if not node:
-                    del self.leaving[index]
-        _, count = self.departing.pop(work.id)
+                    del self.releasing[index]
+        _, count = self.releasing_work.pop(work.id)
         if count > len(workers):
-            self.departing[work.id] = work, count - len(workers)
+            self.releasing_work[work.id] = work, count - len(workers)
 
 
 def _collide(one: WorkerPlacement, other: WorkerPlacement, node: NodeState) -> bool:

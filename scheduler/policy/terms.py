@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from scheduler.model import Milli, WorkerPlacement
-from scheduler.policy.accounts import Account, parting
 from scheduler.policy.needs import Need, held_by
+from scheduler.policy.projects import ProjectState, sibling_ancestors
 from scheduler.policy.state import State
 from scheduler.policy.work import Work
 
-Lines = tuple[tuple[Account, Milli], ...]
-"""What each of some accounts must stay above, or at, when one more of its jobs is taken."""
+Lines = tuple[tuple[ProjectState, Milli], ...]
+"""What each of some projects must stay above, or at, when one more of its jobs is taken."""
 
-Losses = dict[Account, Milli]
-"""What accounts lose in a trial that has not been carried out."""
+Losses = dict[ProjectState, Milli]
+"""What projects lose in a trial that has not been carried out."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,8 +47,8 @@ class Cut:
     def gone(self) -> bool:
         """Whether this was done already, or can't be done any more."""
         if self.worker is None:
-            return self.work.leaves or self.amount != self.work.amount
-        return self.work.leaves or self.worker not in self.work.placement
+            return self.work.releasing or self.amount != self.work.amount
+        return self.work.releasing or self.worker not in self.work.placement
 
 
 class Terms(ABC):
@@ -68,15 +68,15 @@ class Terms(ABC):
     def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
         """Whether this cut is allowed after `losses`."""
 
-    def _whole(self, account: Account, priority: int) -> Iterator[Cut]:
-        for loss, work in self.state.candidates[account].by_loss(priority, self.now):
+    def _whole(self, project: ProjectState, priority: int) -> Iterator[Cut]:
+        for loss, work in self.state.candidates[project].by_loss(priority, self.now):
             if self._unprotected(work):
                 yield Cut(work, loss, work.amount)
 
-    def _surplus(self, account: Account, most: int | None = None) -> list[Cut]:
+    def _surplus(self, project: ProjectState, most: int | None = None) -> list[Cut]:
         """The workers that elastic jobs (of a priority up to `most`) have above their minimum."""
         cuts: list[Cut] = []
-        for work in list(self.state.candidates[account].elastic.values()):
+        for work in list(self.state.candidates[project].elastic.values()):
             if (most is None or work.priority <= most) and self._unprotected(work):
                 saved = work.saved
                 for worker in reversed(work.placement):
@@ -98,19 +98,19 @@ class Terms(ABC):
 class Preemption(Terms):
     """A more important job takes from less important ones of its own project, and surplus from its equals."""
 
-    def __init__(self, state: State, newcomer: Work, account: Account, now: float) -> None:
+    def __init__(self, state: State, newcomer: Work, project: ProjectState, now: float) -> None:
         super().__init__(state, newcomer, now)
-        self.account = account
+        self.project = project
 
     def classes(self) -> Iterator[Iterator[Cut]]:
-        candidates = self.state.candidates.get(self.account)
+        candidates = self.state.candidates.get(self.project)
         if not candidates:
             return
         priority = self.newcomer.priority
         if candidates.elastic:
-            yield iter(self._surplus(self.account, priority))
+            yield iter(self._surplus(self.project, priority))
         for lower in candidates.below(priority):
-            yield self._whole(self.account, lower)
+            yield self._whole(self.project, lower)
 
     def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
         return not straddling
@@ -123,74 +123,74 @@ class Reclaim(Terms):
         self,
         state: State,
         newcomer: Work,
-        account: Account,
+        project: ProjectState,
         now: float,
         *,
         to_fair_share: bool,
-        within: Account | None = None,
+        within: ProjectState | None = None,
     ) -> None:
         super().__init__(state, newcomer, now)
-        self.account = account
+        self.project = project
         self.within = within
         self.to_fair_share = to_fair_share and newcomer.preemptible
-        self._lines: dict[Account, Lines | None] = {}
+        self._lines: dict[ProjectState, Lines | None] = {}
 
     @property
     def inside_guarantee(self) -> bool:
-        return self.account.held + self.newcomer.ask.least <= self.account.guarantee
+        return self.project.allocated + self.newcomer.ask.least <= self.project.guarantee
 
     def possible(self) -> bool:
         """Whether the newcomer's project may take back anything for it."""
-        within_share = self.account.held + self.newcomer.ask.least <= self.account.share
+        within_share = self.project.allocated + self.newcomer.ask.least <= self.project.share
         return self.inside_guarantee or (self.to_fair_share and within_share)
 
     def classes(self) -> Iterator[Iterator[Cut]]:
         state = self.state
         able = []
-        for account, candidates in state.candidates.items():
+        for project, candidates in state.candidates.items():
             if not candidates:
                 continue
-            lines = self.lines(account)
-            if lines is not None and all(step.held > line for step, line in lines):
-                able.append((self._excess(account), account.created, account.name, account))
+            lines = self.lines(project)
+            if lines is not None and all(step.allocated > line for step, line in lines):
+                able.append((self._excess(project), project.created, project.name, project))
         able.sort(key=lambda entry: entry[:3])
-        for _, _, _, account in able:
-            if state.candidates[account].elastic:
-                yield iter(self._surplus(account))
-        for _, _, _, account in able:
-            for priority in state.candidates[account].below(None):
-                yield self._whole(account, priority)
+        for _, _, _, project in able:
+            if state.candidates[project].elastic:
+                yield iter(self._surplus(project))
+        for _, _, _, project in able:
+            for priority in state.candidates[project].below(None):
+                yield self._whole(project, priority)
 
-    def lines(self, victim: Account) -> Lines | None:
-        """The accounts of the victim's path with what each must be above to lose something; None: nothing."""
+    def lines(self, victim: ProjectState) -> Lines | None:
+        """The projects of the victim's path with what each must be above to lose something; None: nothing."""
         if victim not in self._lines:
             self._lines[victim] = self._find_lines(victim)
         return self._lines[victim]
 
-    def _find_lines(self, victim: Account) -> Lines | None:
-        if victim is self.account or victim.partition != self.account.partition:
+    def _find_lines(self, victim: ProjectState) -> Lines | None:
+        if victim is self.project or victim.partition != self.project.partition:
             return None
         if self.within is not None and self.within not in victim.path:
             return None
         asked = self.newcomer.ask.least
-        mine, theirs = parting(self.account, victim)
-        steps = self.account.path[: self.account.depth - mine.depth + 1]
+        mine, theirs = sibling_ancestors(self.project, victim)
+        steps = self.project.path[: self.project.depth - mine.depth + 1]
         below = tuple([(a, a.guarantee) for a in victim.path[: victim.depth - theirs.depth]])
-        if all(step.held + asked <= step.guarantee for step in steps):
+        if all(step.allocated + asked <= step.guarantee for step in steps):
             return (*below, (theirs, theirs.guarantee))
-        if self.to_fair_share and all(step.held + asked <= step.share for step in steps):
+        if self.to_fair_share and all(step.allocated + asked <= step.share for step in steps):
             return (*below, (theirs, theirs.due))
         return None
 
-    def _excess(self, account: Account) -> Milli:
+    def _excess(self, project: ProjectState) -> Milli:
         """How far the victim's side is above its due, negated."""
-        _, theirs = parting(self.account, account)
-        return theirs.due - theirs.held
+        _, theirs = sibling_ancestors(self.project, project)
+        return theirs.due - theirs.allocated
 
     def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
-        assert cut.work.account is not None
-        for account, line in self.lines(cut.work.account) or ():
-            held = account.held - losses.get(account, 0)
+        assert cut.work.project is not None
+        for project, line in self.lines(cut.work.project) or ():
+            held = project.allocated - losses.get(project, 0)
             if held <= line or (not straddling and held - cut.amount < line):
                 return False
         return True

@@ -12,11 +12,11 @@ import heapq
 from dataclasses import dataclass
 
 from scheduler.model import Milli, WorkerPlacement
-from scheduler.policy.accounts import Account
 from scheduler.policy.needs import Need
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
+from scheduler.policy.projects import ProjectState
 from scheduler.policy.reservation import most_free
 from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Terms
@@ -58,7 +58,7 @@ class Hunt:
         self.budget = budget
         self.mask = terms.newcomer.ask.qualifies & ~kept_from
 
-    def search(self, over: int = 0, limited: Account | None = None) -> SearchResult | None:
+    def search(self, over: int = 0, limited: ProjectState | None = None) -> SearchResult | None:
         """Places for the newcomer's gang, and whom that stops. First `over` is given back under the limit of `limited`."""
         ask = self.terms.newcomer.ask
         mark = self.state.mark()
@@ -158,38 +158,38 @@ class Hunt:
     def _allowed(self, cut: Cut) -> bool:
         return not cut.gone and (cut.worker is None or len(cut.work.placement) > cut.work.ask.gang)
 
-    def _put_back(self, cuts: list[Cut], limited: Account | None) -> list[Cut]:
+    def _put_back(self, cuts: list[Cut], limited: ProjectState | None) -> list[Cut]:
         """Undo, the last first, the cuts that are not needed after all."""
         ask = self.terms.newcomer.ask
         kept: list[Cut] = []
         for cut in reversed(cuts):
-            if cut.worker is not None and cut.work.leaves:
+            if cut.worker is not None and cut.work.releasing:
                 continue  # it shrank first and was stopped after all: it counts as stopped
             held = list(cut.standing)
             fits_limit = limited is None or _within_limits(limited, ask.least, cut)
             if fits_limit and self.state.has_place(held):
                 if cut.worker is None:
-                    self.state.stay(cut.work)
+                    self.state.reinstate(cut.work)
                 else:
-                    self.state.regain(cut.work, cut.worker)
+                    self.state.regrow(cut.work, cut.worker)
             else:
                 kept.append(cut)
         return kept[::-1]
 
 
-def _within_limits(account: Account, asked: Milli, cut: Cut) -> bool:
+def _within_limits(project: ProjectState, asked: Milli, cut: Cut) -> bool:
     """Whether the limits of a path allow both the newcomer and one that was cut."""
-    assert cut.work.account is not None
-    others = cut.work.account.path
+    assert cut.work.project is not None
+    others = cut.work.project.path
     return all(
-        step.held + asked + (cut.amount if step in others else 0) <= step.limit for step in account.path
+        step.allocated + asked + (cut.amount if step in others else 0) <= step.limit for step in project.path
     )
 
 
 def make(state: State, cut: Cut) -> None:
     """Carry out a cut (in the plan)."""
     if cut.worker is None:
-        state.leave(cut.work)
+        state.release(cut.work)
     else:
         state.shrink(cut.work, cut.worker)
 

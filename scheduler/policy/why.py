@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from scheduler.model import ONE, Milli
 from scheduler.policy import reasons
-from scheduler.policy.accounts import Account
 from scheduler.policy.intake import Intake
 from scheduler.policy.nodes import Key, NodeState
+from scheduler.policy.projects import ProjectState
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.topology import NODE
 from scheduler.policy.work import Ask
 
 
 class Why:
-    """The accounts and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others."""
+    """The projects and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others."""
 
     def __init__(self, intake: Intake, kept: dict[tuple[str, Ask], str]) -> None:
         self._accounts = {
-            a: a.as_it_stands() for partition in intake.partitions for a in partition.accounts.values()
+            a: a.frozen() for partition in intake.partitions for a in partition.projects.values()
         }
         nodes = intake.state.nodes
         self._now: dict[Key, int] = dict(nodes.buckets[False])
@@ -31,23 +31,23 @@ class Why:
         self._train = intake.train
         self._kept = kept
         self._ever: dict[int, bool] = {}
-        self._known: dict[tuple[Account, Ask], Blocked] = {}
+        self._known: dict[tuple[ProjectState, Ask], Blocked] = {}
         self._before = intake.blocked
 
-    def blocked(self, account: Account, ask: Ask) -> Blocked:
+    def blocked(self, project: ProjectState, ask: Ask) -> Blocked:
         """What a job of this project that asks for this waits for."""
-        line = (account, ask)
+        line = (project, ask)
         found = self._known.get(line)
         if found is None:
-            found = self._blocked(account.path, ask)
+            found = self._blocked(project.path, ask)
             if (before := self._before.get(line)) == found:
                 found = before
             self._known[line] = self._before[line] = found
         return found
 
-    def _blocked(self, place: tuple[Account, ...], ask: Ask) -> Blocked:
+    def _blocked(self, place: tuple[ProjectState, ...], ask: Ask) -> Blocked:
         path = [self._accounts[step] for step in place]
-        account = path[0]
+        project = path[0]
         if not ask.qualifies:
             if ask.request.gpu_types and not self._nodes.types.intersection(ask.request.gpu_types):
                 return reasons.no_such_type(ask, anywhere=False)
@@ -59,27 +59,32 @@ class Why:
                 else reasons.no_domain(ask, ask.require, ever=False)
             )
         for step in path:
-            if step.held + ask.least > step.limit:
+            if step.allocated + ask.least > step.limit:
                 return reasons.at_limit(step, ask.least)
-        full = [(step, cap) for step in path for cap in step.caps if cap.held + ask.least > cap.limit]
+        full = [
+            (step, quota)
+            for step in path
+            for quota in step.quotas
+            if quota.allocated + ask.least > quota.limit
+        ]
         elsewhere = ask.qualifies
-        for _, cap in full:
-            elsewhere &= ~cap.mask
+        for _, quota in full:
+            elsewhere &= ~quota.mask
         if full and (not elsewhere or free_gpus(self._now, elsewhere) < ask.least):
-            return reasons.at_cap(*full[0], ask.least)
+            return reasons.at_quota(*full[0], ask.least)
         for step in path:
-            if not ask.preemptible and step.firm + ask.least > step.guarantee:
+            if not ask.preemptible and step.non_preemptible + ask.least > step.guarantee:
                 return reasons.outside_guarantee(step, ask.least)
         free = free_gpus(self._now, ask.qualifies)
         still_free = free >= ask.least or ask.need.partial
-        if still_free and (account.name, ask) in self._kept:
-            return reasons.reserved(ask, self._kept[account.name, ask], free)
+        if still_free and (project.name, ask) in self._kept:
+            return reasons.reserved(ask, self._kept[project.name, ask], free)
         if ask.require is not None and self._fits_without_rule(ask):
             return reasons.no_domain(ask, ask.require)
         if ask.request.gpu_types and free < ask.least <= free_gpus(self._now, self._train):
             return reasons.no_such_type(ask, anywhere=True)
-        if account.held + ask.least > account.share:
-            return reasons.above_share(account, ask, free)
+        if project.allocated + ask.least > project.share:
+            return reasons.above_share(project, ask, free)
         return reasons.no_capacity(ask, free)
 
     def has_capacity(self, ask: Ask) -> bool:

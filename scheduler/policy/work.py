@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.model import Milli, Request, WorkerPlacement, Workload
-from scheduler.policy.accounts import Account
 from scheduler.policy.needs import Need, held_by
+from scheduler.policy.projects import ProjectState
 from scheduler.policy.types import Decision
 
 Try = tuple[int, bool]
@@ -68,33 +68,35 @@ def by_rank(found: Mapping[int, Sequence[WorkerPlacement]]) -> list[WorkerPlacem
     return [worker for number in sorted(found) for worker in found[number]]
 
 
-Options = Sequence[tuple[Account, Ask]]
+Options = Sequence[tuple[ProjectState, Ask]]
 
 
 class Work:
     """One workload. `placement` is where it stands later, `leaves` whether it is on its way out,
     `moved` whether it goes from where it stood to `placement`.
 
-    A session has no account: it counts against its user's quota, not against a project. A job that may stand in several
-    parts of the pool has in `options` the account and the ask for each, the best first, and begins with the first. `told` is
+    A session has no project: it counts against its user's quota, not against a project. A job that may stand in several
+    parts of the pool has in `options` the project and the ask for each, the best first, and begins with the first. `told` is
     what was told of it last.
     """
 
     __slots__ = (
-        "account", "amount", "ask", "id", "leaves", "moved", "needs", "options", "placement", "preemptible",
-        "priority", "told", "urgency", "workload",
+        "amount", "ask", "id", "moved", "needs", "options", "placement", "preemptible", "priority", "project",
+        "releasing", "told", "urgency", "workload",
     )  # fmt: skip
 
-    def __init__(self, workload: Workload, account: Account | None, ask: Ask, options: Options = ()) -> None:
+    def __init__(
+        self, workload: Workload, project: ProjectState | None, ask: Ask, options: Options = ()
+    ) -> None:
         self.workload = workload
         self.id = workload.id
-        self.account = account
+        self.project = project
         self.ask = ask
         self.options = options
         self.placement: tuple[WorkerPlacement, ...] = workload.placement if workload.running else ()
         self.needs = ask.needs
         self.amount = held_by(self.placement)
-        self.leaves = workload.stopping
+        self.releasing = workload.stopping
         self.moved = False
         self.priority = ask.priority
         self.preemptible = ask.preemptible

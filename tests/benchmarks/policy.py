@@ -114,10 +114,10 @@ def unschedulable(count: int = 500) -> Snapshot:
     """Nine nodes can be cleared for the gang of ten; on every other one somebody can't be preempted."""
     projects = (
         Project("over", guaranteed=0),
-        Project("firm", guaranteed=count * 8000),
+        Project("fixed", guaranteed=count * 8000),
         Project("due", guaranteed=80_000),
     )
-    fixed = Request("firm", preemptible=False)
+    fixed = Request("fixed", preemptible=False)
     work = list(running(8 * count, "over"))
     for n in range(9, count):
         work[8 * n] = Workload(

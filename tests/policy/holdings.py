@@ -52,17 +52,17 @@ def standing(
     ]
 
 
-def held(snapshot: Snapshot, project: str, leaving: bool = False) -> Milli:
-    """What the jobs of a project and of those below it hold (those on their way out left aside, unless `leaving`)."""
+def held(snapshot: Snapshot, project: str, releasing: bool = False) -> Milli:
+    """What the jobs of a project and of those below it hold (those on their way out left aside, unless `releasing`)."""
     names = below(snapshot, project)
     return sum(
         amount(known(snapshot, w.placement))
         for w in snapshot.workloads
-        if w.request.project in names and w.running and (leaving or not w.stopping) and is_job(w)
+        if w.request.project in names and w.running and (releasing or not w.stopping) and is_job(w)
     )
 
 
-def firm_only(snapshot: Snapshot) -> Snapshot:
+def non_preemptible_only(snapshot: Snapshot) -> Snapshot:
     """Without what can be preempted."""
     return replace(snapshot, workloads=tuple(w for w in snapshot.workloads if not w.request.preemptible))
 
@@ -134,11 +134,11 @@ def allowed(after: Snapshot, workload: Workload) -> bool:
     for project in ancestors(after, workload.request.project):
         if project.limit is not None and held(after, project.name) + asked > project.limit:
             return False
-        firm = held(firm_only(after), project.name)
+        fixed = held(non_preemptible_only(after), project.name)
         if (
             not workload.request.preemptible
             and project.guaranteed is not None
-            and firm + asked > project.guaranteed
+            and fixed + asked > project.guaranteed
         ):
             return False
     return True
@@ -151,7 +151,7 @@ def partition_full(after: Snapshot, workload: Workload, node: Node) -> bool:
         for quota in project.quotas:
             nodes = {n.name for n in after.nodes if quota.covers(n)}
             if quota.limit is not None and quota.covers(node):
-                there = held(within(after, nodes), project.name, leaving=True)
+                there = held(within(after, nodes), project.name, releasing=True)
                 if there + asked > quota.limit:
                     return True
     return False

@@ -15,11 +15,11 @@ from tests.policy.holdings import (
     below,
     domain,
     domains,
-    firm_only,
     held,
     is_job,
     known,
     may_stand,
+    non_preemptible_only,
     partition_full,
     standing,
     within,
@@ -138,8 +138,8 @@ def limits_and_guarantees_hold_down_the_tree(snapshot: Snapshot, plan: Plan) -> 
         if project.limit is not None:
             assert held(after, project.name) <= max(project.limit, held(snapshot, project.name))
         if project.guaranteed is not None:
-            firm, firm_before = (held(firm_only(s), project.name) for s in (after, snapshot))
-            assert firm <= max(project.guaranteed, firm_before)
+            fixed, fixed_before = (held(non_preemptible_only(s), project.name) for s in (after, snapshot))
+            assert fixed <= max(project.guaranteed, fixed_before)
         for quota in project.quotas:
             nodes = {node.name for node in snapshot.nodes if quota.covers(node)}
             then, now = (held(within(s, nodes), project.name) for s in (snapshot, after))

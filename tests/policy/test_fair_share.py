@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import ONE, Milli, Project
-from scheduler.policy.accounts import Account, open_accounts
 from scheduler.policy.fairshare import share_out
+from scheduler.policy.projects import ProjectState, build_tree
 
 INFINITE = 10**15
 
@@ -110,12 +110,12 @@ def trees(draw: Callable[[Any], Any]) -> tuple[list[Project], dict[str, Milli], 
 def shares_of(
     projects: list[Project], demands: dict[str, Milli], total: Milli, time_aware: float = 0.0
 ) -> dict[str, Milli]:
-    accounts = open_accounts(projects)
+    tree = build_tree(projects)
     for name, demand in demands.items():
-        for step in accounts[name].path:
+        for step in tree[name].path:
             step.demand += demand
-    share_out([a for a in accounts.values() if a.parent is None], total, time_aware)
-    return {name: account.share for name, account in accounts.items()}
+    share_out([a for a in tree.values() if a.parent is None], total, time_aware)
+    return {name: project.share for name, project in tree.items()}
 
 
 @settings(max_examples=600, deadline=None)
@@ -133,14 +133,14 @@ def test_promises_are_kept_and_nothing_is_lost(
     tree: tuple[list[Project], dict[str, Milli], Milli, float],
 ) -> None:
     projects, demands, total, k = tree
-    accounts = open_accounts(projects)
+    tree = build_tree(projects)
     for name, demand in demands.items():
-        for step in accounts[name].path:
+        for step in tree[name].path:
             step.demand += demand
-    tops = [a for a in accounts.values() if a.parent is None]
+    tops = [a for a in tree.values() if a.parent is None]
     share_out(tops, total, k)
-    for account in accounts.values():
-        assert min(account.guarantee, account.wanted) <= account.share <= account.wanted
+    for project in tree.values():
+        assert min(project.guarantee, project.wanted) <= project.share <= project.wanted
     given_out = sum(a.share for a in tops)
     able = [a for a in tops if a.share < a.wanted and (a.weight or k)]
     assert given_out <= max(total, sum(min(a.guarantee, a.wanted) for a in tops))
@@ -211,5 +211,5 @@ def test_recent_use_lowers_the_surplus_but_never_the_guarantee() -> None:
 
 
 def test_an_account_knows_its_due() -> None:
-    account = Account(Project("a", guaranteed=None, limit=4000), None)
-    assert account.due == 4000
+    project = ProjectState(Project("a", guaranteed=None, limit=4000), None)
+    assert project.due == 4000

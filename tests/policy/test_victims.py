@@ -124,10 +124,10 @@ def test_a_job_that_would_go_whole_has_no_surplus_to_give_beside() -> None:
         request = Request("full", shape=Shape(250), workers=workers, preemptible=preemptible)
         return Workload(id, request, NOW - 5, running=True, started=NOW - 5, placement=placement)
 
-    work = (quarters("firm", 0, 1, False), quarters("elastic", 0, 3, True), quarters("other", 1, 1, False))
+    work = (quarters("fixed", 0, 1, False), quarters("elastic", 0, 3, True), quarters("other", 1, 1, False))
     pool = Pool(projects=(Project("full"), Project("due", guaranteed=1000)))
     newcomer = Workload(NEW, Request("due"), NOW)
     plan = decide(Snapshot(NOW, pool, (Node("n", gpus=2),), (*work, newcomer)))
     assert {id: decision.action for id, decision in plan.decisions.items()} == {
-        "firm": Action.KEEP, "elastic": Action.KEEP, "other": Action.KEEP, NEW: Action.WAIT
+        "fixed": Action.KEEP, "elastic": Action.KEEP, "other": Action.KEEP, NEW: Action.WAIT
     }  # fmt: skip

@@ -1,0 +1,144 @@
+"""The project tree: what each project is guaranteed, what it is due, and what it has allocated.
+
+Amounts are thousandths of a GPU. A project's allocation counts for each of its ancestors, too. `allocated` is as it will be
+once the plan is carried out, `non_preemptible` is its part that can't be preempted, and `releasing` is what is held only
+until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.model import ONE, Milli, Project, Quota
+from scheduler.policy.needs import UNBOUNDED
+from scheduler.policy.quotas import REMAINDER, PartitionKey
+
+
+class QuotaState:
+    """A limit on what a project may hold of the nodes `mask`, and what it holds there, releasing workloads included."""
+
+    __slots__ = ("allocated", "mask", "quota")
+
+    def __init__(self, quota: Quota, mask: int) -> None:
+        self.quota = quota
+        self.mask = mask
+        self.allocated: Milli = 0
+
+    @property
+    def limit(self) -> Milli:
+        return UNBOUNDED if self.quota.limit is None else self.quota.limit
+
+    def frozen(self) -> QuotaState:
+        twin = QuotaState(self.quota, self.mask)
+        twin.allocated = self.allocated
+        return twin
+
+
+class ProjectState:
+    """One project in one partition of the pool, its place in the tree and its sums.
+
+    `overflow` is what its jobs ask for here because they can't have it in a partition that they prefer.
+    """
+
+    __slots__ = (
+        "allocated", "children", "created", "demand", "depth", "guarantee", "limit", "name",
+        "non_preemptible", "overflow", "parent", "partition", "path", "priority", "quotas", "releasing",
+        "share", "usage", "wanted", "weight",
+    )  # fmt: skip
+
+    def __init__(self, project: Project, parent: ProjectState | None) -> None:
+        self.name = project.name
+        self.parent = parent
+        self.path: tuple[ProjectState, ...] = (self, *(parent.path if parent else ()))
+        self.depth = len(self.path)
+        self.children: list[ProjectState] = []
+        self.guarantee = UNBOUNDED if project.guaranteed is None else project.guaranteed
+        self.limit = UNBOUNDED if project.limit is None else project.limit
+        self.weight = project.weight if project.weight is not None else project.guaranteed or ONE
+        self.priority = project.priority
+        self.created = project.created
+        self.usage = project.usage
+        self.partition: PartitionKey = REMAINDER
+        self.demand: Milli = 0
+        self.overflow: Milli = 0
+        self.wanted: Milli = 0
+        self.share: Milli = 0
+        self.allocated: Milli = 0
+        self.non_preemptible: Milli = 0
+        self.releasing: Milli = 0
+        self.quotas: tuple[QuotaState, ...] = ()
+
+    @property
+    def due(self) -> Milli:
+        """What the project may count on: the greater of guarantee and fair share, within its limit."""
+        return min(self.limit, max(self.guarantee, self.share))
+
+    def frozen(self) -> ProjectState:
+        """A copy that does not change any more, without its place in the tree."""
+        twin = ProjectState.__new__(ProjectState)
+        twin.name, twin.guarantee, twin.limit = self.name, self.guarantee, self.limit
+        twin.share, twin.allocated, twin.non_preemptible = self.share, self.allocated, self.non_preemptible
+        twin.partition = self.partition
+        twin.quotas = tuple([quota.frozen() for quota in self.quotas])
+        return twin
+
+    def allocate(self, amount: Milli, non_preemptible: bool) -> None:
+        """Hold `amount` more (or less, where it is negative)."""
+        for project in self.path:
+            project.allocated += amount
+        if non_preemptible:
+            for project in self.path:
+                project.non_preemptible += amount
+
+    def allocate_releasing(self, amount: Milli) -> None:
+        """Hold `amount` more (or less) until the releasing workloads are gone."""
+        for project in self.path:
+            project.releasing += amount
+
+    def nodes_at_limit(self, amount: Milli) -> int:
+        """The nodes on which `amount` more would exceed a limit of the path."""
+        nodes = 0
+        for project in self.path:
+            for quota in project.quotas:
+                if quota.allocated + amount > quota.limit:
+                    nodes |= quota.mask
+        return nodes
+
+    def over_limit(self, amount: Milli) -> ProjectState | None:
+        """The project of the path whose limit `amount` more would exceed."""
+        for project in self.path:
+            if project.allocated + amount > project.limit:
+                return project
+        return None
+
+    def over_guarantee(self, amount: Milli) -> ProjectState | None:
+        """The project of the path whose guarantee `amount` more that can't be preempted would exceed."""
+        for project in self.path:
+            if project.non_preemptible + amount > project.guarantee:
+                return project
+        return None
+
+
+def build_tree(projects: Iterable[Project]) -> dict[str, ProjectState]:
+    """The state of every project, parents before their children, else in the order given."""
+    by_name = {project.name: project for project in projects}
+    tree: dict[str, ProjectState] = {}
+
+    def add(project: Project) -> ProjectState:
+        if project.name not in tree:
+            above = by_name.get(project.parent) if project.parent is not None else None
+            parent = add(above) if above is not None else None
+            state = tree[project.name] = ProjectState(project, parent)
+            if parent is not None:
+                parent.children.append(state)
+        return tree[project.name]
+
+    for project in by_name.values():
+        add(project)
+    return tree
+
+
+def sibling_ancestors(one: ProjectState, other: ProjectState) -> tuple[ProjectState, ProjectState]:
+    """The ancestors of two different leaves (or the leaves themselves) that have the same parent."""
+    pairs = list(zip(reversed(one.path), reversed(other.path), strict=False))
+    return next((mine, theirs) for mine, theirs in pairs if mine is not theirs)
