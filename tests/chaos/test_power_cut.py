@@ -1,0 +1,138 @@
+"""The power fails in the middle of a burst of submissions: the scheduler starts again, has everything that it acknowledged,
+and runs no attempt twice. `RUNAI_CHAOS=1` does it a hundred times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from scheduler.client import AsyncClient
+from scheduler.errors import Conflict, RunaiError
+from scheduler.files.bundle import snapshot
+from scheduler.model import JobState
+from scheduler.schema import JobSubmit, JobView
+from tests.chaos.machine import PATIENCE, Machine
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="needs root on Linux, to mount a disk"
+)
+
+CUTS = 100 if os.environ.get("RUNAI_CHAOS") else 4
+CLIENTS = 4
+BURST = 15
+"""Jobs that each client submits at the most between two cuts."""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path)
+    yield machine
+    machine.destroy()
+
+
+@dataclass
+class Told:
+    """What the scheduler has acknowledged."""
+
+    submitted: set[str] = field(default_factory=set)
+    cancelled: set[str] = field(default_factory=set)
+    succeeded: dict[str, int] = field(default_factory=dict)
+    """The jobs that were seen to have succeeded, with the number of their attempts."""
+
+
+def test_what_is_not_synced_is_lost_in_a_power_cut(machine: Machine) -> None:
+    """Of the machine itself: without this, the tests below would prove nothing."""
+    machine.run("sleep", "600")
+    for name in ("kept", "lost"):
+        (machine.disk / name).write_text("content")
+    descriptor = os.open(machine.disk / "kept", os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+    machine.cut()
+    machine.run("sleep", "600")
+    assert (machine.disk / "kept").read_text() == "content"
+    assert not (machine.disk / "lost").exists() or (machine.disk / "lost").read_text() == ""
+
+
+async def test_a_power_cut_loses_nothing_acknowledged_and_runs_nothing_twice(machine: Machine) -> None:
+    chance = random.Random(os.environ.get("RUNAI_CHAOS", "1"))
+    told, marks = Told(), machine.folder / "marks"
+    marks.touch()
+    for _ in range(CUTS):
+        machine.start()
+        url = await asyncio.to_thread(machine.wait_until_ready)
+        token = machine.state.read_token()
+        assert token is not None
+        async with AsyncClient(url, token) as client:
+            await check(client, told, marks)
+            clients = [asyncio.create_task(burst(client, told, marks, chance)) for _ in range(CLIENTS)]
+            await asyncio.sleep(chance.uniform(0, 1))
+            await asyncio.to_thread(machine.cut)
+            await asyncio.gather(*clients)
+        if chance.random() < 0.3:  # and again, before it is ready or just then
+            machine.start()
+            await asyncio.sleep(chance.uniform(0, 2.5))
+            await asyncio.to_thread(machine.cut)
+    machine.start()
+    url = await asyncio.to_thread(machine.wait_until_ready)
+    async with AsyncClient(url, token) as client:
+        await check(client, told, marks)
+    print(f"{CUTS} cuts, {len(told.submitted)} jobs, {len(marks.read_text().split())} attempts")
+
+
+async def burst(client: AsyncClient, told: Told, marks: Path, chance: random.Random) -> None:
+    """Submit jobs, with files or without; cancel some, look at others. Ends when nobody answers any more."""
+    ours: list[str] = []
+    try:
+        for _ in range(BURST):
+            script = (
+                f'echo "$RUNAI_JOB_ID.$RUNAI_ATTEMPT" >> {marks}; sleep {chance.choice((0, 0, 0.1, 0.5))}'
+            )
+            bundle = None
+            if chance.random() < 0.3:
+                packed = snapshot(Path(__file__).parent, extra={"random": chance.randbytes(100)})
+                bundle = await client.upload_bundle(packed.data)
+                script = f"test -s random && {script}"
+            job = await client.submit(JobSubmit(command=["sh", "-c", script], bundle=bundle, gpus=1))
+            told.submitted.add(job.id)
+            ours.append(job.id)
+            if chance.random() < 0.15:
+                cancelled = chance.choice(ours)
+                try:
+                    await client.cancel(cancelled)
+                    told.cancelled.add(cancelled)
+                except Conflict:
+                    pass
+            note(await client.job(chance.choice(ours)), told)
+    except RunaiError as error:
+        if error.status < 500:
+            raise
+
+
+def note(job: JobView, told: Told) -> None:
+    if job.state is JobState.SUCCEEDED:
+        told.succeeded[job.id] = len(job.attempts)
+
+
+async def check(client: AsyncClient, told: Told, marks: Path) -> None:
+    """Everything that was acknowledged is there, and comes to its end."""
+    for job_id in sorted(told.submitted):
+        job = await client.wait(job_id, timeout=PATIENCE)
+        wanted = (
+            {JobState.SUCCEEDED, JobState.CANCELLED} if job_id in told.cancelled else {JobState.SUCCEEDED}
+        )
+        assert job.state in wanted, f"{job_id}: {job.reason} {job.attempts}"
+        assert told.succeeded.get(job_id) in (None, len(job.attempts)), f"{job_id} has run again"
+        note(job, told)
+    runs = Counter(marks.read_text().split())
+    assert not [run for run, times in runs.items() if times > 1]
+    assert {run.partition(".")[0] for run in runs} >= set(told.succeeded)
