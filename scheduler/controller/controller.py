@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 from heapq import nlargest
 
-from scheduler.controller import admission, held, lifecycle, notices
+from scheduler.controller import admission, held, lifecycle, notices, sentences
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.checkpoints import Checkpoints
 from scheduler.controller.crew import Crew
@@ -527,7 +527,7 @@ class Controller:
 
     def _lease(self, session: Session, decision: Decision) -> None:
         now = self._clock()
-        reason = f"Holds its GPUs on {lifecycle.where(decision.placement)}."
+        reason = f"Holds its GPUs on {sentences.where(decision.placement)}."
         leased = replace(
             session, state=SessionState.LEASED, reason=reason, placement=decision.placement, started=now
         )

@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
-from scheduler.controller.lifecycle import AS_ENDED, again_at, duration, never_starts
+from scheduler.controller.lifecycle import AS_ENDED, never_starts
+from scheduler.controller.retries import again_at
+from scheduler.controller.sentences import duration
 from scheduler.errors import Conflict
 from scheduler.model import After, Job, JobState
 from scheduler.policy.types import Action, Decision

@@ -10,21 +10,14 @@ makes the job durable first and then does what the step says. What must hold:
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from scheduler.controller.retries import is_tried_again, why_again
+from scheduler.controller.sentences import blame, clause, duration, where
 from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.errors import Conflict
 from scheduler.model import Attempt, Ending, Job, JobState, WorkerPlacement
-
-LOSSES = 5
-"""So many attempts in a row may be lost through no fault of the job before it is given up."""
-
-FIRST_PAUSE = 10.0
-"""Seconds between a job's second failure and its next try; each further one doubles them. The first retry comes at once."""
-
-LONGEST_PAUSE = 600.0
 
 CANCELLING = "Is being cancelled"
 PAUSING = "Is being paused"
@@ -81,13 +74,13 @@ def resize(job: Job, nomination: tuple[WorkerPlacement, ...], why: str, now: flo
     if after > before:
         reason = f"Grew from {before} to {after} workers: GPUs stood idle."
     else:
-        reason = f"Gave {before - after} of {before} workers back: {_clause(why)}"
+        reason = f"Gave {before - after} of {before} workers back: {clause(why)}"
     return _go_on(job, nomination, Ending.RESIZED, reason, f"with {after} workers instead of {before}", now)
 
 
 def move(job: Job, nomination: tuple[WorkerPlacement, ...], why: str, now: float) -> Step:
     """It is to stand elsewhere: its attempt ends, and the next one begins at once in the places of `nomination`."""
-    reason = f"Moved to {where(nomination)}: {_clause(why)}"
+    reason = f"Moved to {where(nomination)}: {clause(why)}"
     return _go_on(job, nomination, Ending.MOVED, reason, f"on {where(nomination)}", now)
 
 
@@ -208,7 +201,7 @@ def observe(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Step:
         attempt = replace(attempt, ending=Ending.SUCCEEDED, reason="Succeeded.")
     elif fault is not None and attempt.ending is None:
         ending = Ending.LOST if fault.state is WorkerState.LOST else Ending.FAILED
-        attempt = replace(attempt, ending=ending, reason=_blame(fault, world), said=fault.said)
+        attempt = replace(attempt, ending=ending, reason=blame(fault, world), said=fault.said)
     job = job.with_attempt(attempt)
     if len(workers) == world and all(_over_with(worker) for worker in workers.values()):
         return Step(_ended(job, workers, now))
@@ -291,11 +284,11 @@ def _ended(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
         return _over(job, JobState.SUCCEEDED, attempt.reason, now)
     if job.wanted is JobState.CANCELLED:
         return _over(job, JobState.CANCELLED, _done(job, CANCELLING, "Cancelled"), now)
-    if not _again(job):
+    if not is_tried_again(job):
         return _over(job, JobState.FAILED, attempt.reason, now)
     if job.wanted is JobState.PAUSED:
         return replace(job, state=JobState.PAUSED, reason=_paused(_done(job, PAUSING, "Paused")))
-    return replace(job, state=JobState.QUEUED, reason=_why_again(job))
+    return replace(job, state=JobState.QUEUED, reason=why_again(job))
 
 
 def _succeeded(attempt: Attempt, workers: Mapping[int, WorkerStatus]) -> bool:
@@ -304,51 +297,6 @@ def _succeeded(attempt: Attempt, workers: Mapping[int, WorkerStatus]) -> bool:
         worker.exit_code == 0 and (attempt.stopping is None or worker.at < attempt.stopping)
         for worker in workers.values()
     )
-
-
-def _again(job: Job) -> bool:
-    """Whether another attempt is due after the latest."""
-    match job.attempts[-1].ending:
-        case Ending.FAILED:
-            return _count(job, Ending.FAILED) <= job.program.retries
-        case Ending.LOST:
-            recent = job.attempts[-LOSSES:]
-            return len(recent) < LOSSES or any(attempt.ending is not Ending.LOST for attempt in recent)
-        case ending:
-            return ending in (Ending.PREEMPTED, Ending.STOPPED, Ending.RESIZED, Ending.MOVED)
-
-
-def again_at(job: Job) -> float | None:
-    """When a queued job that has failed more than once may be tried again; `None` where it need not wait."""
-    attempt = job.attempt
-    if attempt is None or attempt.ended is None or attempt.ending is not Ending.FAILED:
-        return None
-    failures = _count(job, Ending.FAILED)
-    if failures < 2:
-        return None
-    return attempt.ended + min(LONGEST_PAUSE, FIRST_PAUSE * (1 << (failures - 2)))
-
-
-def _why_again(job: Job) -> str:
-    attempt = job.attempts[-1]
-    match attempt.ending:
-        case Ending.FAILED:
-            tries = job.program.retries + 1
-            return (
-                f"Is tried again (try {_count(job, Ending.FAILED) + 1} of {tries}), since: {attempt.reason}"
-            )
-        case Ending.LOST:
-            return f"Is queued again through no fault of its own: {attempt.reason}"
-        case Ending.STOPPED:
-            return "Resumed; waits for its turn."
-        case Ending.RESIZED | Ending.MOVED if not job.nomination:
-            return "Waits for its turn."
-        case _:
-            return attempt.reason
-
-
-def _count(job: Job, ending: Ending) -> int:
-    return sum(attempt.ending is ending for attempt in job.attempts)
 
 
 def _over(job: Job, state: JobState, reason: str, now: float) -> Job:
@@ -365,51 +313,3 @@ def _over_with(worker: WorkerStatus) -> bool:
 def _first_fault(workers: Mapping[int, WorkerStatus]) -> WorkerStatus | None:
     faults = [worker for worker in workers.values() if _over_with(worker) and worker.exit_code != 0]
     return min(faults, key=lambda worker: (worker.at, worker.rank), default=None)
-
-
-def _blame(worker: WorkerStatus, world: int) -> str:
-    """`It was killed by SIGSEGV.` or `Worker 3 of 8 was killed by SIGSEGV.`: what the engine says, or the plain facts."""
-    said = worker.reason.rstrip(".") or _how(worker)
-    if world == 1:
-        return f"{said[:1].upper()}{said[1:]}."
-    who = f"Worker {worker.rank} of {world}"
-    return f"{who}{said[2:]}." if said.startswith("it ") else f"{who}: {said}."
-
-
-def _how(worker: WorkerStatus) -> str:
-    if worker.state is WorkerState.LOST:
-        return "it was lost"
-    if worker.exit_code is None:
-        return "it never started"
-    if worker.exit_code < 0:
-        return f"it was killed by {signal_name(-worker.exit_code)}"
-    return f"it ended with exit code {worker.exit_code}"
-
-
-# -- words ------------------------------------------------------------------------------------------------------
-
-
-def _clause(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def where(placement: tuple[WorkerPlacement, ...]) -> str:
-    """`n1`, `n1 and n2`, `n1, n2 and 6 more nodes`."""
-    nodes = list(dict.fromkeys(worker.node for worker in placement))
-    if len(nodes) <= 2:
-        return " and ".join(nodes) or "no node"
-    return f"{nodes[0]}, {nodes[1]} and {len(nodes) - 2} more node{'s' if len(nodes) > 3 else ''}"
-
-
-def duration(seconds: float) -> str:
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"

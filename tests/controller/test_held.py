@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.controller import lifecycle
+from scheduler.controller import retries
 from scheduler.errors import Conflict, Invalid
 from scheduler.model import After, ArrayPlace, Attempt, Ending, Job, JobState
 from tests.controller.stage import Bench, World, begin, make_job, opened
@@ -183,7 +183,7 @@ async def test_a_job_may_come_after_a_whole_array(tmp_path: Path, world: World) 
 async def test_a_job_that_fails_again_pauses_before_its_next_try_also_over_a_restart(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lifecycle, "FIRST_PAUSE", 300.0)
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 300.0)
     async with opened(tmp_path, world) as bench:
         job = await bench.controller.submit(make_job(retries=2))
         for attempt in (1, 2):
@@ -203,7 +203,7 @@ async def test_a_job_that_fails_again_pauses_before_its_next_try_also_over_a_res
 async def test_the_next_try_begins_by_itself_when_the_pause_is_over(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lifecycle, "FIRST_PAUSE", 0.2)
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.2)
     async with opened(tmp_path, world) as bench:
         job = await bench.controller.submit(make_job(retries=2))
         for attempt in (1, 2, 3):
@@ -219,5 +219,5 @@ def test_pauses_double_up_to_the_longest() -> None:
     for number in range(1, 11):
         failed = Attempt(number, (), created=0.0, ended=0.0, ending=Ending.FAILED)
         job = replace(job, attempts=(*job.attempts, failed))
-        pauses.append(lifecycle.again_at(job))
+        pauses.append(retries.again_at(job))
     assert pauses == [None, 10, 20, 40, 80, 160, 320, 600, 600, 600]

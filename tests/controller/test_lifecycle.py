@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.controller import lifecycle
-from scheduler.controller.lifecycle import LOSSES, LaunchAttempt, StopAttempt
+from scheduler.controller import lifecycle, sentences
+from scheduler.controller.lifecycle import LaunchAttempt, StopAttempt
+from scheduler.controller.retries import LOSSES
 from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.errors import Conflict
 from scheduler.model import Ending, Job, JobState, Shape, WorkerGroup, WorkerPlacement
@@ -379,14 +380,14 @@ def test_the_same_told_again_changes_nothing(
     [(1, "n0"), (2, "n0 and n1"), (3, "n0, n1 and 1 more node"), (8, "n0, n1 and 6 more nodes")],
 )
 def test_where(nodes: int, words: str) -> None:
-    assert lifecycle.where(placed(nodes)) == words
+    assert sentences.where(placed(nodes)) == words
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"), [(5, "5 s"), (90, "1.5 min"), (7200, "2 h"), (129600, "1.5 d")]
 )
 def test_durations(seconds: float, words: str) -> None:
-    assert lifecycle.duration(seconds) == words
+    assert sentences.duration(seconds) == words
 
 
 # -- growing, shrinking, moving ---------------------------------------------------------------------------------

@@ -1,0 +1,61 @@
+"""Whether a job whose attempt has ended is tried again, and when.
+
+Pure, and it follows from the job's attempts alone, so a restart changes nothing of it.
+"""
+
+from __future__ import annotations
+
+from scheduler.model import Ending, Job
+
+LOSSES = 5
+"""So many attempts in a row may be lost through no fault of the job before it is given up."""
+
+FIRST_PAUSE = 10.0
+"""Seconds between a job's second failure and its next try; each further one doubles them. The first retry comes at once."""
+
+LONGEST_PAUSE = 600.0
+
+
+def is_tried_again(job: Job) -> bool:
+    """Whether another attempt is due after the latest."""
+    match job.attempts[-1].ending:
+        case Ending.FAILED:
+            return _count(job, Ending.FAILED) <= job.program.retries
+        case Ending.LOST:
+            recent = job.attempts[-LOSSES:]
+            return len(recent) < LOSSES or any(attempt.ending is not Ending.LOST for attempt in recent)
+        case ending:
+            return ending in (Ending.PREEMPTED, Ending.STOPPED, Ending.RESIZED, Ending.MOVED)
+
+
+def again_at(job: Job) -> float | None:
+    """When a queued job that has failed more than once may be tried again; `None` where it need not wait."""
+    attempt = job.attempt
+    if attempt is None or attempt.ended is None or attempt.ending is not Ending.FAILED:
+        return None
+    failures = _count(job, Ending.FAILED)
+    if failures < 2:
+        return None
+    return attempt.ended + min(LONGEST_PAUSE, FIRST_PAUSE * (1 << (failures - 2)))
+
+
+def why_again(job: Job) -> str:
+    attempt = job.attempts[-1]
+    match attempt.ending:
+        case Ending.FAILED:
+            tries = job.program.retries + 1
+            return (
+                f"Is tried again (try {_count(job, Ending.FAILED) + 1} of {tries}), since: {attempt.reason}"
+            )
+        case Ending.LOST:
+            return f"Is queued again through no fault of its own: {attempt.reason}"
+        case Ending.STOPPED:
+            return "Resumed; waits for its turn."
+        case Ending.RESIZED | Ending.MOVED if not job.nomination:
+            return "Waits for its turn."
+        case _:
+            return attempt.reason
+
+
+def _count(job: Job, ending: Ending) -> int:
+    return sum(attempt.ending is ending for attempt in job.attempts)
