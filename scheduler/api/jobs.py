@@ -17,6 +17,7 @@ from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.model import Job, JobState
 from scheduler.pool.rules import rules_of
 from scheduler.schema import ArraySubmit, ArrayView, Explanation, JobPage, JobSubmit, JobView
+from scheduler.store import JobFilter
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
@@ -42,7 +43,7 @@ class SubmitHandler(ApiHandler):
         for after in job.request.after:
             first = await self.api.controller.job(after.job)
             if first is None:
-                first = next(iter(await self.api.controller.jobs(array=after.job, limit=1)), None)
+                first = next(iter(await self.api.controller.jobs(JobFilter(array=after.job), limit=1)), None)
             if first is None or not self.access.sees_job(first):
                 raise Invalid(f"after: there is no job {after.job} that you may see.", field="after")
 
@@ -153,15 +154,15 @@ class JobsHandler(SubmitHandler):
         query = self.query(JobQuery)
         access = self.access
         self.tell_event()
-        jobs = await self.api.controller.jobs(
+        wanted = JobFilter(
             states=query.state or None,
             project=query.project,
-            user=self.caller.name if query.mine else None,
             projects=None if query.mine or self.caller.admin else access.seen_projects,
-            limit=query.limit,
-            after=_position(query.after),
+            user=self.caller.name if query.mine else None,
             array=query.array,
+            before=_position(query.after),
         )
+        jobs = await self.api.controller.jobs(wanted, limit=query.limit)
         seen = [job for job in jobs if access.sees_job(job)]
         more = f"{jobs[-1].submitted!r}_{jobs[-1].id}" if len(jobs) == query.limit else None
         self.answer(JobPage(jobs=views.job_views(seen, self.api.book, access), next=more))

@@ -29,7 +29,10 @@ from scheduler.store import ChangeSet
 
 
 class Book:
-    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan` and `forecast` are the latest."""
+    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan` and `forecast` are the latest.
+
+    `releases` counts how often GPUs were given back: whoever has seen the same number has missed none.
+    """
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Book:
         self.plan = Plan(decisions={}, projects={})
         self.forecast = Forecast()
         self.last_event = 0
+        self.releases = 0
         self._jobs: dict[str, Job] = {}
         self._sessions: dict[str, Session] = {}
         self._workloads: dict[str, Workload] = {}
@@ -75,6 +79,7 @@ class Book:
     def copy(self) -> Book:
         twin = Book(self.pool, self.nodes, self.run_times)
         twin.plan, twin.forecast, twin.last_event = self.plan, self.forecast, self.last_event
+        twin.releases = self.releases
         twin._jobs, twin._sessions = dict(self._jobs), dict(self._sessions)
         twin._workloads, twin._bound = dict(self._workloads), dict(self._bound)
         return twin
@@ -97,18 +102,25 @@ class Book:
             self._jobs[job.id] = job
             if is_bound(job):
                 self._bound[job.id] = job
-        if job.state.final or job.state is JobState.PAUSED:
-            self._workloads.pop(job.id, None)
-        else:
-            self._workloads[job.id] = self.run_times.workload(job)
+        over = job.state.final or job.state is JobState.PAUSED
+        self._put_workload(job.id, None if over else self.run_times.workload(job))
 
     def _put_session(self, session: Session) -> None:
         if session.state is SessionState.ENDED:
             self._sessions.pop(session.id, None)
-            self._workloads.pop(session.id, None)
+            self._put_workload(session.id, None)
         else:
             self._sessions[session.id] = session
-            self._workloads[session.id] = session.workload()
+            self._put_workload(session.id, session.workload())
+
+    def _put_workload(self, id: str, workload: Workload | None) -> None:
+        before = self._workloads.get(id)
+        if before is not None and before.running and not (workload is not None and workload.running):
+            self.releases += 1
+        if workload is None:
+            self._workloads.pop(id, None)
+        else:
+            self._workloads[id] = workload
 
 
 class Holdings:

@@ -88,10 +88,6 @@ class Crew:
                 self._note(WorkerStatus(job.id, attempt, rank, WorkerState.LOST, now, reason=reason))
         self._changed(job.id, attempt)
 
-    async def saved(self, job: str) -> float | None:
-        """When a job last saved its state."""
-        return await self._engine.saved(job)
-
     # -- what the engine tells ----------------------------------------------------------------------------
 
     def _report(self, status: WorkerStatus) -> None:

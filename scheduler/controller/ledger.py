@@ -18,7 +18,7 @@ from scheduler.controller.book import Book
 from scheduler.controller.feed import Feed
 from scheduler.controller.runtimes import REMEMBERED
 from scheduler.model import JobState, Node
-from scheduler.store import ChangeSet, EventRecord, Store
+from scheduler.store import ChangeSet, EventRecord, JobFilter, Store
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Ledger:
         loaded = await asyncio.to_thread(self._store.load)
         self.book = Book(loaded.pool)
         over = {state for state in JobState if state.final}
-        for job in reversed(await self._store.jobs(states=over, limit=REMEMBERED)):
+        for job in reversed(await self._store.jobs(JobFilter(states=over), limit=REMEMBERED)):
             self.book.run_times.learn(job)
         self.book.put(ChangeSet(jobs=loaded.jobs, sessions=loaded.sessions))
         self.book.last_event = loaded.last_event

@@ -8,7 +8,17 @@ one, and each is in the same transaction as the change it tells of; two schedule
 from __future__ import annotations
 
 from scheduler.store.database import Loaded, Store
+from scheduler.store.filter import EVERY_JOB, JobFilter
 from scheduler.store.lock import StateLock
 from scheduler.store.records import JOB_DELETED, ChangeSet, EventRecord
 
-__all__ = ["JOB_DELETED", "ChangeSet", "EventRecord", "Loaded", "StateLock", "Store"]
+__all__ = [
+    "EVERY_JOB",
+    "JOB_DELETED",
+    "ChangeSet",
+    "EventRecord",
+    "JobFilter",
+    "Loaded",
+    "StateLock",
+    "Store",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -24,8 +24,9 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
 
 from scheduler.errors import Conflict, Invalid, Unavailable
-from scheduler.model import Attempt, Job, JobState, Pool, Program, Session
+from scheduler.model import Attempt, Job, Pool, Program, Session
 from scheduler.store import rows, schema, sqlite, tables
+from scheduler.store.filter import EVERY_JOB, JobFilter
 from scheduler.store.lock import StateLock
 from scheduler.store.records import JOB_DELETED, ChangeSet, EventRecord
 from scheduler.store.writer import Writer, Written
@@ -193,36 +194,9 @@ class Store:
 
         return await self._read(read)
 
-    async def jobs(
-        self,
-        *,
-        states: Collection[JobState] | None = None,
-        project: str | None = None,
-        user: str | None = None,
-        projects: Collection[str] | None = None,
-        limit: int = 100,
-        after: tuple[float, str] | None = None,
-        array: str | None = None,
-    ) -> list[Job]:
-        """Newest first; `after` is `(submitted, id)` of the last one seen.
-
-        The jobs of `array` are called `<array>-<index>`.
-        """
-        job = tables.jobs.c
-        wanted: list[ColumnElement[bool]] = []
-        if states is not None:
-            wanted.append(job.state.in_(sorted(state.value for state in states)))
-        if project is not None:
-            wanted.append(job.project == project)
-        if user is not None:
-            wanted.append(job.user == user)
-        if projects is not None:
-            wanted.append(job.project.in_(sorted(projects)))
-        if after is not None:
-            wanted.append(tuple_(job.submitted, job.id) < tuple_(*after))
-        if array is not None:
-            wanted.append(job.id.between(f"{array}-0", f"{array}-:"))
-        return await self._read(lambda connection: _jobs(connection, *wanted, limit=limit))
+    async def jobs(self, wanted: JobFilter = EVERY_JOB, *, limit: int | None = 100) -> list[Job]:
+        """Newest first, at most `limit` of them."""
+        return await self._read(lambda connection: _jobs(connection, *_conditions(wanted), limit=limit))
 
     async def ended(self, before: float, after: tuple[float, str] | None, limit: int) -> list[Job]:
         """Jobs that ended before an instant, those submitted first before the others; `after` is the last one seen."""
@@ -278,6 +252,23 @@ class Store:
 
 def _only(jobs: Sequence[Job]) -> Job | None:
     return jobs[0] if jobs else None
+
+
+def _conditions(wanted: JobFilter) -> Iterator[ColumnElement[bool]]:
+    """The jobs of an array are called `<array>-<index>`."""
+    job = tables.jobs.c
+    if wanted.states is not None:
+        yield job.state.in_(sorted(state.value for state in wanted.states))
+    if wanted.project is not None:
+        yield job.project == wanted.project
+    if wanted.projects is not None:
+        yield job.project.in_(sorted(wanted.projects))
+    if wanted.user is not None:
+        yield job.user == wanted.user
+    if wanted.array is not None:
+        yield job.id.between(f"{wanted.array}-0", f"{wanted.array}-:")
+    if wanted.before is not None:
+        yield tuple_(job.submitted, job.id) < tuple_(*wanted.before)
 
 
 def _jobs(

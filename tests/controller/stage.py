@@ -303,7 +303,7 @@ class Bench:
 
     async def settled(self) -> None:
         """Wait until nothing more happens by itself: all is durable, told, planned and done."""
-        ledger, crew = self.controller._ledger, self.controller._crew
+        ledger, crew = self.controller._ledger, self.controller._jobs._crew
         async with asyncio.timeout(30):
             while True:
                 await asyncio.sleep(0.001)
@@ -328,14 +328,14 @@ class Bench:
         await controller._plan_loop.close()
         await controller._forecaster.close()
         await controller._checkpoints.close()
-        for task in controller._crew._tasks:
+        for task in controller._jobs._crew._tasks:
             task.cancel()
-        for deadline in controller._deadlines.values():
+        for deadline in controller._jobs._deadlines.values():
             deadline.cancel()
         self.store._writer._refused = Unavailable("Killed.")
         self.store.close()
         controller._ledger.close()
-        await asyncio.gather(*controller._crew._tasks, return_exceptions=True)
+        await asyncio.gather(*controller._jobs._crew._tasks, return_exceptions=True)
         for _ in range(3):  # what the writer has told the loop last
             await asyncio.sleep(0)
         if controller._ledger._mending is not None:

@@ -10,6 +10,7 @@ import pytest
 from scheduler.controller import retries
 from scheduler.errors import Conflict, Invalid
 from scheduler.model import After, ArrayPlace, Attempt, Ending, Job, JobState
+from scheduler.store import JobFilter
 from tests.controller.stage import Bench, World, begin, make_job, opened
 
 
@@ -164,7 +165,7 @@ async def test_the_same_key_gives_the_same_array(tmp_path: Path, world: World) -
         jobs = await bench.controller.submit_array([replace(first, idempotency_key="k"), *others])
         again = await bench.controller.submit_array([replace(make_job(), idempotency_key="k")])
         assert [job.id for job in again] == [job.id for job in jobs]
-        assert len(await bench.controller.jobs(array=jobs[0].id[:-2])) == 3
+        assert len(await bench.controller.jobs(JobFilter(array=jobs[0].id[:-2]))) == 3
 
 
 async def test_a_job_may_come_after_a_whole_array(tmp_path: Path, world: World) -> None:

@@ -12,6 +12,7 @@ import pytest
 from scheduler.errors import Conflict, Invalid, NotFound, Unavailable
 from scheduler.model import JobState
 from scheduler.policy import Action, Decision, Plan, Snapshot
+from scheduler.store import JobFilter
 from tests.controller.stage import NODES, Bench, World, first_come, make_job, opened
 
 
@@ -216,12 +217,13 @@ async def test_jobs_are_listed_newest_first_finished_or_not(bench: Bench) -> Non
     await bench.controller.cancel(jobs[1].id)
     listed = await bench.controller.jobs()
     assert [job.id for job in listed] == [job.id for job in reversed(jobs)]
-    queued = await bench.controller.jobs(states={JobState.QUEUED})
+    queued = await bench.controller.jobs(JobFilter(states={JobState.QUEUED}))
     assert [job.id for job in queued] == [jobs[2].id]
-    mine = await bench.controller.jobs(user="ana", states={JobState.QUEUED, JobState.RUNNING}, limit=1)
+    unfinished = JobFilter(user="ana", states={JobState.QUEUED, JobState.RUNNING})
+    mine = await bench.controller.jobs(unfinished, limit=1)
     assert [job.id for job in mine] == [jobs[2].id]
     last = (mine[-1].submitted, mine[-1].id)
-    rest = await bench.controller.jobs(user="ana", states={JobState.QUEUED, JobState.RUNNING}, after=last)
+    rest = await bench.controller.jobs(replace(unfinished, before=last))
     assert [job.id for job in rest] == [jobs[0].id]
 
 

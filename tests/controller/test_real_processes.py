@@ -51,7 +51,7 @@ async def test_a_paused_job_goes_on_from_what_it_saved(tmp_path: Path) -> None:
         "echo ready; while :; do sleep 0.05; done"
     )
     async with scheduling(tmp_path) as controller:
-        engine = controller._crew._engine
+        engine = controller._jobs._crew._engine
         job = await controller.submit(command(saves_itself))
         await reaches(controller, job.id, JobState.RUNNING)
         async with asyncio.timeout(30):

@@ -47,7 +47,7 @@ async def test_an_attempt_that_was_never_launched_is_launched_now(tmp_path: Path
     """Killed after the attempt was durable and before the engine was asked."""
     bench = await begin(tmp_path, world)
     await bench.controller.apply(POOL)
-    bench.controller._crew.do = lambda *_: None  # type: ignore[method-assign]
+    bench.controller._jobs._crew.do = lambda *_: None  # type: ignore[method-assign]
     job = await bench.controller.submit(make_job())
     await bench.reaches(job, JobState.STARTING)
     await bench.crash()

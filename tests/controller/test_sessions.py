@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.controller import leases
+from scheduler.controller import session_lifecycle
 from scheduler.errors import Conflict, Invalid, NotFound, Unavailable
 from scheduler.model import ONE, SessionState, User
 from scheduler.policy import Action, Decision, Plan, Snapshot
@@ -91,7 +91,7 @@ async def test_one_that_waits_for_lent_gpus_gets_them_or_gives_up(
         assert (await asked).state is SessionState.LEASED
         back.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(leases, "PATIENCE", 1.0)
+            patch.setattr(session_lifecycle, "PATIENCE", 1.0)
             with pytest.raises(Unavailable, match="lent to job7"):
                 await bench.controller.open_session(make_session("bo"))
         back.set()

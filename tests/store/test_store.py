@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.model import Attempt, JobState, SessionState
-from scheduler.store import ChangeSet, Store
+from scheduler.store import ChangeSet, JobFilter, Store
 from tests.store.samples import FULL_JOB, PLACED, POOL, SESSION, event, job
 
 
@@ -174,24 +174,27 @@ async def test_pages_are_newest_first_and_miss_nothing(store: Store) -> None:
     jobs = [job(n, at=1000.0 + n // 4) for n in range(50)]
     await store.write(ChangeSet(submitted=tuple(jobs)))
     seen: list[str] = []
-    after = None
-    while page := await store.jobs(limit=7, after=after):
+    before = None
+    while page := await store.jobs(JobFilter(before=before), limit=7):
         seen += [found.id for found in page]
-        after = (page[-1].submitted, page[-1].id)
+        before = (page[-1].submitted, page[-1].id)
     assert seen == [j.id for j in sorted(jobs, key=lambda j: (j.submitted, j.id), reverse=True)]
 
 
 async def test_listing_by_what_and_whose(store: Store) -> None:
-    done = replace(job(4, user="bo", project="speech"), state=JobState.FAILED, ended=5.0)
     await store.write(
         ChangeSet(submitted=(job(1), job(2, user="bo"), job(3, project="speech"), replace(job(4, user="bo"))))
     )
     await store.write(ChangeSet(jobs=(replace(job(4), state=JobState.FAILED, ended=5.0),)))
 
-    async def found(**wanted: object) -> str:
-        return "".join(j.id[-1] for j in await store.jobs(**wanted))  # type: ignore[arg-type]
+    everything = await store.jobs()
 
-    assert done.state.final
+    async def found(**conditions: object) -> str:
+        wanted = JobFilter(**conditions)  # type: ignore[arg-type]
+        listed = await store.jobs(wanted)
+        assert listed == [each for each in everything if wanted.matches(each)]
+        return "".join(each.id[-1] for each in listed)
+
     assert await found() == "4321"
     assert await found(user="bo") == "42"
     assert await found(project="speech") == "3"
@@ -199,7 +202,8 @@ async def test_listing_by_what_and_whose(store: Store) -> None:
     assert await found(projects=()) == ""
     assert await found(states=(JobState.FAILED,)) == "4"
     assert await found(states=()) == ""
-    assert await found(limit=2) == "43"
+    assert await found(before=(everything[1].submitted, everything[1].id)) == "21"
+    assert [each.id[-1] for each in await store.jobs(limit=2)] == ["4", "3"]
 
 
 async def test_ids_are_ordered_alike_on_every_database(store: Store) -> None:

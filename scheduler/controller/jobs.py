@@ -1,0 +1,231 @@
+"""The lives of jobs: what happens to one is judged by `lifecycle`, made durable, and then done by its workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from heapq import nlargest
+
+from scheduler.controller import held, lifecycle, notices
+from scheduler.controller.crew import Crew
+from scheduler.controller.ledger import Ledger, Written
+from scheduler.controller.lifecycle import Instruction, Step, StopAttempt
+from scheduler.controller.throughputs import type_of
+from scheduler.engines.base import Engine
+from scheduler.errors import NotFound, Unavailable
+from scheduler.model import Job, JobState, Node, WorkerPlacement
+from scheduler.policy import Action, Decision
+from scheduler.store import EVERY_JOB, ChangeSet, JobFilter, Store
+
+UNFINISHED = frozenset(state for state in JobState if not state.final)
+
+
+class Jobs:
+    """`wake` is called when the policy may decide otherwise than before."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: Store,
+        engine: Engine,
+        wake: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._wake = wake
+        self._clock = clock
+        self._crew = Crew(engine, self._observe)
+        self._deadlines: dict[str, asyncio.TimerHandle] = {}
+
+    async def open(self) -> None:
+        """Find the workers again that hold GPUs by what is durable."""
+        holding = [job for job in self._ledger.book.jobs.values() if job.state.holds_gpus]
+        never = await self._crew.open(holding)
+        for job in holding:
+            if (job.id, len(job.attempts)) in never:
+                self._take(job, lifecycle.never_launched(job, self._clock()))
+
+    async def close(self) -> None:
+        """Let go; workers run on."""
+        for deadline in self._deadlines.values():
+            deadline.cancel()
+        await self._crew.close()
+
+    def begin_anew(self) -> None:
+        """Judge every job from what is durable and from what is known of its workers."""
+        for job in list(self._ledger.ahead.jobs.values()):
+            self._mind(job)
+            if job.state is JobState.STOPPING:
+                self._do(StopAttempt(job.id, len(job.attempts), job.program.grace))
+            if job.state.holds_gpus:
+                self._observe(job.id, len(job.attempts))
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    async def find(self, job_id: str) -> Job | None:
+        """A job, whether it has ended or not."""
+        return self._ledger.book.jobs.get(job_id) or await self._store.job(job_id)
+
+    async def list(self, wanted: JobFilter = EVERY_JOB, *, limit: int = 100) -> list[Job]:
+        """Newest first. Unfinished ones come from the book."""
+        if wanted.states is None or not UNFINISHED.issuperset(wanted.states):
+            return await self._store.jobs(wanted, limit=limit)
+        found = (job for job in self._ledger.book.jobs.values() if wanted.matches(job))
+        return nlargest(limit, found, key=lambda job: (job.submitted, job.id))
+
+    async def decided(self, job_id: str) -> Job:
+        """A job as far as is decided: its end may still be on its way to the disk. Raises `NotFound` where there is none."""
+        job = self._ledger.ahead.jobs.get(job_id)
+        if job is None:
+            await self._ledger.durable()
+            job = await self._store.job(job_id)
+        if job is None:
+            raise NotFound(f"There is no job {job_id}.")
+        return job
+
+    # -- what its owner asks ------------------------------------------------------------------------------
+
+    async def cancel(self, job_id: str, by: str | None = None) -> Job:
+        """End a job for good; `by` somebody else than its owner. Raises `Conflict` where it has ended by itself."""
+        return await self._ask(job_id, partial(lifecycle.cancel, by=by))
+
+    async def pause(self, job_id: str, by: str | None = None) -> Job:
+        """Have a job give its GPUs back and wait for `resume`; `by` somebody else than its owner.
+
+        Raises `Conflict` where it has ended or is being cancelled.
+        """
+        return await self._ask(job_id, partial(lifecycle.pause, by=by))
+
+    async def resume(self, job_id: str, by: str | None = None) -> Job:
+        """Queue a paused job again; one that is not paused stays as it is. Raises `Conflict` where it has ended."""
+        return await self._ask(job_id, partial(lifecycle.resume, by=by))
+
+    async def _ask(self, job_id: str, verb: Callable[[Job, float], Step]) -> Job:
+        job = await self.decided(job_id)
+        step = verb(job, self._clock())
+        await self._ledger.durable(self._take(job, step))
+        return step.job
+
+    # -- what a plan decides ------------------------------------------------------------------------------
+
+    def start(self, job: Job, placement: tuple[WorkerPlacement, ...]) -> None:
+        """Give a queued job its GPUs."""
+        gpu_type = type_of(placement, self._ledger.ahead.nodes)
+        self._take(job, lifecycle.start(job, placement, self._clock(), gpu_type))
+
+    def stop(self, job: Job, decision: Decision) -> None:
+        """End a job's attempt, to take its GPUs back or to go on elsewhere: no engine can change one that runs."""
+        now = self._clock()
+        match decision.action:
+            case Action.GROW | Action.SHRINK:
+                step = lifecycle.resize(job, decision.placement, decision.reason, now)
+            case Action.MOVE:
+                step = lifecycle.move(job, decision.placement, decision.reason, now)
+            case _:
+                step = lifecycle.preempt(job, decision.reason, now)
+        self._take(job, step)
+
+    def nominate(self, placements: Mapping[str, tuple[WorkerPlacement, ...]]) -> None:
+        """Write down which jobs are to start where others leave first."""
+        jobs = self._ledger.ahead.jobs
+        known = [(jobs[id], placement) for id, placement in placements.items() if id in jobs]
+        nominated = [lifecycle.promise(job, placement) for job, placement in known]
+        changed = tuple(job for job in nominated if job != jobs[job.id])
+        if changed:
+            self._ledger.commit(ChangeSet(jobs=changed))
+
+    def disclaim(self, nominations: Mapping[str, tuple[WorkerPlacement, ...]]) -> None:
+        """These jobs cannot have the places that they were promised."""
+        for id, nomination in nominations.items():
+            job = self._ledger.ahead.jobs.get(id)
+            if job is not None and job.nomination == nomination:
+                self._take(job, lifecycle.disclaim(job))
+
+    # -- what happens to it -------------------------------------------------------------------------------
+
+    def observe_nodes(self, nodes: Iterable[Node]) -> None:
+        """These nodes are there; a worker on another does not stand there any more."""
+        there = {node.name for node in nodes}
+        for job in list(self._ledger.ahead.jobs.values()):
+            gone = frozenset(worker.node for worker in job.placement) - there
+            if gone:
+                self._crew.lose(job, gone, self._clock())
+
+    def idled(self, job: Job) -> None:
+        """Its GPUs have been idle for longer than its owner allows."""
+        self._take(job, lifecycle.idled(job, self._clock()))
+
+    def saved(self, job_id: str, at: float) -> None:
+        """A job has saved its state since it was looked at last."""
+        job = self._ledger.ahead.jobs.get(job_id)
+        if job is not None:
+            self._take(job, Step(replace(job, checkpointed=min(at, self._clock()))))
+            if job.checkpointed is None:
+                self._wake()  # it may grow now
+
+    def _observe(self, job_id: str, attempt: int) -> None:
+        """What is known of an attempt's workers has changed."""
+        job = self._ledger.ahead.jobs.get(job_id)
+        if job is None or not _runs(job, attempt):
+            durable = self._ledger.book.jobs.get(job_id)
+            if durable is None or not _runs(durable, attempt):
+                self._crew.dismiss(job_id, attempt)
+            return
+        refusal = self._crew.refusal(job)
+        if refusal is None:
+            step = lifecycle.observe(job, self._crew.standing(job), self._clock())
+        else:
+            blameless = isinstance(refusal, Unavailable)
+            step = lifecycle.refused(job, refusal.sentence, self._clock(), blameless=blameless)
+        self._take(job, step)
+
+    def _overran(self, job_id: str) -> None:
+        self._deadlines.pop(job_id, None)
+        job = self._ledger.ahead.jobs.get(job_id)
+        if job is not None:
+            self._take(job, lifecycle.overran(job, self._clock()))
+
+    # -- steps --------------------------------------------------------------------------------------------
+
+    def _take(self, before: Job, step: Step) -> Written | None:
+        """Take a step: what it asks for is done once it is durable."""
+        job = step.job
+        if job == before:
+            for instruction in step.do:
+                self._do(instruction)
+            return None
+        now = self._clock()
+        behind = held.left_behind(job, self._ledger.ahead.bound, now) if job.state.final else ()
+        told = (job.state, job.reason) != (before.state, before.reason)
+        events = tuple(notices.job_state(each, now) for each in ((job, *behind) if told else behind))
+        do = (partial(self._do, instruction) for instruction in step.do)
+        written = self._ledger.commit(
+            ChangeSet(jobs=(job, *behind), events=events), partial(self._mind, job), *do
+        )
+        if job.state is not before.state:
+            self._wake()
+        return written
+
+    def _do(self, instruction: Instruction) -> None:
+        job = self._ledger.book.jobs.get(instruction.job)
+        if job is not None and len(job.attempts) == instruction.attempt:
+            self._crew.do(instruction, job, {node.name: node for node in self._ledger.book.nodes})
+
+    def _mind(self, job: Job) -> None:
+        """See to what a job's durable state asks for: watch its run time, or forget its workers."""
+        limit = job.program.max_runtime
+        if job.state is JobState.RUNNING and limit is not None and job.id not in self._deadlines:
+            left = max(0.0, (job.attempts[-1].started or 0.0) + limit - self._clock())
+            loop = asyncio.get_running_loop()
+            self._deadlines[job.id] = loop.call_later(left, self._overran, job.id)
+        if not job.state.holds_gpus:
+            if job.id in self._deadlines:
+                self._deadlines.pop(job.id).cancel()
+            self._crew.dismiss(job.id, len(job.attempts))
+
+
+def _runs(job: Job, attempt: int) -> bool:
+    return job.state.holds_gpus and len(job.attempts) == attempt

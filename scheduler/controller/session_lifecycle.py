@@ -1,0 +1,99 @@
+"""What becomes of a session: the session and what happened to it in, the session as it is now and what must be done out.
+
+Pure, as `lifecycle` is for jobs. What must hold:
+- a session that holds its lease ends with its server or with its node, and for no other reason;
+- one that is not leased its GPUs by a plan is refused with the plan's reason, unless others give GPUs back for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from scheduler.controller.sentences import where
+from scheduler.errors import Conflict, RunaiError, Unavailable
+from scheduler.model import Session, SessionState, WorkerPlacement
+from scheduler.policy import Action, Decision
+
+PATIENCE = 60.0
+"""Seconds that a session waits for GPUs which others have to give back first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Tell whoever asked for the session that it has its lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Tell whoever asked for the session why it cannot have one."""
+
+    error: RunaiError
+
+
+Instruction = Grant | Refuse
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The session as it is now, and what must be done once that is durable."""
+
+    session: Session
+    do: tuple[Instruction, ...] = ()
+
+
+def lease(session: Session, placement: tuple[WorkerPlacement, ...], now: float) -> Step:
+    """A plan gives a requested session its GPUs."""
+    if session.state is not SessionState.REQUESTED:
+        return Step(session)
+    reason = f"Holds its GPUs on {where(placement)}."
+    leased = replace(session, state=SessionState.LEASED, reason=reason, placement=placement, started=now)
+    return Step(leased, (Grant(),))
+
+
+def pass_over(session: Session, decision: Decision, now: float) -> Step:
+    """A plan does not lease it its GPUs: it waits for those that others give back, or is refused."""
+    if session.state is not SessionState.REQUESTED:
+        return Step(session)
+    if decision.action is not Action.WAIT:
+        return Step(replace(session, reason=decision.reason))
+    kind = (decision.blocked_by or {}).get("kind")
+    return _refuse(session, (Conflict if kind == "quota" else Unavailable)(decision.reason), now)
+
+
+def time_out(session: Session, now: float) -> Step:
+    """It has waited for its GPUs as long as a session waits."""
+    if session.state is not SessionState.REQUESTED:
+        return Step(session)
+    why = session.reason or "No plan was made for it in time."
+    sentence = f"The GPUs did not become free within {PATIENCE:g} s. {why}"
+    return _refuse(session, Unavailable(sentence), now)
+
+
+def abandon(session: Session, now: float) -> Step:
+    """The scheduler stops; one that holds its lease keeps it."""
+    if session.state is not SessionState.REQUESTED:
+        return Step(session)
+    return _refuse(session, Unavailable("The scheduler is stopping; try again when it is back."), now)
+
+
+def close(session: Session, now: float) -> Step:
+    """Its server has stopped."""
+    return Step(_ended(session, "Its server has stopped.", now))
+
+
+def observe_nodes(session: Session, nodes: Collection[str], now: float) -> Step:
+    """These nodes are there."""
+    if all(worker.node in nodes for worker in session.placement):
+        return Step(session)
+    return Step(_ended(session, "Its node is gone.", now))
+
+
+def _refuse(session: Session, error: RunaiError, now: float) -> Step:
+    return Step(_ended(session, error.sentence, now), (Refuse(error),))
+
+
+def _ended(session: Session, reason: str, now: float) -> Session:
+    if session.state is SessionState.ENDED:
+        return session
+    return replace(session, state=SessionState.ENDED, reason=reason, ended=now)

@@ -1,0 +1,159 @@
+"""Sessions: leases for people's notebook servers.
+
+A session that has no lease yet is not kept on disk: whoever asks is still there to ask again. Its lease is durable before
+anybody is told of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from scheduler.controller import admission, notices, session_lifecycle
+from scheduler.controller.ledger import Ledger
+from scheduler.controller.session_lifecycle import Grant, Instruction, Step
+from scheduler.errors import NotFound
+from scheduler.model import Node, Session, SessionState, WorkerPlacement, Workload
+from scheduler.policy import Decision
+from scheduler.store import ChangeSet, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A requested session, the answer that whoever asked waits for, and when it is given up."""
+
+    session: Session
+    answer: asyncio.Future[Session]
+    deadline: asyncio.TimerHandle
+
+
+class Sessions:
+    """`wake` is called when a session wants GPUs or has given them back."""
+
+    def __init__(
+        self, ledger: Ledger, store: Store, wake: Callable[[], None], clock: Callable[[], float]
+    ) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._wake = wake
+        self._clock = clock
+        self._waiting: dict[str, Waiting] = {}
+
+    async def open(self, session: Session) -> Session:
+        """Lease GPUs to a user's server; asked again for the same user and server it gives the same lease.
+
+        Raises `RunaiError` with the reason where it can't be placed now.
+        """
+        ahead = self._ledger.ahead
+        for leased in ahead.sessions.values():
+            if (leased.user, leased.server) == (session.user, session.server):
+                await self._ledger.durable()
+                return leased
+        admission.admit_text(id=session.id, user=session.user, server=session.server)
+        admission.admit_session(session, ahead.pool, ahead.nodes)
+        answer = self._request(session)
+        self._wake()
+        return await asyncio.shield(answer)
+
+    async def close(self, session_id: str) -> Session:
+        """Take a session's GPUs back. A session that has ended stays so."""
+        session = self._ledger.ahead.sessions.get(session_id)
+        if session is None:
+            await self._ledger.durable()
+            ended = await self._store.session(session_id)
+            if ended is None:
+                raise NotFound(f"There is no session {session_id}.")
+            return ended
+        step = session_lifecycle.close(session, self._clock())
+        self._take(session, step)
+        await self._ledger.durable()
+        return step.session
+
+    def abandon(self) -> None:
+        """Refuse those that wait: the scheduler stops."""
+        for waiting in list(self._waiting.values()):
+            self._take(waiting.session, session_lifecycle.abandon(waiting.session, self._clock()))
+
+    # -- what a plan needs to know, and what it decides ---------------------------------------------------
+
+    def waiting(self) -> Collection[str]:
+        """The sessions that no plan has leased their GPUs yet, the first to ask before the others."""
+        leased = self._ledger.ahead.sessions
+        return [session for session in self._waiting if session not in leased]
+
+    def requested(self) -> Iterator[Workload]:
+        """The same, as the policy sees them."""
+        leased = self._ledger.ahead.sessions
+        return (w.session.workload() for w in self._waiting.values() if w.session.id not in leased)
+
+    def lease(self, session_id: str, placement: tuple[WorkerPlacement, ...]) -> None:
+        """A plan gives a session that waits its GPUs."""
+        session = self._waiting[session_id].session
+        self._take(session, session_lifecycle.lease(session, placement, self._clock()))
+
+    def pass_over(self, session_id: str, decision: Decision) -> None:
+        """A plan gives a session that waits nothing."""
+        session = self._waiting[session_id].session
+        self._take(session, session_lifecycle.pass_over(session, decision, self._clock()))
+
+    def observe_nodes(self, nodes: Iterable[Node]) -> None:
+        """These nodes are there; a lease on another has come to its end."""
+        there = {node.name for node in nodes}
+        for session in list(self._ledger.ahead.sessions.values()):
+            self._take(session, session_lifecycle.observe_nodes(session, there, self._clock()))
+
+    # -- steps --------------------------------------------------------------------------------------------
+
+    def _take(self, before: Session, step: Step) -> None:
+        """Take a step: what it asks for is done once it is durable. A request that was never leased is not written."""
+        session, now = step.session, self._clock()
+        do = [partial(self._do, session, instruction) for instruction in step.do]
+        if before.state is SessionState.REQUESTED and session.state is not SessionState.LEASED:
+            waiting = self._waiting.get(session.id)
+            if waiting is not None:
+                self._waiting[session.id] = replace(waiting, session=session)
+            for each in do:
+                each()
+        elif session != before:
+            event = notices.session_state(session, now)
+            self._ledger.commit(ChangeSet(sessions=(session,), events=(event,)), *do)
+            if session.state is SessionState.ENDED:
+                self._wake()
+
+    def _do(self, session: Session, instruction: Instruction) -> None:
+        waiting = self._waiting.pop(session.id, None)
+        if waiting is None:
+            return
+        waiting.deadline.cancel()
+        if waiting.answer.done():
+            return
+        if isinstance(instruction, Grant):
+            waiting.answer.set_result(session)
+        else:
+            waiting.answer.set_exception(instruction.error)
+
+    # -- requests -----------------------------------------------------------------------------------------
+
+    def _request(self, session: Session) -> asyncio.Future[Session]:
+        """The lease, once there is one; the same answer for everybody who asks for this user's server."""
+        for waiting in self._waiting.values():
+            if (waiting.session.user, waiting.session.server) == (session.user, session.server):
+                return waiting.answer
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Session] = loop.create_future()
+        answer.add_done_callback(_heard)
+        deadline = loop.call_later(session_lifecycle.PATIENCE, self._time_out, session.id)
+        self._waiting[session.id] = Waiting(session, answer, deadline)
+        return answer
+
+    def _time_out(self, session_id: str) -> None:
+        session = self._waiting[session_id].session
+        self._take(session, session_lifecycle.time_out(session, self._clock()))
+
+
+def _heard(answer: asyncio.Future[Session]) -> None:
+    """Whoever asked may have gone; a refusal that nobody hears is no fault."""
+    if not answer.cancelled():
+        answer.exception()

@@ -1,0 +1,102 @@
+"""Submissions: a job, or the jobs of an array, is admitted, made durable and queued, once for each idempotency key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from scheduler.controller import admission, held, notices
+from scheduler.controller.ledger import Ledger
+from scheduler.errors import Invalid
+from scheduler.model import After, Job, JobState
+from scheduler.store import ChangeSet, JobFilter, Store
+
+
+class Submissions:
+    """`wake` is called when a job has been queued."""
+
+    def __init__(
+        self, ledger: Ledger, store: Store, wake: Callable[[], None], clock: Callable[[], float]
+    ) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._wake = wake
+        self._clock = clock
+        self._submitting: dict[tuple[str, str], asyncio.Task[Sequence[Job]]] = {}
+
+    async def submit(self, job: Job) -> Job:
+        """Queue a new job; durable when it returns. The same user's same idempotency key gives the first job again.
+
+        Raises `Invalid` where the job could never run, `Conflict` where it comes after one that has not succeeded.
+        """
+        return (await self.submit_array((job,)))[0]
+
+    async def submit_array(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """Queue jobs that differ in their programs alone, all or none. The first one's idempotency key stands for all."""
+        job = jobs[0]
+        if job.idempotency_key is None:
+            return await self._submit(jobs)
+        admission.admit_text(user=job.user, idempotency_key=job.idempotency_key)
+        key = (job.user, job.idempotency_key)
+        submitting = self._submitting.get(key)
+        if submitting is None:
+            submitting = asyncio.get_running_loop().create_task(self._submit_once(jobs, *key))
+            self._submitting[key] = submitting
+            submitting.add_done_callback(partial(self._submitted, key))
+        return await asyncio.shield(submitting)
+
+    async def check(self, job: Job) -> None:
+        """Refuse a new job as `submit` does, and keep nothing."""
+        ahead = self._ledger.ahead
+        admission.admit_job_text(job)
+        admission.admit_job(job.request, job.program, ahead.pool, ahead.nodes)
+        await self._may_follow(job.request.after)
+
+    async def _submit_once(self, jobs: Sequence[Job], user: str, key: str) -> Sequence[Job]:
+        first = await self._store.job_with_key(user, key)
+        if first is None:
+            return await self._submit(jobs)
+        array = first.request.array
+        return (first,) if array is None else await self._members(array.id)
+
+    async def _members(self, array: str) -> Sequence[Job]:
+        """An array's jobs, in order."""
+        members = await self._store.jobs(JobFilter(array=array), limit=None)
+        return sorted(members, key=lambda job: job.request.array.index if job.request.array else 0)
+
+    def _submitted(self, key: tuple[str, str], submitting: asyncio.Task[Sequence[Job]]) -> None:
+        del self._submitting[key]
+        if not submitting.cancelled():
+            submitting.exception()  # whoever asked may have gone
+
+    async def _submit(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        for job in jobs[1:]:
+            admission.admit_job_text(job)
+        await self.check(jobs[0])
+        queued = tuple(replace(job, state=JobState.QUEUED, reason="Waits for its turn.") for job in jobs)
+        events = tuple(notices.job_submitted(job, self._clock()) for job in queued)
+        written = self._ledger.commit(ChangeSet(submitted=queued, events=events))
+        self._wake()
+        await self._ledger.durable(written)
+        return queued
+
+    async def _may_follow(self, wanted: Sequence[After]) -> None:
+        """When this returns, those of them that are not in the book have ended as they have to."""
+        known: set[After] = set()
+        while wanted:
+            unfinished = held.names(self._ledger.ahead.jobs.values())
+            ended = [after for after in wanted if after.job not in unfinished and after not in known]
+            if not ended:
+                return
+            await self._ledger.durable()
+            for after in ended:
+                job = await self._store.job(after.job)
+                jobs = await self._members(after.job) if job is None else [job]
+                if not jobs:
+                    raise Invalid(f"There is no job {after.job} to come after.", field="after")
+                if all(each.state.final for each in jobs):  # else what ended them could not be written
+                    for each in jobs:
+                        held.may_follow(after, each)
+                    known.add(after)

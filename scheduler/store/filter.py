@@ -1,0 +1,37 @@
+"""Which jobs are wanted: one description for the store, for what is in memory and for whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from scheduler.model import Job, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Jobs that meet all of these; a condition that is `None` holds for every job.
+
+    `before` is `(submitted, id)` of a job: those that were submitted before it, as the next page of a list wants them.
+    """
+
+    states: Collection[JobState] | None = None
+    project: str | None = None
+    projects: Collection[str] | None = None
+    user: str | None = None
+    array: str | None = None
+    before: tuple[float, str] | None = None
+
+    def matches(self, job: Job) -> bool:
+        array = job.request.array
+        return (
+            (self.states is None or job.state in self.states)
+            and self.project in (None, job.request.project)
+            and (self.projects is None or job.request.project in self.projects)
+            and self.user in (None, job.user)
+            and (self.array is None or (array is not None and array.id == self.array))
+            and (self.before is None or (job.submitted, job.id) < self.before)
+        )
+
+
+EVERY_JOB = JobFilter()
