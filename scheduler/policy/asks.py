@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from scheduler.model import ONE, Environment, Milli, PlacementStyle, Pool, Request
-from scheduler.policy.needs import Need, need_of
+from scheduler.policy.demands import Demand, demand_of
 from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.work import Ask, Try
 
@@ -28,7 +28,7 @@ class Asks:
         self.pools = {node_pool.name: node_pool for node_pool in pool.node_pools}
         self._asks: dict[tuple[object, ...], Ask] = {}
         self._masks: dict[tuple[object, ...], int] = {}
-        self._needs: dict[Need, Need] = {}
+        self._demands: dict[Demand, Demand] = {}
         self._types: dict[str | None, int] = {}
         for node in self.nodes:
             self._types[node.spec.gpu_type] = self._types.get(node.spec.gpu_type, 0) | node.bit
@@ -81,7 +81,7 @@ class Asks:
             self.of(replace(plain, shape=group.shape, workers=group.workers, min_workers=group.workers))
             for group in request.groups
         )
-        largest = max(groups, key=lambda group: (group.each, group.need.cpus))
+        largest = max(groups, key=lambda group: (group.each, group.demand.cpus))
         qualifies = 0
         if all(group.qualifies for group in groups):
             for group in groups:
@@ -100,24 +100,24 @@ class Asks:
             qualifies=qualifies,
             request=request,
             groups=groups,
-            needs=tuple(group.need for group in groups for _ in range(group.gang)),
+            demands=tuple(group.demand for group in groups for _ in range(group.gang)),
         )
         self.kinds.setdefault(ask.kind, ask)
         return ask
 
     def _make(self, request: Request) -> Ask:
-        need = need_of(request.shape)
-        need = self._needs.setdefault(need, need)
-        masks = tuple([mask for mask in self._preferences(request, need) if mask])
+        demand = demand_of(request.shape)
+        demand = self._demands.setdefault(demand, demand)
+        masks = tuple([mask for mask in self._preferences(request, demand) if mask])
         qualifies = _union(masks)
         tries = tuple([each for mask in masks for each in self._fastest_first(mask, request)])
-        each = self._each(need, qualifies)
+        each = self._each(demand, qualifies)
         spread = self._spreads(request)
-        alike = (need, request.min_workers, tries, request.require, request.prefer, spread)
+        alike = (demand, request.min_workers, tries, request.require, request.prefer, spread)
         kind = self._kinds.setdefault(alike, len(self._kinds))
         ask = Ask(
             kind=kind,
-            need=need,
+            demand=demand,
             workers=max(request.workers, request.min_workers),
             gang=request.min_workers,
             each=each,
@@ -135,15 +135,15 @@ class Asks:
         self.kinds.setdefault(kind, ask)
         return ask
 
-    def _preferences(self, request: Request, need: Need) -> list[int]:
+    def _preferences(self, request: Request, demand: Demand) -> list[int]:
         """The sets of nodes that are tried one after the other; those lent by the other environment come last."""
         own = request.environment
         if request.node_pools:
-            sets = [self._mask(request, need, own, (name,)) for name in request.node_pools]
+            sets = [self._mask(request, demand, own, (name,)) for name in request.node_pools]
         else:
-            sets = [self._mask(request, need, own, None)]
+            sets = [self._mask(request, demand, own, None)]
         if self.lending and own is Environment.TRAIN and request.preemptible and not request.node_pools:
-            sets.append(self._mask(request, need, Environment.BUILD, None))
+            sets.append(self._mask(request, demand, Environment.BUILD, None))
         return sets
 
     def _fastest_first(self, nodes: int, request: Request) -> list[Try]:
@@ -182,9 +182,9 @@ class Asks:
         return tries
 
     def _mask(
-        self, request: Request, need: Need, environment: Environment, pools: tuple[str, ...] | None
+        self, request: Request, demand: Demand, environment: Environment, pools: tuple[str, ...] | None
     ) -> int:
-        name = (need, environment, pools, request.gpu_types)
+        name = (demand, environment, pools, request.gpu_types)
         if name not in self._masks:
             self._masks[name] = sum(
                 [
@@ -194,16 +194,16 @@ class Asks:
                     and (pools is None or node.spec.node_pool in pools)
                     and self.environment_of(node.spec.node_pool) is environment
                     and (request.gpu_types is None or node.spec.gpu_type in request.gpu_types)
-                    and _big_enough(node, need)
+                    and _big_enough(node, demand)
                 ]
             )
         return self._masks[name]
 
-    def _each(self, need: Need, qualifies: int) -> Milli:
+    def _each(self, demand: Demand, qualifies: int) -> Milli:
         """What one worker counts; for GPU memory the greatest share that it may come to."""
-        if not need.gpu_memory:
-            return need.whole * ONE + need.share
-        return max([need.share_on(node.spec) for node in self.nodes if qualifies & node.bit], default=ONE)
+        if not demand.gpu_memory:
+            return demand.whole * ONE + demand.share
+        return max([demand.share_on(node.spec) for node in self.nodes if qualifies & node.bit], default=ONE)
 
     def _spreads(self, request: Request) -> bool:
         names = request.node_pools or [
@@ -220,11 +220,11 @@ def _union(sets: Iterable[int]) -> int:
     return nodes
 
 
-def _big_enough(node: NodeState, need: Need) -> bool:
+def _big_enough(node: NodeState, demand: Demand) -> bool:
     spec = node.spec
     return (
-        need.whole <= spec.gpus
-        and (not need.partial or (spec.gpus > 0 and need.share_on(spec) <= ONE))
-        and (spec.cpus is None or need.cpus <= spec.cpus)
-        and (spec.memory is None or need.memory <= spec.memory)
+        demand.whole <= spec.gpus
+        and (not demand.partial or (spec.gpus > 0 and demand.share_on(spec) <= ONE))
+        and (spec.cpus is None or demand.cpus <= spec.cpus)
+        and (spec.memory is None or demand.memory <= spec.memory)
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from scheduler.model import WorkerPlacement
-from scheduler.policy.needs import Need
+from scheduler.policy.demands import Demand
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
@@ -119,7 +119,7 @@ def _clear_nodes(
     """Places for the newcomer's gang in nodes that are cleared one after the other, and who leaves for it."""
     ask = terms.newcomer.ask
     mask = ask.qualifies & ~kept_from
-    if not ask.need.whole or (ask.groups and ask.require == NODE):
+    if not ask.demand.whole or (ask.groups and ask.require == NODE):
         return None
     together = ask.gang if ask.require == NODE else 1
     domains = [mask]
@@ -131,7 +131,7 @@ def _clear_nodes(
             result = SearchResult([], [])
             while len(result.workers) < group.gang:
                 if not _one_more(
-                    state, terms, settle, result, group.need, domain & group.qualifies, together
+                    state, terms, settle, result, group.demand, domain & group.qualifies, together
                 ):
                     break
             else:
@@ -146,22 +146,28 @@ def _clear_nodes(
 
 
 def _one_more(
-    state: State, terms: Moving, settle: Settle, result: SearchResult, need: Need, mask: int, together: int
+    state: State,
+    terms: Moving,
+    settle: Settle,
+    result: SearchResult,
+    demand: Demand,
+    mask: int,
+    together: int,
 ) -> bool:
     """A place for one more worker (or for all that must stand together)."""
-    free = state.nodes.together(need, together, mask, True)
+    free = state.nodes.together(demand, together, mask, True)
     if free is not None:
-        result.workers.extend([state.seat(free, need, True) for _ in range(together)])
+        result.workers.extend([state.seat(free, demand, True) for _ in range(together)])
         return True
     cleared = []
     for node in most_free(state, mask, NODES):
         paper = Paper(node)
         for cut in terms.on_node(node):
-            if paper.fits(need, together):
+            if paper.fits(demand, together):
                 break
             paper.take(cut, terms, False)
-        if paper.fits(need, together):
-            paper.drop_needless(need, together)
+        if paper.fits(demand, together):
+            paper.drop_unneeded(demand, together)
             cleared.append((paper.loss(), len(paper.cuts), node.index, paper))
     cleared.sort(key=lambda entry: entry[:3])
     for _, _, _, paper in cleared[:TRIALS]:
@@ -169,7 +175,7 @@ def _one_more(
         cuts = paper.made()
         for cut in cuts:
             state.release(cut.work)
-        workers = [state.seat(paper.node, need, True) for _ in range(together)]
+        workers = [state.seat(paper.node, demand, True) for _ in range(together)]
         for cut in sorted(cuts, key=_largest_first):
             others = settle(cut)
             if others is None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from scheduler.model import ONE, Milli, Node, WorkerPlacement
+from scheduler.policy.demands import UNBOUNDED, Demand
 from scheduler.policy.gpulinks import best_group, choose, gpus_of
-from scheduler.policy.needs import UNBOUNDED, Need
 
 Key = tuple[int, int]
 """How many whole GPUs a node has free, and how many of them in its best link group."""
@@ -64,33 +64,33 @@ class NodeState:
                 best = (free, gpu)
         return None if best is None else best[1]
 
-    def takes_beside(self, need: Need, later: bool) -> bool:
+    def takes_beside(self, demand: Demand, later: bool) -> bool:
         """Whether the CPUs and the memory for one more worker are there."""
         if later:
-            return need.cpus <= self.cpus and need.memory <= self.memory
+            return demand.cpus <= self.cpus and demand.memory <= self.memory
         return (
-            need.cpus <= self.cpus - self.releasing_cpus
-            and need.memory <= self.memory - self.releasing_memory
+            demand.cpus <= self.cpus - self.releasing_cpus
+            and demand.memory <= self.memory - self.releasing_memory
         )
 
-    def takes_gpus(self, need: Need, later: bool) -> bool:
+    def takes_gpus(self, demand: Demand, later: bool) -> bool:
         """Whether the GPUs for one more worker are there."""
-        if need.whole:
-            return self.keys[later][0] >= need.whole
-        if need.partial:
-            share = need.share_on(self.spec)
+        if demand.whole:
+            return self.keys[later][0] >= demand.whole
+        if demand.partial:
+            share = demand.share_on(self.spec)
             return share <= ONE and (self.keys[later][0] > 0 or self.shared_gpu(share, later) is not None)
         return True
 
-    def takes(self, need: Need, later: bool) -> bool:
-        return self.takes_beside(need, later) and self.takes_gpus(need, later)
+    def takes(self, demand: Demand, later: bool) -> bool:
+        return self.takes_beside(demand, later) and self.takes_gpus(demand, later)
 
-    def count(self, need: Need, later: bool, most: int) -> int:
+    def count(self, demand: Demand, later: bool, most: int) -> int:
         """How many workers fit, up to `most`."""
-        if need.whole:
-            most = min(most, self.keys[later][0] // need.whole)
-        elif need.partial:
-            share = need.share_on(self.spec)
+        if demand.whole:
+            most = min(most, self.keys[later][0] // demand.whole)
+        elif demand.partial:
+            share = demand.share_on(self.spec)
             if share > ONE:
                 return 0
             free = self.free(later)
@@ -102,18 +102,18 @@ class NodeState:
         cpus, memory = self.cpus, self.memory
         if not later:
             cpus, memory = cpus - self.releasing_cpus, memory - self.releasing_memory
-        if need.cpus:
-            most = min(most, cpus // need.cpus)
-        if need.memory:
-            most = min(most, memory // need.memory)
+        if demand.cpus:
+            most = min(most, cpus // demand.cpus)
+        if demand.memory:
+            most = min(most, memory // demand.memory)
         return max(most, 0)
 
-    def seat(self, need: Need, later: bool) -> WorkerPlacement:
+    def seat(self, demand: Demand, later: bool) -> WorkerPlacement:
         """The GPUs that a worker gets here; the node must take it."""
-        if need.whole:
-            return WorkerPlacement(self.name, gpus_of(choose(self.gpu_links, self.free(later), need.whole)))
-        if need.partial:
-            share = need.share_on(self.spec)
+        if demand.whole:
+            return WorkerPlacement(self.name, gpus_of(choose(self.gpu_links, self.free(later), demand.whole)))
+        if demand.partial:
+            share = demand.share_on(self.spec)
             gpu = self.shared_gpu(share, later)
             if gpu is None:
                 gpu = choose(self.gpu_links, self.free(later), 1).bit_length() - 1
@@ -142,7 +142,7 @@ class NodeIndex:
         self.sharing = 0
         self.releases = 0
         self._orders: dict[tuple[bool, int, int, bool], list[Key]] = {}
-        self._without_beside: dict[tuple[Need, bool], list[int]] = {}
+        self._without_beside: dict[tuple[Demand, bool], list[int]] = {}
         first = self.buckets[False]
         for node in self.all:
             first[node.keys[0]] = first.get(node.keys[0], 0) | node.bit
@@ -150,11 +150,11 @@ class NodeIndex:
 
     # -- who stands where ---------------------------------------------------------------------------------
 
-    def occupy(self, worker: WorkerPlacement, need: Need) -> None:
+    def occupy(self, worker: WorkerPlacement, demand: Demand) -> None:
         """A worker stands here later (and its part isn't free now either)."""
         node = self.by_name[worker.node]
-        node.cpus -= need.cpus
-        node.memory -= need.memory
+        node.cpus -= demand.cpus
+        node.memory -= demand.memory
         if worker.share < ONE:
             for gpu in worker.gpus:
                 node.shares[gpu] = node.shares.get(gpu, 0) + worker.share
@@ -164,11 +164,11 @@ class NodeIndex:
                 node.taken |= 1 << gpu
         self._index(node)
 
-    def vacate(self, worker: WorkerPlacement, need: Need) -> None:
+    def vacate(self, worker: WorkerPlacement, demand: Demand) -> None:
         """The inverse of `occupy`."""
         node = self.by_name[worker.node]
-        node.cpus += need.cpus
-        node.memory += need.memory
+        node.cpus += demand.cpus
+        node.memory += demand.memory
         for gpu in worker.gpus:
             if worker.share < ONE:
                 left = node.shares[gpu] - worker.share
@@ -180,22 +180,22 @@ class NodeIndex:
         self.releases += 1
         self._index(node)
 
-    def hold(self, worker: WorkerPlacement, need: Need) -> None:
+    def hold(self, worker: WorkerPlacement, demand: Demand) -> None:
         """A worker that leaves still holds its part now."""
         node = self.by_name[worker.node]
-        node.releasing_cpus += need.cpus
-        node.releasing_memory += need.memory
+        node.releasing_cpus += demand.cpus
+        node.releasing_memory += demand.memory
         for gpu in worker.gpus:
             node.releasing |= 1 << gpu
             if worker.share < ONE:
                 node.releasing_shares[gpu] = node.releasing_shares.get(gpu, 0) + worker.share
         self._index(node)
 
-    def unhold(self, worker: WorkerPlacement, need: Need) -> None:
+    def unhold(self, worker: WorkerPlacement, demand: Demand) -> None:
         """The inverse of `hold`."""
         node = self.by_name[worker.node]
-        node.releasing_cpus -= need.cpus
-        node.releasing_memory -= need.memory
+        node.releasing_cpus -= demand.cpus
+        node.releasing_memory -= demand.memory
         for gpu in worker.gpus:
             if worker.share < ONE:
                 left = node.releasing_shares[gpu] - worker.share
@@ -246,46 +246,46 @@ class NodeIndex:
             bits ^= low
             yield nodes[low.bit_length() - 1]
 
-    def best(self, need: Need, mask: int, later: bool, spread: bool) -> NodeState | None:
+    def best(self, demand: Demand, mask: int, later: bool, spread: bool) -> NodeState | None:
         """The best node of `mask` for one worker."""
-        if need.partial:
+        if demand.partial:
             for node in self.each(self.sharing & mask):
                 if (
-                    node.takes_beside(need, later)
-                    and node.shared_gpu(need.share_on(node.spec), later) is not None
+                    node.takes_beside(demand, later)
+                    and node.shared_gpu(demand.share_on(node.spec), later) is not None
                 ):
                     return node
         buckets = self.buckets[later]
-        order = self.order(later, need.whole or (1 if need.partial else 0), spread)
-        if not need.cpus and not need.memory and not need.gpu_memory:
+        order = self.order(later, demand.whole or (1 if demand.partial else 0), spread)
+        if not demand.cpus and not demand.memory and not demand.gpu_memory:
             for key in order:
                 bits = buckets[key] & mask
                 if bits:
                     return self.all[(bits & -bits).bit_length() - 1]
             return None
-        lacking = self._lacking(need, later)
+        lacking = self._lacking(demand, later)
         for key in order:
             for node in self.each(buckets[key] & mask & ~lacking[1]):
-                if node.takes(need, later):
+                if node.takes(demand, later):
                     return node
                 lacking[1] |= node.bit
         return None
 
-    def together(self, need: Need, count: int, mask: int, later: bool) -> NodeState | None:
+    def together(self, demand: Demand, count: int, mask: int, later: bool) -> NodeState | None:
         """The best node of `mask` for `count` workers that have to stand on one node."""
         if count == 1:
-            return self.best(need, mask, later, False)
-        if not need.partial:
-            many = need.times(count)
+            return self.best(demand, mask, later, False)
+        if not demand.partial:
+            many = demand.times(count)
             return self.best(many, mask, later, False) if many.whole <= self.most_gpus else None
-        fitting = [node for node in self.each(mask) if node.count(need, later, count) >= count]
+        fitting = [node for node in self.each(mask) if node.count(demand, later, count) >= count]
         return min(fitting, key=lambda node: (node.keys[later][0], node.index), default=None)
 
-    def _lacking(self, need: Need, later: bool) -> list[int]:
-        """The nodes found too short of CPUs or memory for a need, which hold until something is released."""
-        lacking = self._without_beside.get((need, later))
+    def _lacking(self, demand: Demand, later: bool) -> list[int]:
+        """The nodes found too short of CPUs or memory for a demand, which hold until something is released."""
+        lacking = self._without_beside.get((demand, later))
         if lacking is None or lacking[0] != self.releases:
-            lacking = self._without_beside[need, later] = [self.releases, 0]
+            lacking = self._without_beside[demand, later] = [self.releases, 0]
         return lacking
 
     def left_over(self) -> Milli:

@@ -7,8 +7,8 @@ has lapsed where a limit or a guarantee forbids it, its node is gone, or it no l
 from __future__ import annotations
 
 from scheduler.model import Milli, WorkerPlacement
+from scheduler.policy.demands import amount_of
 from scheduler.policy.intake import Intake
-from scheduler.policy.needs import held_by
 from scheduler.policy.projects import QuotaState
 from scheduler.policy.state import State
 from scheduler.policy.topology import NODE
@@ -40,7 +40,7 @@ def _together(intake: Intake, work: Work, workers: tuple[WorkerPlacement, ...]) 
 
 def _may_have(state: State, work: Work, workers: tuple[WorkerPlacement, ...]) -> bool:
     """Whether limits and guarantees allow it; what the work leaves itself is not in its own way."""
-    project, amount = work.project, held_by(workers)
+    project, amount = work.project, amount_of(workers)
     assert project is not None
     if project.over_limit(amount) or (not work.preemptible and project.over_guarantee(amount)):
         return False
@@ -55,4 +55,4 @@ def _may_have(state: State, work: Work, workers: tuple[WorkerPlacement, ...]) ->
 def _under(state: State, quota: QuotaState, workers: tuple[WorkerPlacement, ...]) -> Milli:
     """What of these workers counts under a limit."""
     nodes = state.nodes.by_name
-    return held_by(tuple([w for w in workers if w.node in nodes and nodes[w.node].bit & quota.mask]))
+    return amount_of(tuple([w for w in workers if w.node in nodes and nodes[w.node].bit & quota.mask]))

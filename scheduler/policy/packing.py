@@ -51,7 +51,7 @@ class Packing:
                 return False
             self.steps -= 1
             mark = self.state.mark()
-            found.append(self.state.seat(node, group.need, self.later))
+            found.append(self.state.seat(node, group.demand, self.later))
             if self._seat(found, mask, in_vain):
                 return True
             found.pop()
@@ -61,13 +61,13 @@ class Packing:
 
     def _nodes(self, group: Ask, here: list[tuple[Key, int]], mask: int) -> list[NodeState]:
         """One node for each amount that is free, the fullest first; for who needs no whole GPU the best alone."""
-        nodes, need, mask = self.state.nodes, group.need, mask & group.qualifies
-        if not need.whole:
-            best = nodes.best(need, mask, self.later, False)
+        nodes, demand, mask = self.state.nodes, group.demand, mask & group.qualifies
+        if not demand.whole:
+            best = nodes.best(demand, mask, self.later, False)
             return [] if best is None else [best]
         first = [
-            next((node for node in nodes.each(bits & mask) if node.takes_beside(need, self.later)), None)
+            next((node for node in nodes.each(bits & mask) if node.takes_beside(demand, self.later)), None)
             for key, bits in here
-            if key[0] >= need.whole
+            if key[0] >= demand.whole
         ]
         return [node for node in first if node is not None]

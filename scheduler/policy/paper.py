@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduler.model import ONE, WorkerPlacement
-from scheduler.policy.needs import Need
+from scheduler.policy.demands import Demand
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.terms import Cut, Losses, Terms
 from scheduler.policy.work import Work
@@ -77,13 +77,13 @@ class Paper:
         """Free what a work holds in this node, whoever it is."""
         self._give_back(work.standing, 1)
 
-    def _give_back(self, standing: Iterable[tuple[WorkerPlacement, Need]], sign: int) -> None:
+    def _give_back(self, standing: Iterable[tuple[WorkerPlacement, Demand]], sign: int) -> None:
         here = self.node.name
-        for worker, need in standing:
+        for worker, demand in standing:
             if worker.node != here:
                 continue
-            self.cpus += sign * need.cpus
-            self.memory += sign * need.memory
+            self.cpus += sign * demand.cpus
+            self.memory += sign * demand.memory
             if worker.share == ONE:
                 for gpu in worker.gpus:
                     self.free ^= 1 << gpu
@@ -95,31 +95,31 @@ class Paper:
                 else:
                     self.free |= 1 << gpu
 
-    def fits(self, need: Need, count: int) -> bool:
+    def fits(self, demand: Demand, count: int) -> bool:
         """Whether `count` workers would fit."""
-        if need.cpus * count > self.cpus or need.memory * count > self.memory:
+        if demand.cpus * count > self.cpus or demand.memory * count > self.memory:
             return False
-        if not need.partial:
-            return self.free.bit_count() >= need.whole * count
-        share = need.share_on(self.node.spec)
+        if not demand.partial:
+            return self.free.bit_count() >= demand.whole * count
+        share = demand.share_on(self.node.spec)
         if share > ONE:
             return False
         shared = [ONE - used for used in self.shares.values() if 0 < used < ONE]
         return self.free.bit_count() * (ONE // share) + sum([left // share for left in shared]) >= count
 
-    def drop_needless(self, need: Need, count: int) -> None:
+    def drop_unneeded(self, demand: Demand, count: int) -> None:
         """Fill again, the last first, whoever is not in the way of `count` workers."""
         kept = []
         for cut, straddling in reversed(self.cuts):
             self._free(cut, -1)
-            if self.fits(need, count):
+            if self.fits(demand, count):
                 self.spare.append((cut, straddling))
             else:
                 self._free(cut, 1)
                 kept.append((cut, straddling))
         self.cuts = kept[::-1]
 
-    def improve(self, cut: Cut, straddling: bool, terms: Terms, need: Need, count: int) -> bool:
+    def improve(self, cut: Cut, straddling: bool, terms: Terms, demand: Demand, count: int) -> bool:
         """Of a cleared node: whether this cut in place of others loses less work, in which case it takes their place."""
         before, loss = self.cuts, self.loss()
         if cut.loss >= loss:
@@ -130,11 +130,11 @@ class Paper:
         self._open()
         self.take(cut, terms, straddling)
         for other, straddles in before:
-            if self.fits(need, count):
+            if self.fits(demand, count):
                 break
             self.take(other, terms, straddles)
-        if self.fits(need, count):
-            self.drop_needless(need, count)
+        if self.fits(demand, count):
+            self.drop_unneeded(demand, count)
             if self.loss() < loss:
                 chosen = {id(other) for other, _ in self.cuts}
                 self.spare = [entry for entry in (*before, *spare) if id(entry[0]) not in chosen]
@@ -148,7 +148,7 @@ class Paper:
     def loss(self) -> float:
         return sum([cut.loss for cut, _ in self.cuts])
 
-    def still_stands(self, terms: Terms, need: Need, count: int) -> bool:
+    def still_stands(self, terms: Terms, demand: Demand, count: int) -> bool:
         """Whether the cuts on paper may still be made, and are enough."""
         losses: Losses = {}
         surplus: dict[Work, int] = {}
@@ -163,7 +163,7 @@ class Paper:
             assert project is not None
             for step in project.path:
                 losses[step] = losses.get(step, 0) + cut.amount
-        return self.fits(need, count)
+        return self.fits(demand, count)
 
     def made(self) -> list[Cut]:
         """The cuts, as they are made; the paper keeps the spare ones."""
@@ -171,13 +171,13 @@ class Paper:
         self.cuts = []
         return cuts
 
-    def begin_again(self, terms: Terms, need: Need, count: int) -> None:
+    def begin_again(self, terms: Terms, demand: Demand, count: int) -> None:
         """Things have changed in this node: take those that were looked at anew, as far as they are needed."""
         looked_at = [*self.cuts, *reversed(self.spare)]
         self.spare = []
         self._open()
         for number, (cut, straddling) in enumerate(looked_at):
-            if self.fits(need, count):
+            if self.fits(demand, count):
                 self.spare.extend(entry for entry in looked_at[number:] if not entry[0].gone)
                 return
             if not cut.gone:

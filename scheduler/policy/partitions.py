@@ -1,4 +1,4 @@
-"""The partitions of the pool with their nodes, each with an project for every project.
+"""The partitions of the pool with their nodes, each with the state of every project.
 
 A project's own limit holds for all partitions together, the limits of its quotas for the nodes that they cover.
 """

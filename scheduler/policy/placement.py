@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scheduler.model import ONE, WorkerPlacement
-from scheduler.policy.needs import Need
+from scheduler.policy.demands import Demand
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.packing import Packing
 from scheduler.policy.state import State
@@ -91,9 +91,9 @@ class Placer:
         """A quick look: False where the gang certainly fits nowhere, now or later."""
         if ask.groups:
             return all(self.may_fit(group) for group in ask.groups)
-        if ask.gang == 1 or not ask.need.whole:
-            return self.nodes.best(ask.need, ask.qualifies, True, False) is not None
-        return self.bound(ask.need, ask.qualifies, True, None) >= ask.gang
+        if ask.gang == 1 or not ask.demand.whole:
+            return self.nodes.best(ask.demand, ask.qualifies, True, False) is not None
+        return self.bound(ask.demand, ask.qualifies, True, None) >= ask.gang
 
     def _preferences(self, ask: Ask) -> Iterator[Try]:
         yield from ask.tries
@@ -101,15 +101,15 @@ class Placer:
             yield ask.qualifies, False
 
     def _place_within(self, ask: Ask, count: int, later: bool, mask: int, one_node: bool) -> Workers | None:
-        need = ask.need
+        demand = ask.demand
         if ask.require is not None and ask.require != NODE:
             mask &= _union(self.topology.domains(ask.require))
         if count == 1:
-            return self._one(need, mask, later, ask.spread)
-        if self.bound(need, mask, later, count) < count:
+            return self._one(demand, mask, later, ask.spread)
+        if self.bound(demand, mask, later, count) < count:
             return None
         if not ask.spread or one_node or ask.require == NODE or ask.prefer == NODE:
-            workers = self._on_one_node(need, count, mask, later)
+            workers = self._on_one_node(demand, count, mask, later)
             if workers is not None:
                 return workers
         if one_node or ask.require == NODE:
@@ -122,7 +122,7 @@ class Placer:
                 return None
         if ask.require is not None:
             return None
-        return self._anywhere(need, count, mask, later, ask.spread)
+        return self._anywhere(demand, count, mask, later, ask.spread)
 
     def _levels(self, ask: Ask) -> tuple[str, ...]:
         """The levels in which the gang is tried, from narrow to wide."""
@@ -130,56 +130,56 @@ class Placer:
             return self.topology.levels
         return tuple(level for level in self.topology.levels if level in (ask.prefer, ask.require))
 
-    def _one(self, need: Need, mask: int, later: bool, spread: bool) -> Workers | None:
-        node = self.nodes.best(need, mask, later, spread)
-        return None if node is None else [self.state.seat(node, need, later)]
+    def _one(self, demand: Demand, mask: int, later: bool, spread: bool) -> Workers | None:
+        node = self.nodes.best(demand, mask, later, spread)
+        return None if node is None else [self.state.seat(node, demand, later)]
 
-    def _on_one_node(self, need: Need, count: int, mask: int, later: bool) -> Workers | None:
-        node = self.nodes.together(need, count, mask, later)
-        return None if node is None else [self.state.seat(node, need, later) for _ in range(count)]
+    def _on_one_node(self, demand: Demand, count: int, mask: int, later: bool) -> Workers | None:
+        node = self.nodes.together(demand, count, mask, later)
+        return None if node is None else [self.state.seat(node, demand, later) for _ in range(count)]
 
     def _in_one_domain(self, ask: Ask, count: int, mask: int, later: bool, level: str) -> Workers | None:
         """The domain that the gang fills most tightly."""
         bounds = [
             (bound, number, domain)
             for number, domain in enumerate(self.topology.domains(level))
-            if (bound := self.bound(ask.need, domain & mask, later, None)) >= count
+            if (bound := self.bound(ask.demand, domain & mask, later, None)) >= count
         ]
         for _, _, domain in sorted(bounds):
-            workers = self._anywhere(ask.need, count, domain & mask, later, ask.spread)
+            workers = self._anywhere(ask.demand, count, domain & mask, later, ask.spread)
             if workers is not None:
                 return workers
         return None
 
-    def _anywhere(self, need: Need, count: int, mask: int, later: bool, spread: bool) -> Workers | None:
+    def _anywhere(self, demand: Demand, count: int, mask: int, later: bool, spread: bool) -> Workers | None:
         """Fill the nodes that take the most workers first; the rest goes where it fits most tightly."""
         nodes, mark = self.nodes, self.state.mark()
         workers: Workers = []
         while len(workers) < count:
             left = count - len(workers)
-            if need.partial or spread or left == 1:
-                node = nodes.best(need, mask, later, spread)
+            if demand.partial or spread or left == 1:
+                node = nodes.best(demand, mask, later, spread)
                 fits = 1
             else:
-                node = nodes.together(need, left, mask, later) or self._takes_most(need, mask, later)
-                fits = 0 if node is None else node.count(need, later, left)
+                node = nodes.together(demand, left, mask, later) or self._takes_most(demand, mask, later)
+                fits = 0 if node is None else node.count(demand, later, left)
             if node is None or not fits:
                 self.state.undo(mark)
                 return None
-            workers.extend([self.state.seat(node, need, later) for _ in range(fits)])
+            workers.extend([self.state.seat(node, demand, later) for _ in range(fits)])
         return workers
 
-    def _takes_most(self, need: Need, mask: int, later: bool) -> NodeState | None:
+    def _takes_most(self, demand: Demand, mask: int, later: bool) -> NodeState | None:
         """The node that takes the most workers, the one with the least left over among those."""
         buckets = self.nodes.buckets[later]
-        if not need.whole:
+        if not demand.whole:
             return max(
-                self.nodes.each(mask), key=lambda r: (r.count(need, later, 1 << 30), -r.index), default=None
+                self.nodes.each(mask), key=lambda r: (r.count(demand, later, 1 << 30), -r.index), default=None
             )
-        for key in sorted(buckets, key=lambda key: (-(key[0] // need.whole), key)):
-            if key[0] >= need.whole:
+        for key in sorted(buckets, key=lambda key: (-(key[0] // demand.whole), key)):
+            if key[0] >= demand.whole:
                 for node in self.nodes.each(buckets[key] & mask):
-                    if node.takes_beside(need, later):
+                    if node.takes_beside(demand, later):
                         return node
         return None
 
@@ -192,14 +192,14 @@ class Placer:
             return bits
         return _union([domain for domain in self.topology.domains(ask.require) if domain & bits])
 
-    def bound(self, need: Need, mask: int, later: bool, enough: int | None) -> int:
+    def bound(self, demand: Demand, mask: int, later: bool, enough: int | None) -> int:
         """How many workers fit at the most, judged by GPUs (exactly, where neither CPUs nor memory are asked for)."""
-        if not need.whole:
-            return sum(node.count(need, later, enough or 1 << 30) for node in self.nodes.each(mask))
+        if not demand.whole:
+            return sum(node.count(demand, later, enough or 1 << 30) for node in self.nodes.each(mask))
         return sum(
-            (bits & mask).bit_count() * (key[0] // need.whole)
+            (bits & mask).bit_count() * (key[0] // demand.whole)
             for key, bits in self.nodes.buckets[later].items()
-            if key[0] >= need.whole
+            if key[0] >= demand.whole
         )
 
 

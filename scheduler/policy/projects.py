@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduler.model import ONE, Milli, Project, Quota
-from scheduler.policy.needs import UNBOUNDED
+from scheduler.policy.demands import UNBOUNDED
 from scheduler.policy.quotas import REMAINDER, PartitionKey
 
 

@@ -49,12 +49,12 @@ def wants(ask: Ask) -> str:
     """ "8 GPUs", "4 workers of 8 GPUs", "16 GiB of GPU memory"; of several groups each."""
     if ask.groups:
         return " and ".join([wants(group) for group in ask.groups])
-    if ask.need.gpu_memory:
-        each = f"{ask.need.gpu_memory / 1024:g} GiB of GPU memory"
+    if ask.demand.gpu_memory:
+        each = f"{ask.demand.gpu_memory / 1024:g} GiB of GPU memory"
     elif ask.each:
         each = count_of(ask.each)
     else:
-        each = f"{gpus(ask.need.cpus)} CPUs" if ask.need.cpus else "a place"
+        each = f"{gpus(ask.demand.cpus)} CPUs" if ask.demand.cpus else "a place"
     return each if ask.gang == 1 else f"{ask.gang} workers of {each} each"
 
 
@@ -118,7 +118,7 @@ def never_fits(ask: Ask) -> Blocked:
 
 
 def no_capacity(ask: Ask, free: Milli) -> Blocked:
-    where = " on one node" if ask.gang == 1 and ask.need.whole > 1 else ""
+    where = " on one node" if ask.gang == 1 and ask.demand.whole > 1 else ""
     but = (
         ", but not together or not with the CPUs and memory it needs;"
         if free >= ask.least

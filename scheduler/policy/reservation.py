@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scheduler.model import ONE, Milli, Settings
-from scheduler.policy.needs import Need
+from scheduler.policy.demands import Demand
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
@@ -197,7 +197,7 @@ class Reservations:
         places: list[Place] = []
         for node in most_free(self.state, mask, NODES):
             standing = self.state.standing.get(node.index, {}).values()
-            places.extend(_places(node, ask.need, together, count, ends.of(standing), self.now))
+            places.extend(_places(node, ask.demand, together, count, ends.of(standing), self.now))
         if len(places) < count:
             return None
         places.sort()
@@ -213,7 +213,7 @@ class Ends:
 
     def __init__(self, terms: Reclaim, project: ProjectState, patient_until: float) -> None:
         self._terms = terms
-        self._account = project
+        self._project = project
         self._patient_until = patient_until
         self._losses: Losses = {}
         self._known: dict[Work, float] = {}
@@ -236,7 +236,7 @@ class Ends:
     def _may_be_taken(self, work: Work) -> bool:
         if work.project is None or not work.preemptible:
             return False
-        if work.project is self._account:
+        if work.project is self._project:
             return work.priority < self._terms.newcomer.priority
         if self._terms.lines(work.project) is None:
             return False
@@ -253,14 +253,19 @@ def _name(work: Work) -> str:
 
 
 def _places(
-    node: NodeState, need: Need, together: int, most: int, ends: Sequence[tuple[float, str, Work]], now: float
+    node: NodeState,
+    demand: Demand,
+    together: int,
+    most: int,
+    ends: Sequence[tuple[float, str, Work]],
+    now: float,
 ) -> list[Place]:
     """The places that the node will have for the gang, up to `most`."""
     paper, before, at = Paper(node), node.keys[True][0], now
     places: list[Place] = []
     for end, _, work in (*ends, (UNKNOWN, "", None)):
-        while len(places) < most and paper.fits(need, together * (len(places) + 1)):
-            places.append((at, max(0, need.whole * together * (len(places) + 1) - before), node.index))
+        while len(places) < most and paper.fits(demand, together * (len(places) + 1)):
+            places.append((at, max(0, demand.whole * together * (len(places) + 1) - before), node.index))
         if len(places) == most or work is None:
             break
         at = end
@@ -270,7 +275,7 @@ def _places(
 
 def may_starve(ask: Ask) -> bool:
     """Whether smaller ones can keep it waiting for ever: one GPU, or a share of one, is found soon enough."""
-    return ask.need.whole > 0 and ask.least > ONE
+    return ask.demand.whole > 0 and ask.least > ONE
 
 
 def most_free(state: State, mask: int, most: int) -> list[NodeState]:

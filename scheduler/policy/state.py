@@ -11,7 +11,7 @@ from typing import Any
 
 from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.candidates import Candidates
-from scheduler.policy.needs import Need, held_by
+from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.work import Ask, Work
@@ -56,13 +56,13 @@ class State:
         if self.limited:
             self._count(work, work.placement, 1)
         if work.releasing:
-            for worker, need in work.standing:
-                self.nodes.hold(worker, need)
+            for worker, demand in work.standing:
+                self.nodes.hold(worker, demand)
             self._mark_releasing(work, work.placement)
             self._charge_releasing(work, work.amount)
         else:
-            for worker, need in work.standing:
-                self.nodes.occupy(worker, need)
+            for worker, demand in work.standing:
+                self.nodes.occupy(worker, demand)
             self._charge(work, work.amount)
             self._list(work)
 
@@ -70,39 +70,39 @@ class State:
         if self.limited:
             self._count(work, work.placement, -1)
         if work.releasing:
-            for worker, need in work.standing:
-                self.nodes.unhold(worker, need)
+            for worker, demand in work.standing:
+                self.nodes.unhold(worker, demand)
             self._unmark_releasing(work, work.placement)
             self._charge_releasing(work, -work.amount)
         else:
-            for worker, need in work.standing:
-                self.nodes.vacate(worker, need)
+            for worker, demand in work.standing:
+                self.nodes.vacate(worker, demand)
             self._charge(work, -work.amount)
             self._unlist(work)
 
     # -- steps --------------------------------------------------------------------------------------------
 
-    def seat(self, node: NodeState, need: Need, later: bool) -> WorkerPlacement:
+    def seat(self, node: NodeState, demand: Demand, later: bool) -> WorkerPlacement:
         """A worker takes a place in a node that has one for it."""
-        worker = node.seat(need, later)
-        self.nodes.occupy(worker, need)
-        self._did(self.nodes.vacate, worker, need)
+        worker = node.seat(demand, later)
+        self.nodes.occupy(worker, demand)
+        self._did(self.nodes.vacate, worker, demand)
         return worker
 
     def take_places(self, workers: Iterable[WorkerPlacement], ask: Ask) -> bool:
         """Take the very places that were promised; whether they could be had."""
         nodes = self.nodes
         workers = tuple(workers)
-        standing = list(zip(workers, ask.needs_of(len(workers)), strict=False))
+        standing = list(zip(workers, ask.demands_of(len(workers)), strict=False))
         for worker in workers:
             node = nodes.by_name.get(worker.node)
             if node is None or not node.bit & ask.qualifies or any(g >= node.spec.gpus for g in worker.gpus):
                 return False
         if len(workers) < ask.gang or not self.has_place(standing):
             return False
-        for worker, need in standing:
-            nodes.occupy(worker, need)
-            self._did(nodes.vacate, worker, need)
+        for worker, demand in standing:
+            nodes.occupy(worker, demand)
+            self._did(nodes.vacate, worker, demand)
         return True
 
     def choose(self, work: Work, project: ProjectState, ask: Ask) -> None:
@@ -117,8 +117,8 @@ class State:
     def settle(self, work: Work, workers: Iterable[WorkerPlacement]) -> None:
         """A work gets places that have been taken for it already."""
         before, more = work.placement, tuple(workers)
-        self._resize(work, (*before, *more), held_by(more))
-        self._did(self._resize, work, before, -held_by(more))
+        self._resize(work, (*before, *more), amount_of(more))
+        self._did(self._resize, work, before, -amount_of(more))
         if self.limited:
             self._count(work, more, 1)
             self._did(self._count, work, more, -1)
@@ -126,9 +126,9 @@ class State:
     def release(self, work: Work) -> None:
         """A running work gives back what it holds; until it is gone it is in the way."""
         self._unlist(work)
-        for worker, need in work.standing:
-            self.nodes.vacate(worker, need)
-            self.nodes.hold(worker, need)
+        for worker, demand in work.standing:
+            self.nodes.vacate(worker, demand)
+            self.nodes.hold(worker, demand)
         self._mark_releasing(work, work.placement)
         work.releasing = True
         self._charge(work, -work.amount)
@@ -142,9 +142,9 @@ class State:
         self._charge(work, work.amount)
         work.releasing = False
         self._unmark_releasing(work, work.placement)
-        for worker, need in work.standing:
-            self.nodes.unhold(worker, need)
-            self.nodes.occupy(worker, need)
+        for worker, demand in work.standing:
+            self.nodes.unhold(worker, demand)
+            self.nodes.occupy(worker, demand)
         self._list(work)
 
     def reinstate(self, work: Work) -> None:
@@ -161,7 +161,7 @@ class State:
         before, amount = work.placement, work.amount
         work.releasing, work.moved = False, True
         work.placement = tuple(workers)
-        work.amount = held_by(work.placement)
+        work.amount = amount_of(work.placement)
         self._charge(work, work.amount)
         self._did(self._unmove, work, before, amount)
         if self.limited:
@@ -177,21 +177,21 @@ class State:
         """An elastic job gives back one worker."""
         before = work.placement
         index = before.index(worker)
-        self.nodes.vacate(worker, work.ask.need)
-        self.nodes.hold(worker, work.ask.need)
+        self.nodes.vacate(worker, work.ask.demand)
+        self.nodes.hold(worker, work.ask.demand)
         self._mark_releasing(work, (worker,))
-        self._resize(work, before[:index] + before[index + 1 :], -held_by((worker,)))
-        self._charge_releasing(work, held_by((worker,)))
+        self._resize(work, before[:index] + before[index + 1 :], -amount_of((worker,)))
+        self._charge_releasing(work, amount_of((worker,)))
         self.gains += 1
         self._did(self._unshrink, work, worker, before)
 
     def _unshrink(self, work: Work, worker: WorkerPlacement, before: tuple[WorkerPlacement, ...]) -> None:
         self.gains -= 1
-        self._charge_releasing(work, -held_by((worker,)))
-        self._resize(work, before, held_by((worker,)))
+        self._charge_releasing(work, -amount_of((worker,)))
+        self._resize(work, before, amount_of((worker,)))
         self._unmark_releasing(work, (worker,))
-        self.nodes.unhold(worker, work.ask.need)
-        self.nodes.occupy(worker, work.ask.need)
+        self.nodes.unhold(worker, work.ask.demand)
+        self.nodes.occupy(worker, work.ask.demand)
 
     def regrow(self, work: Work, worker: WorkerPlacement) -> None:
         """Undo `shrink` without undoing what came after it; `has_place` must hold."""
@@ -204,18 +204,18 @@ class State:
 
     # -- questions ----------------------------------------------------------------------------------------
 
-    def has_place(self, workers: Iterable[tuple[WorkerPlacement, Need]]) -> bool:
+    def has_place(self, workers: Iterable[tuple[WorkerPlacement, Demand]]) -> bool:
         """Whether all of these could stand (later) where they stood."""
         beside: dict[str, tuple[int, int]] = {}
         shares: dict[tuple[str, int], int] = {}
-        for worker, need in workers:
+        for worker, demand in workers:
             node = self.nodes.by_name[worker.node]
             for gpu in worker.gpus:
                 share = shares[worker.node, gpu] = shares.get((worker.node, gpu), 0) + worker.share
                 if node.share_free(gpu, True) < share:
                     return False
             cpus, memory = beside.get(worker.node, (0, 0))
-            cpus, memory = beside[worker.node] = (cpus + need.cpus, memory + need.memory)
+            cpus, memory = beside[worker.node] = (cpus + demand.cpus, memory + demand.memory)
             if cpus > node.cpus or memory > node.memory:
                 return False
         return True
@@ -235,7 +235,7 @@ class State:
         return found
 
     def over_limit_until(self, project: ProjectState) -> set[str]:
-        """The leaving works whose end an project of this path must await, lest it holds more than its limit."""
+        """The leaving works whose end a project of this path must await, lest it holds more than its limit."""
         full = [
             step for step in project.path if step.releasing and step.allocated + step.releasing > step.limit
         ]
@@ -266,7 +266,7 @@ class State:
             for quota in step.quotas:
                 for worker in workers:
                     if self.nodes.by_name[worker.node].bit & quota.mask:
-                        quota.allocated += sign * held_by((worker,))
+                        quota.allocated += sign * amount_of((worker,))
 
     def _charge_releasing(self, work: Work, amount: int) -> None:
         if work.project is not None and amount:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from scheduler.model import Milli, WorkerPlacement
-from scheduler.policy.needs import Need, held_by
+from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.projects import ProjectState, sibling_ancestors
 from scheduler.policy.state import State
 from scheduler.policy.work import Work
@@ -39,9 +39,9 @@ class Cut:
         return self.work.placement if self.worker is None else (self.worker,)
 
     @property
-    def standing(self) -> Iterable[tuple[WorkerPlacement, Need]]:
+    def standing(self) -> Iterable[tuple[WorkerPlacement, Demand]]:
         """Each of its workers with what it needs."""
-        return self.work.standing if self.worker is None else ((self.worker, self.work.ask.need),)
+        return self.work.standing if self.worker is None else ((self.worker, self.work.ask.demand),)
 
     @property
     def gone(self) -> bool:
@@ -80,7 +80,7 @@ class Terms(ABC):
             if (most is None or work.priority <= most) and self._unprotected(work):
                 saved = work.saved
                 for worker in reversed(work.placement):
-                    amount = held_by((worker,))
+                    amount = amount_of((worker,))
                     loss = 0.0 if saved is None else max(0.0, self.now - saved) * amount
                     cuts.append(Cut(work, loss, amount, worker))
         cuts.sort(key=lambda cut: (cut.work.priority, cut.loss, cut.work.id))

@@ -12,7 +12,7 @@ import heapq
 from dataclasses import dataclass
 
 from scheduler.model import Milli, WorkerPlacement
-from scheduler.policy.needs import Need
+from scheduler.policy.demands import Demand
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
@@ -79,16 +79,16 @@ class Hunt:
 
     def _search_domains(self) -> SearchResult | None:
         ask = self.terms.newcomer.ask
-        need, count, mask = ask.need, ask.gang, self.mask
+        demand, count, mask = ask.demand, ask.gang, self.mask
         if ask.groups:
             return self._search_groups(ask)
         if ask.require is None or (count == 1 and ask.require == NODE):
-            return self._search(need, count, mask)
+            return self._search(demand, count, mask)
         if ask.require == NODE:
-            return self._search(need, 1, mask, together=count)
+            return self._search(demand, 1, mask, together=count)
         for domain in self.placer.topology.domains(ask.require):
             if domain & mask:
-                result = self._search(need, count, domain & mask)
+                result = self._search(demand, count, domain & mask)
                 if result is not None:
                     return result
         return None
@@ -104,7 +104,7 @@ class Hunt:
         for domain in domains:
             mark, cuts, found = self.state.mark(), list[Cut](), dict[int, list[WorkerPlacement]]()
             for number, group in ask.largest_first:
-                result = self._search(group.need, group.gang, group.qualifies & domain)
+                result = self._search(group.demand, group.gang, group.qualifies & domain)
                 if result is None:
                     self.state.undo(mark)
                     break
@@ -127,10 +127,10 @@ class Hunt:
                     over -= cut.amount
         return cuts if over <= 0 else None
 
-    def _search(self, need: Need, count: int, mask: int, together: int = 1) -> SearchResult | None:
+    def _search(self, demand: Demand, count: int, mask: int, together: int = 1) -> SearchResult | None:
         """Clear nodes of `mask` until `count` times `together` workers stand."""
         mark = self.state.mark()
-        desk = Desk(self.state, self.terms, need, mask, together)
+        desk = Desk(self.state, self.terms, demand, mask, together)
         desk.use_free(count)
         for straddling in (False, True):
             if desk.seated < count:
@@ -197,10 +197,10 @@ def make(state: State, cut: Cut) -> None:
 class Desk:
     """The papers of one search: what each node would be without those considered, and which nodes are cleared."""
 
-    def __init__(self, state: State, terms: Terms, need: Need, mask: int, together: int) -> None:
+    def __init__(self, state: State, terms: Terms, demand: Demand, mask: int, together: int) -> None:
         self.state = state
         self.terms = terms
-        self.need = need
+        self.demand = demand
         self.together = together
         self.mask = mask
         self.papers: dict[int, Paper] = {}
@@ -213,13 +213,13 @@ class Desk:
         """Seat what fits without anybody leaving."""
         nodes = self.state.nodes
         while self.seated < count:
-            node = nodes.together(self.need, self.together, self.mask, True)
+            node = nodes.together(self.demand, self.together, self.mask, True)
             if node is None:
                 return
             self._seat(node)
 
     def _seat(self, node: NodeState) -> None:
-        self.workers.extend([self.state.seat(node, self.need, True) for _ in range(self.together)])
+        self.workers.extend([self.state.seat(node, self.demand, True) for _ in range(self.together)])
         self.seated += 1
 
     def consider(self, cut: Cut, straddling: bool) -> None:
@@ -233,13 +233,13 @@ class Desk:
             if paper is None:
                 paper = self.papers[node.index] = Paper(node)
             if paper.cleared:
-                if paper.improve(cut, straddling, self.terms, self.need, self.together):
+                if paper.improve(cut, straddling, self.terms, self.demand, self.together):
                     self._push(paper)
-            elif paper.take(cut, self.terms, straddling) and paper.fits(self.need, self.together):
+            elif paper.take(cut, self.terms, straddling) and paper.fits(self.demand, self.together):
                 self._clear(paper)
 
     def _clear(self, paper: Paper) -> None:
-        paper.drop_needless(self.need, self.together)
+        paper.drop_unneeded(self.demand, self.together)
         paper.cleared = True
         self._push(paper)
 
@@ -257,7 +257,7 @@ class Desk:
         if not paper.cleared or paper.loss() != loss:
             return  # a better way to clear this node was found meanwhile
         paper.cleared = False
-        if not paper.still_stands(self.terms, self.need, self.together):
+        if not paper.still_stands(self.terms, self.demand, self.together):
             self._look_again(paper)
             return
         made = paper.made()
@@ -273,6 +273,6 @@ class Desk:
 
     def _look_again(self, paper: Paper) -> None:
         """Things have changed for this node: begin its paper anew with those that were considered."""
-        paper.begin_again(self.terms, self.need, self.together)
-        if paper.fits(self.need, self.together):
+        paper.begin_again(self.terms, self.demand, self.together)
+        if paper.fits(self.demand, self.together):
             self._clear(paper)

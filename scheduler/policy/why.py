@@ -20,7 +20,7 @@ class Why:
     """The projects and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others."""
 
     def __init__(self, intake: Intake, kept: dict[tuple[str, Ask], str]) -> None:
-        self._accounts = {
+        self._projects = {
             a: a.frozen() for partition in intake.partitions for a in partition.projects.values()
         }
         nodes = intake.state.nodes
@@ -46,7 +46,7 @@ class Why:
         return found
 
     def _blocked(self, place: tuple[ProjectState, ...], ask: Ask) -> Blocked:
-        path = [self._accounts[step] for step in place]
+        path = [self._projects[step] for step in place]
         project = path[0]
         if not ask.qualifies:
             if ask.request.gpu_types and not self._nodes.types.intersection(ask.request.gpu_types):
@@ -76,7 +76,7 @@ class Why:
             if not ask.preemptible and step.non_preemptible + ask.least > step.guarantee:
                 return reasons.outside_guarantee(step, ask.least)
         free = free_gpus(self._now, ask.qualifies)
-        still_free = free >= ask.least or ask.need.partial
+        still_free = free >= ask.least or ask.demand.partial
         if still_free and (project.name, ask) in self._kept:
             return reasons.reserved(ask, self._kept[project.name, ask], free)
         if ask.require is not None and self._fits_without_rule(ask):
@@ -115,11 +115,11 @@ class Why:
         """Whether the gang would fit if it could stand anywhere."""
         if ask.groups:
             return all(self._fits_without_rule(group) for group in ask.groups)
-        if not ask.need.whole:
+        if not ask.demand.whole:
             return False
         fits = sum(
             [
-                (bits & ask.qualifies).bit_count() * (key[0] // ask.need.whole)
+                (bits & ask.qualifies).bit_count() * (key[0] // ask.demand.whole)
                 for key, bits in self._later.items()
             ]
         )
@@ -128,16 +128,16 @@ class Why:
 
 def _places(node: NodeState, ask: Ask) -> int:
     """How many workers an empty node takes."""
-    spec, need = node.spec, ask.need
+    spec, demand = node.spec, ask.demand
     most = ask.gang
-    if need.whole:
-        most = min(most, spec.gpus // need.whole)
-    elif need.partial:
-        most = min(most, spec.gpus * (ONE // need.share_on(spec)))
-    if need.cpus and spec.cpus is not None:
-        most = min(most, spec.cpus // need.cpus)
-    if need.memory and spec.memory is not None:
-        most = min(most, spec.memory // need.memory)
+    if demand.whole:
+        most = min(most, spec.gpus // demand.whole)
+    elif demand.partial:
+        most = min(most, spec.gpus * (ONE // demand.share_on(spec)))
+    if demand.cpus and spec.cpus is not None:
+        most = min(most, spec.cpus // demand.cpus)
+    if demand.memory and spec.memory is not None:
+        most = min(most, spec.memory // demand.memory)
     return most
 
 

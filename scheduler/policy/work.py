@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.model import Milli, Request, WorkerPlacement, Workload
-from scheduler.policy.needs import Need, held_by
+from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.types import Decision
 
@@ -25,12 +25,12 @@ class Ask:
     Asks of one `kind` fit or don't fit alike. `masks` are the nodes that qualify at all, as they are wished for; `qualifies`
     is all of them. `tries` are the same in the order in which they are tried, each wish by throughput.
 
-    A gang of several groups has an ask for each as its `groups`, and in `needs` what each rank needs; `need` and `each` are
-    then those of its largest worker.
+    A gang of several groups has an ask for each as its `groups`, and in `demands` what each rank needs; `demand` and `each`
+    are then those of its largest worker.
     """
 
     kind: int
-    need: Need
+    demand: Demand
     workers: int
     gang: int
     each: Milli
@@ -45,22 +45,24 @@ class Ask:
     spread: bool
     request: Request
     groups: tuple[Ask, ...] = ()
-    needs: tuple[Need, ...] = ()
+    demands: tuple[Demand, ...] = ()
 
     @property
     def largest_first(self) -> list[tuple[int, Ask]]:
         """Its groups (itself, where it has none), numbered, in the order in which they are placed."""
         groups = enumerate(self.groups or (self,))
-        return sorted(groups, key=lambda entry: (-entry[1].each, -entry[1].need.cpus, entry[0]))
+        return sorted(groups, key=lambda entry: (-entry[1].each, -entry[1].demand.cpus, entry[0]))
 
     @property
     def whole(self) -> int:
         """The whole GPUs that its gang needs."""
-        return sum([need.whole for need in self.needs]) if self.needs else self.need.whole * self.gang
+        return (
+            sum([demand.whole for demand in self.demands]) if self.demands else self.demand.whole * self.gang
+        )
 
-    def needs_of(self, count: int) -> tuple[Need, ...]:
+    def demands_of(self, count: int) -> tuple[Demand, ...]:
         """What each of the first `count` ranks needs."""
-        return self.needs[:count] if self.needs else (self.need,) * count
+        return self.demands[:count] if self.demands else (self.demand,) * count
 
 
 def by_rank(found: Mapping[int, Sequence[WorkerPlacement]]) -> list[WorkerPlacement]:
@@ -81,8 +83,8 @@ class Work:
     """
 
     __slots__ = (
-        "amount", "ask", "id", "moved", "needs", "options", "placement", "preemptible", "priority", "project",
-        "releasing", "told", "urgency", "workload",
+        "amount", "ask", "demands", "id", "moved", "options", "placement", "preemptible", "priority",
+        "project", "releasing", "told", "urgency", "workload",
     )  # fmt: skip
 
     def __init__(
@@ -94,8 +96,8 @@ class Work:
         self.ask = ask
         self.options = options
         self.placement: tuple[WorkerPlacement, ...] = workload.placement if workload.running else ()
-        self.needs = ask.needs
-        self.amount = held_by(self.placement)
+        self.demands = ask.demands
+        self.amount = amount_of(self.placement)
         self.releasing = workload.stopping
         self.moved = False
         self.priority = ask.priority
@@ -110,19 +112,19 @@ class Work:
 
     def stands_at(self, placement: tuple[WorkerPlacement, ...]) -> None:
         """Some of its nodes are no more."""
-        if self.needs:
-            left = dict(zip(map(id, self.placement), self.needs, strict=False))
-            self.needs = tuple(left[id(worker)] for worker in placement)
+        if self.demands:
+            left = dict(zip(map(id, self.placement), self.demands, strict=False))
+            self.demands = tuple(left[id(worker)] for worker in placement)
         self.placement = placement
-        self.amount = held_by(placement)
+        self.amount = amount_of(placement)
 
     @property
-    def standing(self) -> Iterator[tuple[WorkerPlacement, Need]]:
+    def standing(self) -> Iterator[tuple[WorkerPlacement, Demand]]:
         """Each worker with what it needs."""
-        if self.needs:
-            return zip(self.placement, self.needs, strict=False)
-        need = self.ask.need
-        return ((worker, need) for worker in self.placement)
+        if self.demands:
+            return zip(self.placement, self.demands, strict=False)
+        demand = self.ask.demand
+        return ((worker, demand) for worker in self.placement)
 
     @property
     def saved(self) -> float | None:

@@ -210,6 +210,6 @@ def test_recent_use_lowers_the_surplus_but_never_the_guarantee() -> None:
     assert shares_of(projects, demands, 9000, time_aware=1.0) == {"a": 1000, "b": 8000}
 
 
-def test_an_account_knows_its_due() -> None:
+def test_a_project_knows_its_due() -> None:
     project = ProjectState(Project("a", guaranteed=None, limit=4000), None)
     assert project.due == 4000

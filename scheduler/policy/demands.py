@@ -1,7 +1,7 @@
 """What one worker needs, in the form in which nodes are searched for it.
 
-A need is a count of whole GPUs, or a share of one GPU, or memory on one GPU (a share that depends on the node), or none
-of these; and CPUs and memory beside it. Equal needs are one object, so that a need is judged once for all who have it.
+A demand is a count of whole GPUs, or a share of one GPU, or memory on one GPU (a share that depends on the node), or none
+of these; and CPUs and memory beside it. Equal demands are one object, so that a demand is judged once for all who have it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ UNBOUNDED = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Demand:
     """`whole` GPUs, or a `share` of one, or `gpu_memory` on one; `cpus` and `memory` are 0 where nothing is asked."""
 
     whole: int = 0
@@ -36,20 +36,20 @@ class Need:
             return UNBOUNDED
         return -(-self.gpu_memory * ONE // node.gpu_memory)
 
-    def times(self, count: int) -> Need:
+    def times(self, count: int) -> Demand:
         """What `count` such workers need on one node. Only for whole GPUs."""
-        return Need(whole=self.whole * count, cpus=self.cpus * count, memory=self.memory * count)
+        return Demand(whole=self.whole * count, cpus=self.cpus * count, memory=self.memory * count)
 
 
-def need_of(shape: Shape) -> Need:
+def demand_of(shape: Shape) -> Demand:
     cpus, memory = shape.cpus or 0, shape.memory or 0
     if shape.gpu_memory:
-        return Need(gpu_memory=shape.gpu_memory, cpus=cpus, memory=memory)
+        return Demand(gpu_memory=shape.gpu_memory, cpus=cpus, memory=memory)
     if 0 < shape.gpus < ONE:
-        return Need(share=shape.gpus, cpus=cpus, memory=memory)
-    return Need(whole=-(-shape.gpus // ONE), cpus=cpus, memory=memory)
+        return Demand(share=shape.gpus, cpus=cpus, memory=memory)
+    return Demand(whole=-(-shape.gpus // ONE), cpus=cpus, memory=memory)
 
 
-def held_by(placement: tuple[WorkerPlacement, ...]) -> Milli:
+def amount_of(placement: tuple[WorkerPlacement, ...]) -> Milli:
     """The amount of GPUs that a placement holds."""
     return sum([len(worker.gpus) * worker.share for worker in placement])
