@@ -29,7 +29,7 @@ class Candidates:
     def add(self, work: Work) -> None:
         amounts = self.classes.setdefault(work.priority, {})
         insort(amounts.setdefault(work.amount, []), _entry(work))
-        if len(work.placement) > work.ask.gang:
+        if len(work.placement) > work.request.gang_size:
             self.elastic[work.id] = work
 
     def remove(self, work: Work) -> None:

@@ -97,9 +97,9 @@ def rearrange(
             return []  # it may be stopped
         own, name = (
             Reclaim(state, work, project, reclaim.now, to_fair_share=False),
-            (work.ask.kind, project.name),
+            (work.request.fit_class, project.name),
         )
-        if name in in_vain or not own.possible() or len(work.placement) != work.ask.gang:
+        if name in in_vain or not own.possible() or len(work.placement) != work.request.gang_size:
             return None
         result = Hunt(
             state, placer, own, budget, terms.kept_from(work) | project.nodes_at_limit(work.amount)
@@ -117,21 +117,21 @@ def _clear_nodes(
     state: State, placer: Placer, terms: Moving, settle: Settle, kept_from: int
 ) -> SearchResult | None:
     """Places for the newcomer's gang in nodes that are cleared one after the other, and who leaves for it."""
-    ask = terms.newcomer.ask
-    mask = ask.qualifies & ~kept_from
-    if not ask.demand.whole or (ask.groups and ask.require == NODE):
+    request = terms.newcomer.request
+    mask = request.eligible & ~kept_from
+    if not request.demand.whole or (request.groups and request.require == NODE):
         return None
-    together = ask.gang if ask.require == NODE else 1
+    together = request.gang_size if request.require == NODE else 1
     domains = [mask]
-    if ask.require is not None and ask.require != NODE:
-        domains = [domain & mask for domain in placer.topology.domains(ask.require)]
+    if request.require is not None and request.require != NODE:
+        domains = [domain & mask for domain in placer.topology.domains(request.require)]
     for domain in domains:
         mark, cuts, found = state.mark(), list[Cut](), dict[int, list[WorkerPlacement]]()
-        for number, group in ask.largest_first:
+        for number, group in request.largest_first:
             result = SearchResult([], [])
-            while len(result.workers) < group.gang:
+            while len(result.workers) < group.gang_size:
                 if not _one_more(
-                    state, terms, settle, result, group.demand, domain & group.qualifies, together
+                    state, terms, settle, result, group.demand, domain & group.eligible, together
                 ):
                     break
             else:
@@ -194,7 +194,7 @@ def settle_elsewhere(state: State, placer: Placer, work: Work, kept_from: int = 
     if work.project is not None:
         kept_from |= work.project.nodes_at_limit(work.amount)
     workers: list[WorkerPlacement] | None = placer.place(
-        work.ask, len(work.placement), False, ~kept_from if kept_from else None
+        work.request, len(work.placement), False, ~kept_from if kept_from else None
     )
     if workers is None:
         return False

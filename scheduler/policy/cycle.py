@@ -24,7 +24,7 @@ from scheduler.policy.terms import Cut, Preemption, Reclaim
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, together
 from scheduler.policy.victims import Budget, Hunt, SearchResult
 from scheduler.policy.why import Why
-from scheduler.policy.work import Ask, Work
+from scheduler.policy.work import RequestClass, Work
 
 STALENESS = 60.0
 """How long a gang may run below its minimum, in seconds."""
@@ -82,7 +82,7 @@ class Cycle:
             if since is not None and self.now <= since + STALENESS and work.placement:
                 self._again(since + STALENESS)
                 continue
-            standing, least = len(work.placement), work.ask.gang
+            standing, least = len(work.placement), work.request.gang_size
             self.state.release(work)
             self.stopped[work.id] = (
                 f"Only {standing} of at least {least} workers are left; it is queued again."
@@ -117,7 +117,7 @@ class Cycle:
         while (queue := order.next()) is not None:
             line = queue.next
             assert line is not None
-            if self._start(line.first, queue.project, line.ask, order):
+            if self._start(line.first, queue.project, line.request, order):
                 queue.advance()
             else:
                 queue.close()
@@ -128,19 +128,19 @@ class Cycle:
         """Close the lines that come next and of which others' trials have shown that they get nothing."""
         project = queue.project
         least_important = self._least_important(project)
-        while (line := queue.next) is not None and line.ask.priority <= least_important:
+        while (line := queue.next) is not None and line.request.priority <= least_important:
             if not self._hopeless(line, project):
                 return
             queue.close()
 
     def _hopeless(self, line: Line, project: ProjectState) -> bool:
         """Whether there is no place, nobody could move or be reclaimed from, and nothing would be reserved."""
-        ask, gains, name = line.ask, self.state.gains, (line.ask.kind, 0)
+        request, gains, name = line.request, self.state.gains, (line.request.fit_class, 0)
         return (
             self._in_vain.get(name) == gains
             and self._no_moves.get(name) == gains
-            and project.allocated + ask.least > max(project.guarantee, project.share)
-            and not (self.reservations.open_to(project) and ask.least <= project.due)
+            and project.allocated + request.gang_amount > max(project.guarantee, project.share)
+            and not (self.reservations.open_to(project) and request.gang_amount <= project.due)
         )
 
     def _honour_nominations(self) -> None:
@@ -158,36 +158,42 @@ class Cycle:
             for name, queue in queues.items()
             if (line := queue.next) is not None
             and self.reservations.open_to(queue.project)
-            and may_starve(line.ask)
+            and may_starve(line.request)
         }
         gang = Order(first).next() if first else None
         if gang is not None and gang.next is not None and len(queues) > 1:
-            self.reservations.expect(gang.next.first, gang.project, gang.next.ask)
+            self.reservations.expect(gang.next.first, gang.project, gang.next.request)
 
     def _open_queues(self, partition: Partition, waiting: Waiting) -> dict[str, Queue]:
         """The lines that might get something of this partition in this cycle."""
         here = [(project, lines) for project, lines in waiting.items() if project.partition == partition.key]
         if not here:
             return {}
-        fits = {kind for kind, ask in self.intake.asks.kinds.items() if self.placer.may_fit(ask)}
+        fits = {
+            fit_class
+            for fit_class, request in self.intake.request_classes.fit_classes.items()
+            if self.placer.may_fit(request)
+        }
         queues = {}
         for project, lines in here:
             reach = project.due - project.allocated  # what it may take back from others
             headroom = min([step.limit - step.allocated for step in project.path])
             least_important = self._least_important(project)
             may = [
-                (ask, works)
-                for ask, works in lines.items()
-                if ask.least <= reach
-                or ask.priority > least_important
-                or (ask.kind in fits and ask.least <= headroom)
+                (request, works)
+                for request, works in lines.items()
+                if request.gang_amount <= reach
+                or request.priority > least_important
+                or (request.fit_class in fits and request.gang_amount <= headroom)
             ]
             if self.reservations.open_to(project):
                 urgencies = [works[0].urgency for works in lines.values()]
                 first = list(lines.items())[urgencies.index(min(urgencies))]
-                if all(ask is not first[0] for ask, _ in may):
+                if all(request is not first[0] for request, _ in may):
                     may.append(first)
-            open_lines = [line for ask, works in may if not (line := Line(ask, ask.least, works)).over]
+            open_lines = [
+                line for request, works in may if not (line := Line(request, request.gang_amount, works)).over
+            ]
             if open_lines:
                 queues[project.name] = Queue(project, open_lines)
         return queues
@@ -200,18 +206,18 @@ class Cycle:
         least = min(candidates.classes)
         return min([least, *[work.priority - 1 for work in candidates.elastic.values()]])
 
-    def _start(self, work: Work, project: ProjectState, ask: Ask, order: Order) -> bool:
+    def _start(self, work: Work, project: ProjectState, request: RequestClass, order: Order) -> bool:
         """Find a place for the job that is next, and take it."""
         mark = self.state.mark()
         if work.project is not project:
-            self.state.choose(work, project, ask)
-        full = project.nodes_at_limit(ask.least) if self.state.limited else 0
-        limited = self._refused(ask, project) or bool(full and not ask.qualifies & ~full)
+            self.state.choose(work, project, request)
+        full = project.nodes_at_limit(request.gang_amount) if self.state.limited else 0
+        limited = self._refused(request, project) or bool(full and not request.eligible & ~full)
         reserved, better_not = self.reservations.kept_from(work, project)
         kept_from = reserved | full
-        workers = None if limited else self._place(ask, kept_from | better_not)
+        workers = None if limited else self._place(request, kept_from | better_not)
         if workers is None and better_not and not limited:
-            workers = self._place(ask, kept_from)
+            workers = self._place(request, kept_from)
         if workers is None:
             result = self._take_back(work, project, limited, kept_from | better_not)
             if result is None and better_not:
@@ -220,8 +226,8 @@ class Cycle:
                 if not limited:
                     if not work.options or work.options[-1][0] is project:
                         self.reservations.consider(work, project)
-                    if reserved and self._place(ask, 0) is not None:
-                        self.reservations.note(ask, project, reserved)
+                    if reserved and self._place(request, 0) is not None:
+                        self.reservations.note(request, project, reserved)
                 self.state.undo(mark)
                 return False
             workers = result.workers
@@ -234,22 +240,22 @@ class Cycle:
         self.started.append(work)
         return True
 
-    def _refused(self, ask: Ask, project: ProjectState) -> bool:
+    def _refused(self, request: RequestClass, project: ProjectState) -> bool:
         """Whether limits, or for what can't be preempted guarantees, forbid it on the path."""
-        return project.over_limit(ask.least) is not None or self._breaks_guarantee(ask, project)
+        return project.over_limit(request.gang_amount) is not None or self._breaks_guarantee(request, project)
 
-    def _breaks_guarantee(self, ask: Ask, project: ProjectState) -> bool:
-        return not ask.preemptible and project.over_guarantee(ask.least) is not None
+    def _breaks_guarantee(self, request: RequestClass, project: ProjectState) -> bool:
+        return not request.preemptible and project.over_guarantee(request.gang_amount) is not None
 
-    def _place(self, ask: Ask, kept_from: int) -> list[WorkerPlacement] | None:
+    def _place(self, request: RequestClass, kept_from: int) -> list[WorkerPlacement] | None:
         """Places for the gang: now, or once those are gone who leave. What failed is not tried again."""
-        name = (ask.kind, kept_from)
-        if self.state.gains in (self._in_vain.get(name), self._in_vain.get((ask.kind, 0))):
+        name = (request.fit_class, kept_from)
+        if self.state.gains in (self._in_vain.get(name), self._in_vain.get((request.fit_class, 0))):
             return None
         mask = ~kept_from if kept_from else None
-        workers = self.placer.place(ask, ask.gang, False, mask)
+        workers = self.placer.place(request, request.gang_size, False, mask)
         if workers is None and self.state.releasing_work:
-            workers = self.placer.place(ask, ask.gang, True, mask)
+            workers = self.placer.place(request, request.gang_size, True, mask)
         if workers is None:
             self._in_vain[name] = self.state.gains
         return workers
@@ -260,8 +266,8 @@ class Cycle:
         self, work: Work, project: ProjectState, limited: bool, kept_from: int
     ) -> SearchResult | None:
         """Take from other projects, or from less important jobs of the same one."""
-        ask = work.ask
-        if not ask.qualifies:
+        request = work.request
+        if not request.eligible:
             return None
         delay, workload = self.settings.preemption_delay, work.workload
         since = workload.submitted if workload.preempted is None else workload.preempted
@@ -283,12 +289,12 @@ class Cycle:
 
     def _consolidate(self, work: Work, kept_from: int) -> SearchResult | None:
         """Move others together. What failed is not tried again."""
-        name, gains, least = (work.ask.kind, kept_from), self.state.gains, work.ask.least
-        if gains in (self._no_moves.get(name), self._no_moves.get((work.ask.kind, 0))):
+        name, gains, least = (work.request.fit_class, kept_from), self.state.gains, work.request.gang_amount
+        if gains in (self._no_moves.get(name), self._no_moves.get((work.request.fit_class, 0))):
             return None
         # Not only where the newcomer may stand: the others may go elsewhere.
         if self.state.nodes.left_over() < least:
-            self._no_moves[work.ask.kind, 0] = gains
+            self._no_moves[work.request.fit_class, 0] = gains
             return None
         result = consolidate(self.state, self.placer, self.reservations, work, kept_from, self.now)
         if result is None:
@@ -299,26 +305,26 @@ class Cycle:
         self, work: Work, project: ProjectState, limited: bool, kept_from: int
     ) -> SearchResult | None:
         result = self._reclaim(work, project, limited, kept_from)
-        if result is None and work.ask.priority > self._least_important(project):
+        if result is None and work.request.priority > self._least_important(project):
             result = self._preempt(work, project, limited, kept_from)
         return result
 
     def _reclaim(
         self, work: Work, project: ProjectState, limited: bool, kept_from: int
     ) -> SearchResult | None:
-        ask = work.ask
-        full = [step for step in project.path if step.allocated + ask.least > step.limit]
-        if limited and (not full or full[0] is project or self._breaks_guarantee(ask, project)):
+        request = work.request
+        full = [step for step in project.path if step.allocated + request.gang_amount > step.limit]
+        if limited and (not full or full[0] is project or self._breaks_guarantee(request, project)):
             return None  # nobody else's GPUs would help
         to_fair_share = self.settings.reclaim == "fair_share"
         within = full[0] if full else None
         terms = Reclaim(self.state, work, project, self.now, to_fair_share=to_fair_share, within=within)
         if not terms.possible():
             return None
-        name = (ask.kind, kept_from, project.parent, terms.inside_guarantee, within)
+        name = (request.fit_class, kept_from, project.parent, terms.inside_guarantee, within)
         if self._no_victims.get(name) == self.state.gains:
             return None
-        over = max([step.allocated + ask.least - step.limit for step in full], default=0)
+        over = max([step.allocated + request.gang_amount - step.limit for step in full], default=0)
         hunt = Hunt(self.state, self.placer, terms, self.budget, kept_from)
         result = hunt.search(over, project if full else None)
         self._again(terms.protected_until)
@@ -331,10 +337,14 @@ class Cycle:
     def _preempt(
         self, work: Work, project: ProjectState, limited: bool, kept_from: int
     ) -> SearchResult | None:
-        ask = work.ask
-        if self._breaks_guarantee(ask, project):
+        request = work.request
+        if self._breaks_guarantee(request, project):
             return None
-        over = max([step.allocated + ask.least - step.limit for step in project.path]) if limited else 0
+        over = (
+            max([step.allocated + request.gang_amount - step.limit for step in project.path])
+            if limited
+            else 0
+        )
         terms = Preemption(self.state, work, project, self.now)
         result = Hunt(self.state, self.placer, terms, self.budget, kept_from).search(
             over, project if limited else None
@@ -370,14 +380,14 @@ class Cycle:
         lines: dict[ProjectState, list[Line]] = {}
         too_early: list[tuple[float, str, Work]] = []
         for work in [*self.intake.elastic.values(), *self.started]:
-            missing = work.ask.workers - len(work.placement)
+            missing = work.request.workers - len(work.placement)
             if work.project is None or work.releasing or missing <= 0 or not work.placement:
                 continue
             if work.id in self.cut or work.id in self.kept or self._after(work):
                 continue
             earliest = may_grow_from(work, self.settings.resize_interval, self.now)
             if earliest <= self.now:
-                growth = Line(work.ask, work.ask.each, [work] * missing, grow=True)
+                growth = Line(work.request, work.request.worker_amount, [work] * missing, grow=True)
                 lines.setdefault(work.project, []).append(growth)
             elif earliest < NEVER:
                 too_early.append((earliest, work.id, work))
@@ -414,15 +424,19 @@ class Cycle:
 
     def _one_more(self, work: Work, project: ProjectState) -> list[WorkerPlacement] | None:
         """A place for one more worker."""
-        ask = work.ask
-        if project.over_limit(ask.each) or (not ask.preemptible and project.over_guarantee(ask.each)):
+        request = work.request
+        if project.over_limit(request.worker_amount) or (
+            not request.preemptible and project.over_guarantee(request.worker_amount)
+        ):
             return None
         over, nodes = project.nodes_at_limit(0), self.state.nodes.by_name
         if over and any(nodes[worker.node].bit & over for worker in work.placement):
             return None  # it could not begin again where it stands
-        kept_from = project.nodes_at_limit(ask.each) | self.reservations.kept_from_growing(work, project)
-        beside = self.placer.beside(ask, work.placement) & ~kept_from
-        return self.placer.place(ask, 1, False, beside) if beside else None
+        kept_from = project.nodes_at_limit(request.worker_amount) | self.reservations.kept_from_growing(
+            work, project
+        )
+        beside = self.placer.beside(request, work.placement) & ~kept_from
+        return self.placer.place(request, 1, False, beside) if beside else None
 
     # -- the plan -----------------------------------------------------------------------------------------
 

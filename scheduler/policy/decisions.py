@@ -79,7 +79,7 @@ class Decisions(Mapping[str, Decision]):
     def _in_the_way(self, project: ProjectState, work: Work) -> Blocked:
         """Of several partitions, the first with enough free GPUs, where only a rule is in the way, else the first."""
         ruled = (self._why.blocked(*option) for option in work.options if self._why.has_capacity(option[1]))
-        return next(ruled, None) or self._why.blocked(project, work.ask)
+        return next(ruled, None) or self._why.blocked(project, work.request)
 
     def _position(self, work: Work) -> int | None:
         """Its place among the jobs of its project that wait, from 1."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from scheduler.model import Environment, Milli, Node, Pool, Request, Workload
-from scheduler.policy.asks import Asks
 from scheduler.policy.fairshare import share_out
 from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.partitions import Partition, build_partitions
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reasons import Blocked
+from scheduler.policy.requestclasses import RequestClasses
 from scheduler.policy.state import State
 from scheduler.policy.topology import Topology
-from scheduler.policy.work import Ask, Options, Work
+from scheduler.policy.work import Options, RequestClass, Work
 
-Waiting = Mapping[ProjectState, Mapping[Ask, list[Work]]]
+Waiting = Mapping[ProjectState, Mapping[RequestClass, list[Work]]]
 """The lines of jobs that ask for the same, by project."""
 
 
@@ -35,18 +35,18 @@ class Intake:
         index = NodeIndex(nodes)
         self.state = State(index)
         self.topology = Topology(index.all, pool.topology)
-        self.asks = Asks(pool, index)
+        self.request_classes = RequestClasses(pool, index)
         self.works: dict[str, Work] = {}
-        self.waiting: dict[ProjectState, dict[Ask, list[Work]]] = {}
+        self.waiting: dict[ProjectState, dict[RequestClass, list[Work]]] = {}
         self.sessions: dict[str, Work] = {}
         self.elastic: dict[str, Work] = {}
         self.reduced: dict[str, Work] = {}
         self.nominations: dict[str, Work] = {}
         self.homeless: dict[str, Work] = {}
         self._unsorted: dict[int, list[Work]] = {}
-        self.blocked: dict[tuple[ProjectState, Ask], Blocked] = {}
+        self.blocked: dict[tuple[ProjectState, RequestClass], Blocked] = {}
         self._positions: dict[str, Mapping[str, int]] = {}
-        self._options: dict[tuple[str, Ask], Options] = {}
+        self._options: dict[tuple[str, RequestClass], Options] = {}
         self.partitions = build_partitions(pool, index.all, self._trains)
         self.projects = self.partitions[0].projects
         self.state.limited = any(project.quotas for project in self.projects.values())
@@ -57,28 +57,28 @@ class Intake:
 
     def put(self, workload: Workload) -> None:
         """A workload is new."""
-        request = workload.request
-        build = request.environment is Environment.BUILD
-        project, ask = None if build else self.projects.get(request.project), self.asks.of(request)
+        spec = workload.request
+        build = spec.environment is Environment.BUILD
+        project, request = None if build else self.projects.get(spec.project), self.request_classes.of(spec)
         options: Options = ()
         if project is not None and len(self.partitions) > 1:
-            options = self.options(request.project, ask)
-            project, ask = self.choice(options, workload, ask)
+            options = self.options(spec.project, request)
+            project, request = self.choice(options, workload, request)
             if (
                 options[0][0] is not project
             ):  # where it can't have what it was promised it is asked for everywhere else
-                options = [(project, ask), *[option for option in options if option[0] is not project]]
-        work = self.works[workload.id] = Work(workload, project, ask, options)
+                options = [(project, request), *[option for option in options if option[0] is not project]]
+        work = self.works[workload.id] = Work(workload, project, request, options)
         if build:
             self.sessions[work.id] = work
-        self._positions.pop(request.project, None)
+        self._positions.pop(spec.project, None)
         if workload.running:
             self._stand(work)
         elif project is None or project.children:
             if not build:
                 self.homeless[work.id] = work
         else:
-            line = self.waiting.setdefault(project, {}).setdefault(work.ask, [])
+            line = self.waiting.setdefault(project, {}).setdefault(work.request, [])
             line.append(work)
             if len(line) > 1:
                 self._unsorted[id(line)] = line
@@ -87,48 +87,52 @@ class Intake:
         _demand(work, 1)
 
     def _trains(self, node: NodeState) -> bool:
-        return self.asks.environment_of(node.spec.node_pool) is Environment.TRAIN
+        return self.request_classes.environment_of(node.spec.node_pool) is Environment.TRAIN
 
-    def options(self, project: str, ask: Ask) -> Options:
+    def options(self, project: str, request: RequestClass) -> Options:
         """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then by throughput.
 
         A partition in which a limit or a guarantee is too small for it comes last: what keeps it waiting is told of the first.
         """
-        found = self._options.get((project, ask))
+        found = self._options.get((project, request))
         if found is None:
             ranked = []
             for number, partition in enumerate(self.partitions):
-                there = self.asks.within(ask, number, partition.nodes)
-                if there.qualifies and all(group.qualifies for group in there.groups):
+                there = self.request_classes.within(request, number, partition.nodes)
+                if there.eligible and all(group.eligible for group in there.groups):
                     project = partition.projects[project]
-                    wish = next(n for n, mask in enumerate(ask.masks) if mask & partition.nodes)
-                    throughput = next(n for n, (nodes, _) in enumerate(ask.tries) if nodes & partition.nodes)
+                    wish = next(n for n, mask in enumerate(request.preferences) if mask & partition.nodes)
+                    throughput = next(
+                        n for n, (nodes, _) in enumerate(request.scopes) if nodes & partition.nodes
+                    )
                     never, unowned = _never(project, there), not project.guarantee
                     ranked.append((never, wish, unowned, throughput, number, project, there))
             ranked.sort(key=lambda entry: entry[:5])
             found = [(project, there) for *_, project, there in ranked]
             if not found:
-                found = [(self._wished(ask.request).projects[project], ask)]
-            self._options[project, ask] = found
+                found = [(self._wished(request.spec).projects[project], request)]
+            self._options[project, request] = found
         return found
 
-    def _wished(self, request: Request) -> Partition:
+    def _wished(self, spec: Request) -> Partition:
         """The partition to which a job that fits nowhere is assigned."""
-        names = (*(request.node_pools or ()), *(request.gpu_types or ()))
+        names = (*(spec.node_pools or ()), *(spec.gpu_types or ()))
         return next(
             (partition for partition in self.partitions[1:] if set(partition.key) & set(names)),
             self.partitions[0],
         )
 
-    def choice(self, options: Options, workload: Workload, ask: Ask) -> tuple[ProjectState, Ask]:
+    def choice(
+        self, options: Options, workload: Workload, request: RequestClass
+    ) -> tuple[ProjectState, RequestClass]:
         """The partition in which a workload runs or is nominated for places; else the first of its options."""
         by_name = self.state.nodes.by_name
         for worker in (*workload.placement, *workload.nomination):
             node = by_name.get(worker.node)
             if node is not None:
                 number, partition = next((n, g) for n, g in enumerate(self.partitions) if g.nodes & node.bit)
-                return partition.projects[workload.request.project], self.asks.within(
-                    ask, number, partition.nodes
+                return partition.projects[workload.request.project], self.request_classes.within(
+                    request, number, partition.nodes
                 )
         return options[0]
 
@@ -136,14 +140,14 @@ class Intake:
         """The jobs that wait, as they would queue in the partition that is their option of that number."""
         if not number:
             return self.waiting
-        found: dict[ProjectState, dict[Ask, list[Work]]] = {}
+        found: dict[ProjectState, dict[RequestClass, list[Work]]] = {}
         for lines in self.waiting.values():
             for works in lines.values():
                 if number < len(works[0].options):
-                    project, ask = works[0].options[number]
+                    project, request = works[0].options[number]
                     lines_there = found.setdefault(project, {})
-                    other = lines_there.get(ask)
-                    lines_there[ask] = sorted([*other, *works], key=_by_urgency) if other else works
+                    other = lines_there.get(request)
+                    lines_there[request] = sorted([*other, *works], key=_by_urgency) if other else works
         return found
 
     def positions(self, project: str, gone: Container[str]) -> Mapping[str, int]:
@@ -159,9 +163,10 @@ class Intake:
         return found
 
     def share_out(self) -> None:
-        """Find the fair shares of each partition; what jobs can't have in their first partition they ask for in their next.
+        """Find the fair shares of each partition; what jobs can't have in their first partition they request for in their
+        next.
 
-        The most urgent asks first.
+        The most urgent requests first.
         """
         time_aware = self.pool.settings.time_aware
         for partition in self.partitions:
@@ -171,12 +176,16 @@ class Intake:
         for number in range(1, len(self.partitions)):
             missing: dict[ProjectState, Milli] = {}
             lines = [
-                (here, works) for here, by_ask in self.waiting_at(number).items() for works in by_ask.values()
+                (here, works)
+                for here, by_class in self.waiting_at(number).items()
+                for works in by_class.values()
             ]
             for project, works in sorted(lines, key=lambda line: line[1][0].urgency):
-                before, ask = works[0].options[number - 1]
+                before, request = works[0].options[number - 1]
                 left = missing.setdefault(before, max(0, before.demand + before.overflow - before.share))
-                overflow = min(left, len(works) * max(ask.least, ask.workers * ask.each))
+                overflow = min(
+                    left, len(works) * max(request.gang_amount, request.workers * request.worker_amount)
+                )
                 missing[before] -= overflow
                 project.overflow += overflow
             for partition in self.partitions:
@@ -202,9 +211,9 @@ class Intake:
             work.stands_at(known)
         self.state.load(work)
         if work.project is not None:
-            if len(work.placement) < work.ask.gang:
+            if len(work.placement) < work.request.gang_size:
                 self.reduced[work.id] = work
-            if work.ask.workers > work.ask.gang:
+            if work.request.workers > work.request.gang_size:
                 self.elastic[work.id] = work
             if work.releasing and work.workload.nomination and not work.project.children:
                 self.nominations[work.id] = work
@@ -215,10 +224,10 @@ class Intake:
             self.state.unload(work)
         elif work.project is not None and not work.project.children:
             lines = self.waiting[work.project]
-            line = lines[work.ask]
+            line = lines[work.request]
             line.remove(work)
             if not line:
-                del lines[work.ask]
+                del lines[work.request]
                 self._unsorted.pop(id(line), None)
                 if not lines:
                     del self.waiting[work.project]
@@ -233,10 +242,10 @@ class Intake:
         self._unsorted.clear()
 
 
-def _never(project: ProjectState, ask: Ask) -> bool:
+def _never(project: ProjectState, request: RequestClass) -> bool:
     """Whether a limit, or for what can't be preempted a guarantee, is too small for a job of this project."""
     return any(
-        ask.least > step.limit or (not ask.preemptible and ask.least > step.guarantee)
+        request.gang_amount > step.limit or (not request.preemptible and request.gang_amount > step.guarantee)
         for step in project.path
     )
 
@@ -246,12 +255,12 @@ def _by_urgency(work: Work) -> tuple[int, float, str]:
 
 
 def _demand(work: Work, sign: int) -> None:
-    """What a job holds, how far it may grow, or what it asks for, counts as demand all the way up."""
+    """What a job holds, how far it may grow, or what it requests for, counts as demand all the way up."""
     if work.project is None:
         return
-    missing = max(0, work.ask.workers - len(work.placement))
-    wanted = work.amount + missing * work.ask.each
-    if work.ask.groups:
-        wanted = max(work.amount, work.ask.least)
+    missing = max(0, work.request.workers - len(work.placement))
+    wanted = work.amount + missing * work.request.worker_amount
+    if work.request.groups:
+        wanted = max(work.amount, work.request.gang_amount)
     for step in work.project.path:
         step.demand += sign * wanted

@@ -23,7 +23,7 @@ def honour_nominations(intake: Intake) -> list[Work]:
         workers = work.workload.nomination
         if not _together(intake, work, workers):
             continue
-        if _may_have(state, work, workers) and state.take_places(workers, work.ask):
+        if _may_have(state, work, workers) and state.take_places(workers, work.request):
             (state.move if work.releasing else state.settle)(work, workers)
             honoured.append(work)
     return honoured
@@ -31,7 +31,7 @@ def honour_nominations(intake: Intake) -> list[Work]:
 
 def _together(intake: Intake, work: Work, workers: tuple[WorkerPlacement, ...]) -> bool:
     """Whether they stand in one domain of the topology, if they have to: labels may have changed since."""
-    level, nodes = work.ask.require, intake.state.nodes.by_name
+    level, nodes = work.request.require, intake.state.nodes.by_name
     bits = {nodes[worker.node].bit for worker in workers if worker.node in nodes}
     if level is None or level == NODE:
         return level is None or len(bits) <= 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from scheduler.model import WorkerPlacement
 from scheduler.policy.nodes import Key, NodeState
 from scheduler.policy.state import State
-from scheduler.policy.work import Ask
+from scheduler.policy.work import RequestClass
 
 WORKERS = 64
 """Gangs of more workers are not searched for."""
@@ -19,11 +19,13 @@ WORKERS = 64
 class Packing:
     """The search for one gang, in one domain after the other; `steps` is how many places it may still try."""
 
-    def __init__(self, state: State, ask: Ask, later: bool, steps: int) -> None:
+    def __init__(self, state: State, request: RequestClass, later: bool, steps: int) -> None:
         self.state = state
         self.later = later
-        self.steps = steps if ask.gang <= WORKERS else 0
-        self.workers = [(number, group) for number, group in ask.largest_first for _ in range(group.gang)]
+        self.steps = steps if request.gang_size <= WORKERS else 0
+        self.workers = [
+            (number, group) for number, group in request.largest_first for _ in range(group.gang_size)
+        ]
 
     def within(self, mask: int) -> dict[int, list[WorkerPlacement]] | None:
         """The workers of each group, all in nodes of `mask`; None, and nothing taken, where none were found."""
@@ -59,9 +61,9 @@ class Packing:
         in_vain.add(name)
         return False
 
-    def _nodes(self, group: Ask, here: list[tuple[Key, int]], mask: int) -> list[NodeState]:
+    def _nodes(self, group: RequestClass, here: list[tuple[Key, int]], mask: int) -> list[NodeState]:
         """One node for each amount that is free, the fullest first; for who needs no whole GPU the best alone."""
-        nodes, demand, mask = self.state.nodes, group.demand, mask & group.qualifies
+        nodes, demand, mask = self.state.nodes, group.demand, mask & group.eligible
         if not demand.whole:
             best = nodes.best(demand, mask, self.later, False)
             return [] if best is None else [best]

@@ -53,7 +53,8 @@ class Paper:
         if any(other.worker is None for other in cut_before):
             return False
         return (
-            len(cut_before) < len(cut.work.placement) - cut.work.ask.gang and cut.worker in cut.work.placement
+            len(cut_before) < len(cut.work.placement) - cut.work.request.gang_size
+            and cut.worker in cut.work.placement
         )
 
     def _instead_of_surplus(self, cut: Cut, straddling: bool) -> None:
@@ -155,7 +156,7 @@ class Paper:
         for cut, straddling in self.cuts:
             if cut.worker is not None:
                 surplus[cut.work] = surplus.get(cut.work, 0) + 1
-                if len(cut.work.placement) - surplus[cut.work] < cut.work.ask.gang:
+                if len(cut.work.placement) - surplus[cut.work] < cut.work.request.gang_size:
                     return False
             if cut.gone or not terms.may_lose(cut, losses, straddling):
                 return False

@@ -15,7 +15,7 @@ from scheduler.policy.nodes import NodeState
 from scheduler.policy.packing import Packing
 from scheduler.policy.state import State
 from scheduler.policy.topology import NODE, Topology
-from scheduler.policy.work import Ask, Try, by_rank
+from scheduler.policy.work import RequestClass, Scope, by_rank
 
 Workers = list[WorkerPlacement]
 
@@ -34,101 +34,107 @@ class Placer:
         self.nodes = state.nodes
         self.topology = topology
 
-    def place(self, ask: Ask, count: int, later: bool, mask: int | None = None) -> Workers | None:
-        """Stand `count` workers of `ask` in nodes of `mask`, or none of them."""
-        for preferred, one_node in self._preferences(ask):
+    def place(
+        self, request: RequestClass, count: int, later: bool, mask: int | None = None
+    ) -> Workers | None:
+        """Stand `count` workers of `request` in nodes of `mask`, or none of them."""
+        for preferred, one_node in self._preferences(request):
             within = preferred if mask is None else preferred & mask
             if within:
-                place = self._place_groups if ask.groups else self._place_within
-                workers = place(ask, count, later, within, one_node)
+                place = self._place_groups if request.groups else self._place_within
+                workers = place(request, count, later, within, one_node)
                 if workers is not None:
                     return workers
         return None
 
-    def _place_groups(self, ask: Ask, count: int, later: bool, mask: int, one_node: bool) -> Workers | None:
+    def _place_groups(
+        self, request: RequestClass, count: int, later: bool, mask: int, one_node: bool
+    ) -> Workers | None:
         """Stand the groups of a gang, the largest workers first, as close together as they can be."""
-        if count != ask.gang:
+        if count != request.gang_size:
             return None
-        packing = Packing(self.state, ask, later, STEPS)
-        for domain in self.domains(ask, mask, later, one_node):
-            if self.nodes.free_gpus(domain, later) < ask.whole * ONE:
+        packing = Packing(self.state, request, later, STEPS)
+        for domain in self.domains(request, mask, later, one_node):
+            if self.nodes.free_gpus(domain, later) < request.gang_gpus * ONE:
                 continue
             mark, found = self.state.mark(), dict[int, Workers]()
-            for number, group in ask.largest_first:
-                workers = self.place(group, group.gang, later, domain)
+            for number, group in request.largest_first:
+                workers = self.place(group, group.gang_size, later, domain)
                 if workers is None:
                     self.state.undo(mark)
                     break
                 found[number] = workers
             else:
                 return by_rank(found)
-            packed = packing.within(domain & ask.qualifies)
+            packed = packing.within(domain & request.eligible)
             if packed is not None:
                 return by_rank(packed)
         return None
 
-    def domains(self, ask: Ask, mask: int, later: bool, one_node: bool = False) -> Iterator[int]:
+    def domains(self, request: RequestClass, mask: int, later: bool, one_node: bool = False) -> Iterator[int]:
         """Where the groups of a gang are tried together: one node, then wider and wider, as far as it may be."""
-        within = (ask.require, ask.prefer)
-        if ask.require not in (None, NODE):
-            mask &= _union(self.topology.domains(ask.require))
-        if not ask.spread or NODE in within or one_node:
+        within = (request.require, request.prefer)
+        if request.require not in (None, NODE):
+            mask &= _union(self.topology.domains(request.require))
+        if not request.spread or NODE in within or one_node:
             for key in sorted(self.nodes.buckets[later], reverse=True)[:NODES]:
                 for node in self.nodes.each(self.nodes.buckets[later][key] & mask):
                     yield node.bit
                     break
-        if ask.require == NODE or one_node:
+        if request.require == NODE or one_node:
             return
         for level in self.topology.levels:
-            if not ask.spread or level in within:
+            if not request.spread or level in within:
                 yield from (domain & mask for domain in self.topology.domains(level) if domain & mask)
-            if level == ask.require:
+            if level == request.require:
                 return
-        if ask.require is None:
+        if request.require is None:
             yield mask
 
-    def may_fit(self, ask: Ask) -> bool:
+    def may_fit(self, request: RequestClass) -> bool:
         """A quick look: False where the gang certainly fits nowhere, now or later."""
-        if ask.groups:
-            return all(self.may_fit(group) for group in ask.groups)
-        if ask.gang == 1 or not ask.demand.whole:
-            return self.nodes.best(ask.demand, ask.qualifies, True, False) is not None
-        return self.bound(ask.demand, ask.qualifies, True, None) >= ask.gang
+        if request.groups:
+            return all(self.may_fit(group) for group in request.groups)
+        if request.gang_size == 1 or not request.demand.whole:
+            return self.nodes.best(request.demand, request.eligible, True, False) is not None
+        return self.bound(request.demand, request.eligible, True, None) >= request.gang_size
 
-    def _preferences(self, ask: Ask) -> Iterator[Try]:
-        yield from ask.tries
-        if (ask.qualifies, False) not in ask.tries:
-            yield ask.qualifies, False
+    def _preferences(self, request: RequestClass) -> Iterator[Scope]:
+        yield from request.scopes
+        if (request.eligible, False) not in request.scopes:
+            yield request.eligible, False
 
-    def _place_within(self, ask: Ask, count: int, later: bool, mask: int, one_node: bool) -> Workers | None:
-        demand = ask.demand
-        if ask.require is not None and ask.require != NODE:
-            mask &= _union(self.topology.domains(ask.require))
+    def _place_within(
+        self, request: RequestClass, count: int, later: bool, mask: int, one_node: bool
+    ) -> Workers | None:
+        demand = request.demand
+        if request.require is not None and request.require != NODE:
+            mask &= _union(self.topology.domains(request.require))
         if count == 1:
-            return self._one(demand, mask, later, ask.spread)
+            return self._one(demand, mask, later, request.spread)
         if self.bound(demand, mask, later, count) < count:
             return None
-        if not ask.spread or one_node or ask.require == NODE or ask.prefer == NODE:
+        if not request.spread or one_node or request.require == NODE or request.prefer == NODE:
             workers = self._on_one_node(demand, count, mask, later)
             if workers is not None:
                 return workers
-        if one_node or ask.require == NODE:
+        if one_node or request.require == NODE:
             return None
-        for level in self._levels(ask):
-            workers = self._in_one_domain(ask, count, mask, later, level)
+        for level in self._levels(request):
+            workers = self._in_one_domain(request, count, mask, later, level)
             if workers is not None:
                 return workers
-            if level == ask.require:
+            if level == request.require:
                 return None
-        if ask.require is not None:
+        if request.require is not None:
             return None
-        return self._anywhere(demand, count, mask, later, ask.spread)
+        return self._anywhere(demand, count, mask, later, request.spread)
 
-    def _levels(self, ask: Ask) -> tuple[str, ...]:
+    def _levels(self, request: RequestClass) -> tuple[str, ...]:
         """The levels in which the gang is tried, from narrow to wide."""
-        if not ask.spread:
+        if not request.spread:
             return self.topology.levels
-        return tuple(level for level in self.topology.levels if level in (ask.prefer, ask.require))
+        return tuple(level for level in self.topology.levels if level in (request.prefer, request.require))
 
     def _one(self, demand: Demand, mask: int, later: bool, spread: bool) -> Workers | None:
         node = self.nodes.best(demand, mask, later, spread)
@@ -138,15 +144,17 @@ class Placer:
         node = self.nodes.together(demand, count, mask, later)
         return None if node is None else [self.state.seat(node, demand, later) for _ in range(count)]
 
-    def _in_one_domain(self, ask: Ask, count: int, mask: int, later: bool, level: str) -> Workers | None:
+    def _in_one_domain(
+        self, request: RequestClass, count: int, mask: int, later: bool, level: str
+    ) -> Workers | None:
         """The domain that the gang fills most tightly."""
         bounds = [
             (bound, number, domain)
             for number, domain in enumerate(self.topology.domains(level))
-            if (bound := self.bound(ask.demand, domain & mask, later, None)) >= count
+            if (bound := self.bound(request.demand, domain & mask, later, None)) >= count
         ]
         for _, _, domain in sorted(bounds):
-            workers = self._anywhere(ask.demand, count, domain & mask, later, ask.spread)
+            workers = self._anywhere(request.demand, count, domain & mask, later, request.spread)
             if workers is not None:
                 return workers
         return None
@@ -183,14 +191,14 @@ class Placer:
                         return node
         return None
 
-    def beside(self, ask: Ask, placement: tuple[WorkerPlacement, ...]) -> int:
+    def beside(self, request: RequestClass, placement: tuple[WorkerPlacement, ...]) -> int:
         """The nodes in which a gang that stands may grow: where a level is required, its domain only."""
-        if ask.require is None:
-            return ask.qualifies
+        if request.require is None:
+            return request.eligible
         bits = _union([self.nodes.by_name[worker.node].bit for worker in placement])
-        if ask.require == NODE:
+        if request.require == NODE:
             return bits
-        return _union([domain for domain in self.topology.domains(ask.require) if domain & bits])
+        return _union([domain for domain in self.topology.domains(request.require) if domain & bits])
 
     def bound(self, demand: Demand, mask: int, later: bool, enough: int | None) -> int:
         """How many workers fit at the most, judged by GPUs (exactly, where neither CPUs nor memory are asked for)."""

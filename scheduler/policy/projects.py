@@ -37,7 +37,7 @@ class QuotaState:
 class ProjectState:
     """One project in one partition of the pool, its place in the tree and its sums.
 
-    `overflow` is what its jobs ask for here because they can't have it in a partition that they prefer.
+    `overflow` is what its jobs request for here because they can't have it in a partition that they prefer.
     """
 
     __slots__ = (

@@ -13,7 +13,7 @@ from itertools import count
 
 from scheduler.model import Milli
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.work import Ask, Work
+from scheduler.policy.work import RequestClass, Work
 
 UrgencyKey = tuple[int, float, str]
 OrderKey = tuple[bool, bool, int, float, float, Milli, float]
@@ -25,10 +25,10 @@ class Line:
     Who has a place already is passed over, unless the line is for jobs that `grow`.
     """
 
-    __slots__ = ("ask", "asked", "at", "grow", "works")
+    __slots__ = ("asked", "at", "grow", "request", "works")
 
-    def __init__(self, ask: Ask, asked: Milli, works: list[Work], grow: bool = False) -> None:
-        self.ask = ask
+    def __init__(self, request: RequestClass, asked: Milli, works: list[Work], grow: bool = False) -> None:
+        self.request = request
         self.asked = asked
         self.works = works
         self.grow = grow
@@ -105,7 +105,7 @@ class Order:
             heapq.heappush(heap, (key, project.name, next(self._pushed), project))
 
     def _asked(self, project: ProjectState) -> Milli | None:
-        """What the next job of the project, or of the first of its children, asks for."""
+        """What the next job of the project, or of the first of its children, requests for."""
         if project.children:
             first = self._first(project.name)
             return None if first is None else self._next[first.name]
@@ -127,7 +127,7 @@ class Order:
         return None if project is None else self.queues[project.name]
 
     def changed(self, project: ProjectState) -> None:
-        """What the project holds or asks for next has changed."""
+        """What the project holds or requests for next has changed."""
         for step in project.path:
             if step.name in self._keys:
                 self._push(step)

@@ -11,7 +11,7 @@ from typing import Any
 from scheduler.model import ONE, Milli
 from scheduler.policy.projects import ProjectState, QuotaState
 from scheduler.policy.quotas import REMAINDER, PartitionKey, in_words
-from scheduler.policy.work import Ask
+from scheduler.policy.work import RequestClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,17 @@ def list_of(ids: tuple[str, ...]) -> str:
     return f"{ids[0]}, {ids[1]} and {len(ids) - 2} others"
 
 
-def wants(ask: Ask) -> str:
+def wants(request: RequestClass) -> str:
     """ "8 GPUs", "4 workers of 8 GPUs", "16 GiB of GPU memory"; of several groups each."""
-    if ask.groups:
-        return " and ".join([wants(group) for group in ask.groups])
-    if ask.demand.gpu_memory:
-        each = f"{ask.demand.gpu_memory / 1024:g} GiB of GPU memory"
-    elif ask.each:
-        each = count_of(ask.each)
+    if request.groups:
+        return " and ".join([wants(group) for group in request.groups])
+    if request.demand.gpu_memory:
+        each = f"{request.demand.gpu_memory / 1024:g} GiB of GPU memory"
+    elif request.worker_amount:
+        each = count_of(request.worker_amount)
     else:
-        each = f"{gpus(ask.demand.cpus)} CPUs" if ask.demand.cpus else "a place"
-    return each if ask.gang == 1 else f"{ask.gang} workers of {each} each"
+        each = f"{gpus(request.demand.cpus)} CPUs" if request.demand.cpus else "a place"
+    return each if request.gang_size == 1 else f"{request.gang_size} workers of {each} each"
 
 
 def _named(key: PartitionKey) -> dict[str, Any]:
@@ -91,75 +91,76 @@ def outside_guarantee(project: ProjectState, asked: Milli) -> Blocked:
     )  # fmt: skip
 
 
-def no_such_type(ask: Ask, *, anywhere: bool) -> Blocked:
-    types = " or ".join(ask.request.gpu_types or ())
+def no_such_type(request: RequestClass, *, anywhere: bool) -> Blocked:
+    types = " or ".join(request.spec.gpu_types or ())
     sentence = (
-        f"Needs {wants(ask)} of type {types}; all of that type are taken."
+        f"Needs {wants(request)} of type {types}; all of that type are taken."
         if anywhere
         else f"Needs GPUs of type {types}, and no node that it may use has them."
     )
-    return Blocked(sentence, {"kind": "gpu_type", "gpu_types": list(ask.request.gpu_types or ())})
+    return Blocked(sentence, {"kind": "gpu_type", "gpu_types": list(request.spec.gpu_types or ())})
 
 
-def no_domain(ask: Ask, level: str, *, ever: bool = True) -> Blocked:
+def no_domain(request: RequestClass, level: str, *, ever: bool = True) -> Blocked:
     where = "one node" if level == "node" else f"one {level}"
     what = "has that free" if ever else "is that large"
     return Blocked(
-        f"Needs {wants(ask)} within {where}, and no {level} {what}.",
-        {"kind": "topology", "level": level, "asked": gpus(ask.least), "ever": ever},
+        f"Needs {wants(request)} within {where}, and no {level} {what}.",
+        {"kind": "topology", "level": level, "asked": gpus(request.gang_amount), "ever": ever},
     )
 
 
-def never_fits(ask: Ask) -> Blocked:
+def never_fits(request: RequestClass) -> Blocked:
     return Blocked(
-        f"Needs {wants(ask)}, which the nodes that it may use could not give even if they were empty.",
-        {"kind": "capacity", "asked": gpus(ask.least), "ever": False},
+        f"Needs {wants(request)}, which the nodes that it may use could not give even if they were empty.",
+        {"kind": "capacity", "asked": gpus(request.gang_amount), "ever": False},
     )
 
 
-def no_capacity(ask: Ask, free: Milli) -> Blocked:
-    where = " on one node" if ask.gang == 1 and ask.demand.whole > 1 else ""
+def no_capacity(request: RequestClass, free: Milli) -> Blocked:
+    where = " on one node" if request.gang_size == 1 and request.demand.whole > 1 else ""
     but = (
         ", but not together or not with the CPUs and memory it needs;"
-        if free >= ask.least
+        if free >= request.gang_amount
         else " in all, and"
     )
     return Blocked(
-        f"Needs {wants(ask)}{where}; {are(free)} free{but} nobody holds GPUs that could be taken back for it.",
-        {"kind": "capacity", "asked": gpus(ask.least), "free": gpus(free)},
+        f"Needs {wants(request)}{where}; {are(free)} free{but} nobody holds GPUs that could be taken back for it.",
+        {"kind": "capacity", "asked": gpus(request.gang_amount), "free": gpus(free)},
     )
 
 
-def reserved(ask: Ask, holder: str, free: Milli) -> Blocked:
+def reserved(request: RequestClass, holder: str, free: Milli) -> Blocked:
     return Blocked(
-        f"Needs {wants(ask)}; {are(free)} free, but what would do is kept for {holder}, which was first in line and needs "
+        f"Needs {wants(request)}; {are(free)} free, but what would do is kept for {holder}, which was first in line and needs "
         "more than is free yet.",
-        {"kind": "reservation", "for": holder, "asked": gpus(ask.least), "free": gpus(free)},
+        {"kind": "reservation", "for": holder, "asked": gpus(request.gang_amount), "free": gpus(free)},
     )
 
 
-def above_share(project: ProjectState, ask: Ask, free: Milli) -> Blocked:
+def above_share(project: ProjectState, request: RequestClass, free: Milli) -> Blocked:
     return Blocked(
-        f"Needs {wants(ask)}, and {are(free)} free. Project {project.name} holds {gpus(project.allocated)} of its fair share "
-        f"of {gpus(project.share)}{in_words(project.partition)}; what goes beyond that it "
+        f"Needs {wants(request)}, and {are(free)} free. Project {project.name} holds {gpus(project.allocated)} of its fair "
+        f"share of {gpus(project.share)}{in_words(project.partition)}; what goes beyond that it "
         "gets only of what others leave idle.",
         {"kind": "fair_share", "project": project.name, "fair_share": gpus(project.share),
-         "allocated": gpus(project.allocated), "asked": gpus(ask.least), "free": gpus(free), **_named(project.partition)},
+         "allocated": gpus(project.allocated), "asked": gpus(request.gang_amount), "free": gpus(free),
+         **_named(project.partition)},
     )  # fmt: skip
 
 
 def over_quota(user: str, quota: Milli, held: Milli, asked: Milli) -> Blocked:
     return Blocked(
         f"{user or 'This user'} has a fixed quota of {count_of(quota)} for building and holds {gpus(held)}; this session "
-        f"needs {gpus(asked)}. Close another session or ask for less.",
+        f"needs {gpus(asked)}. Close another session or request for less.",
         {"kind": "quota", "user": user, "quota": gpus(quota), "allocated": gpus(held), "asked": gpus(asked)},
     )  # fmt: skip
 
 
-def no_build_gpu(ask: Ask, free: Milli) -> Blocked:
+def no_build_gpu(request: RequestClass, free: Milli) -> Blocked:
     return Blocked(
-        f"No build GPU is free: this session needs {wants(ask)}, and {count_of(free)} of the build environment are free.",
-        {"kind": "capacity", "asked": gpus(ask.least), "free": gpus(free)},
+        f"No build GPU is free: this session needs {wants(request)}, and {count_of(free)} of the build environment are free.",
+        {"kind": "capacity", "asked": gpus(request.gang_amount), "free": gpus(free)},
     )
 
 

@@ -22,7 +22,7 @@ from scheduler.policy.projects import ProjectState
 from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Losses, Reclaim
 from scheduler.policy.topology import NODE
-from scheduler.policy.work import Ask, Work
+from scheduler.policy.work import RequestClass, Work
 
 UNKNOWN = float("inf")
 
@@ -57,7 +57,7 @@ class Reservations:
         self.now = now
         self.made: list[Reservation] = []
         self.expected: Reservation | None = None
-        self.kept: dict[tuple[str, Ask], str] = {}
+        self.kept: dict[tuple[str, RequestClass], str] = {}
         self.starts: dict[str, float] = {}
         self._vain: dict[int, int] = {}
         self._known: dict[tuple[Work, ProjectState, Milli], Reclaim] = {}
@@ -66,42 +66,42 @@ class Reservations:
         """Whether the first in line of this project may have one."""
         return len(self.made) < self.settings.reservations and project.allocated <= project.due
 
-    def expect(self, work: Work, project: ProjectState, ask: Ask) -> None:
+    def expect(self, work: Work, project: ProjectState, request: RequestClass) -> None:
         """A gang will be judged in this cycle: note where it will stand, or what will be reserved for it."""
-        if not self._qualifies(ask, project):
+        if not self._qualifies(request, project):
             return
         mark = self.state.mark()
-        workers = self.placer.place(ask, ask.gang, True)
+        workers = self.placer.place(request, request.gang_size, True)
         self.state.undo(mark)
         if workers is None:
-            self.expected = self._reserve(work, project, ask)
+            self.expected = self._reserve(work, project, request)
         else:
             nodes = {self.state.nodes.by_name[worker.node].index for worker in workers}
             self.expected = Reservation(work, project, self.now, sum([1 << index for index in nodes]))
 
     def consider(self, work: Work, project: ProjectState) -> None:
         """Reserve for the first in line that fits nowhere although its project is due."""
-        ask = work.ask
-        if not self.open_to(project) or not self._qualifies(ask, project):
+        request = work.request
+        if not self.open_to(project) or not self._qualifies(request, project):
             return
         if (
             any(reservation.work is work for reservation in self.made)
-            or self._vain.get(ask.kind) == self.state.gains
+            or self._vain.get(request.fit_class) == self.state.gains
         ):
             return
         reservation = self.expected
         if reservation is None or reservation.work is not work or reservation.at <= self.now:
-            reservation = self._reserve(work, project, ask)
+            reservation = self._reserve(work, project, request)
         if reservation is not None:
             self.expected = None
             self.made.append(reservation)
             if self.now < reservation.at != UNKNOWN:
                 self.starts[work.id] = reservation.at
         else:
-            self._vain[ask.kind] = self.state.gains
+            self._vain[request.fit_class] = self.state.gains
 
-    def _qualifies(self, ask: Ask, project: ProjectState) -> bool:
-        return bool(ask.qualifies) and ask.least <= project.due and may_starve(ask)
+    def _qualifies(self, request: RequestClass, project: ProjectState) -> bool:
+        return bool(request.eligible) and request.gang_amount <= project.due and may_starve(request)
 
     # -- who keeps away -----------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class Reservations:
         for reservation in self.made:
             if reservation.work in (work, moving_for) or self._ends_in_time(work, reservation):
                 continue
-            if self._makes_way(work, project, work.ask.least, reservation):
+            if self._makes_way(work, project, work.request.gang_amount, reservation):
                 should |= reservation.nodes
             else:
                 must |= reservation.nodes
@@ -125,8 +125,10 @@ class Reservations:
         nodes = 0
         for reservation in self.made:
             own = project is reservation.project and work.priority <= reservation.work.priority
-            surplus = own and work.preemptible and not work.ask.request.min_runtime
-            if not surplus and not self._may_be_taken_back(work, project, work.ask.each, reservation):
+            surplus = own and work.preemptible and not work.request.spec.min_runtime
+            if not surplus and not self._may_be_taken_back(
+                work, project, work.request.worker_amount, reservation
+            ):
                 nodes |= reservation.nodes
         return nodes
 
@@ -160,22 +162,24 @@ class Reservations:
         to_fair_share = self.settings.reclaim == "fair_share"
         return Reclaim(self.state, work, project, self.now, to_fair_share=to_fair_share)
 
-    def note(self, ask: Ask, project: ProjectState, kept_from: int) -> None:
+    def note(self, request: RequestClass, project: ProjectState, kept_from: int) -> None:
         """A job would fit into what is kept from it: remember for whom."""
-        self.kept[project.name, ask] = next(r.work.id for r in self.made if r.nodes & kept_from)
+        self.kept[project.name, request] = next(r.work.id for r in self.made if r.nodes & kept_from)
 
     # -- when and where -----------------------------------------------------------------------------------
 
-    def _reserve(self, work: Work, project: ProjectState, ask: Ask) -> Reservation | None:
+    def _reserve(self, work: Work, project: ProjectState, request: RequestClass) -> Reservation | None:
         """The earliest time at which the gang fits, and where."""
         topology = self.placer.topology
-        domains: Iterable[int] = (ask.qualifies,)
-        if ask.require not in (None, NODE):
+        domains: Iterable[int] = (request.eligible,)
+        if request.require not in (None, NODE):
             domains = [
-                mask for domain in topology.domains(str(ask.require)) if (mask := domain & ask.qualifies)
+                mask
+                for domain in topology.domains(str(request.require))
+                if (mask := domain & request.eligible)
             ]
         ends = Ends(self._terms(work, project), project, self._patient_until(work))
-        found = [entry for mask in domains if (entry := self._in_domain(ask, mask, ends)) is not None]
+        found = [entry for mask in domains if (entry := self._in_domain(request, mask, ends)) is not None]
         if not found:
             return None
         at, _, nodes = min(found)
@@ -187,17 +191,23 @@ class Reservations:
         since = workload.submitted if workload.preempted is None else workload.preempted
         return max(self.now, since + self.settings.preemption_delay)
 
-    def _in_domain(self, ask: Ask, mask: int, ends: Ends) -> Place | None:
+    def _in_domain(self, request: RequestClass, mask: int, ends: Ends) -> Place | None:
         """When and in which nodes of `mask` the gang fits; at equal times the number of GPUs that are missing decides."""
-        count = ask.gang
-        if ask.groups:  # about as many of its largest workers: a time is an estimate, and so are the nodes
-            count = -(-ask.least // ask.each) if ask.each else ask.gang
-        together = count if ask.require == NODE else 1
+        count = request.gang_size
+        if (
+            request.groups
+        ):  # about as many of its largest workers: a time is an estimate, and so are the nodes
+            count = (
+                -(-request.gang_amount // request.worker_amount)
+                if request.worker_amount
+                else request.gang_size
+            )
+        together = count if request.require == NODE else 1
         count //= together
         places: list[Place] = []
         for node in most_free(self.state, mask, NODES):
             standing = self.state.standing.get(node.index, {}).values()
-            places.extend(_places(node, ask.demand, together, count, ends.of(standing), self.now))
+            places.extend(_places(node, request.demand, together, count, ends.of(standing), self.now))
         if len(places) < count:
             return None
         places.sort()
@@ -273,9 +283,9 @@ def _places(
     return places
 
 
-def may_starve(ask: Ask) -> bool:
+def may_starve(request: RequestClass) -> bool:
     """Whether smaller ones can keep it waiting for ever: one GPU, or a share of one, is found soon enough."""
-    return ask.demand.whole > 0 and ask.least > ONE
+    return request.demand.whole > 0 and request.gang_amount > ONE
 
 
 def most_free(state: State, mask: int, most: int) -> list[NodeState]:

@@ -30,7 +30,11 @@ def seat_sessions(
     waiting = [work for work in intake.sessions.values() if not work.workload.running]
     for work in sorted(waiting, key=lambda work: (work.workload.submitted, work.id)):
         user = work.workload.request.user or ""
-        quota, has, asked = quotas.get(user, pool.default_build_quota), held.get(user, 0), work.ask.least
+        quota, has, asked = (
+            quotas.get(user, pool.default_build_quota),
+            held.get(user, 0),
+            work.request.gang_amount,
+        )
         if has + asked > quota:
             blocked[work.id] = reasons.over_quota(user, quota, has, asked)
             continue
@@ -40,8 +44,8 @@ def seat_sessions(
             if result is not None:
                 workers, recalled[work.id] = result.workers, result.cuts
         if workers is None:
-            free = intake.state.nodes.free_gpus(work.ask.qualifies)
-            blocked[work.id] = reasons.no_build_gpu(work.ask, free)
+            free = intake.state.nodes.free_gpus(work.request.eligible)
+            blocked[work.id] = reasons.no_build_gpu(work.request, free)
             continue
         intake.state.settle(work, workers)
         held[user] = has + work.amount
@@ -49,5 +53,5 @@ def seat_sessions(
 
 
 def _seat(work: Work, placer: Placer) -> list[WorkerPlacement] | None:
-    ask = work.ask
-    return placer.place(ask, ask.gang, False) or placer.place(ask, ask.gang, True)
+    request = work.request
+    return placer.place(request, request.gang_size, False) or placer.place(request, request.gang_size, True)

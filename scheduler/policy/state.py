@@ -14,7 +14,7 @@ from scheduler.policy.candidates import Candidates
 from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.work import Ask, Work
+from scheduler.policy.work import RequestClass, Work
 
 
 class State:
@@ -89,30 +89,34 @@ class State:
         self._did(self.nodes.vacate, worker, demand)
         return worker
 
-    def take_places(self, workers: Iterable[WorkerPlacement], ask: Ask) -> bool:
+    def take_places(self, workers: Iterable[WorkerPlacement], request: RequestClass) -> bool:
         """Take the very places that were promised; whether they could be had."""
         nodes = self.nodes
         workers = tuple(workers)
-        standing = list(zip(workers, ask.demands_of(len(workers)), strict=False))
+        standing = list(zip(workers, request.demands_of(len(workers)), strict=False))
         for worker in workers:
             node = nodes.by_name.get(worker.node)
-            if node is None or not node.bit & ask.qualifies or any(g >= node.spec.gpus for g in worker.gpus):
+            if (
+                node is None
+                or not node.bit & request.eligible
+                or any(g >= node.spec.gpus for g in worker.gpus)
+            ):
                 return False
-        if len(workers) < ask.gang or not self.has_place(standing):
+        if len(workers) < request.gang_size or not self.has_place(standing):
             return False
         for worker, demand in standing:
             nodes.occupy(worker, demand)
             self._did(nodes.vacate, worker, demand)
         return True
 
-    def choose(self, work: Work, project: ProjectState, ask: Ask) -> None:
-        """A work that waits is to run in the partition that this project and this ask are for."""
-        before = work.project, work.ask
-        work.project, work.ask = project, ask
+    def choose(self, work: Work, project: ProjectState, request: RequestClass) -> None:
+        """A work that waits is to run in the partition that this project and this request are for."""
+        before = work.project, work.request
+        work.project, work.request = project, request
         self._did(self._choose_again, work, before)
 
-    def _choose_again(self, work: Work, choice: tuple[ProjectState | None, Ask]) -> None:
-        work.project, work.ask = choice
+    def _choose_again(self, work: Work, choice: tuple[ProjectState | None, RequestClass]) -> None:
+        work.project, work.request = choice
 
     def settle(self, work: Work, workers: Iterable[WorkerPlacement]) -> None:
         """A work gets places that have been taken for it already."""
@@ -177,8 +181,8 @@ class State:
         """An elastic job gives back one worker."""
         before = work.placement
         index = before.index(worker)
-        self.nodes.vacate(worker, work.ask.demand)
-        self.nodes.hold(worker, work.ask.demand)
+        self.nodes.vacate(worker, work.request.demand)
+        self.nodes.hold(worker, work.request.demand)
         self._mark_releasing(work, (worker,))
         self._resize(work, before[:index] + before[index + 1 :], -amount_of((worker,)))
         self._charge_releasing(work, amount_of((worker,)))
@@ -190,8 +194,8 @@ class State:
         self._charge_releasing(work, -amount_of((worker,)))
         self._resize(work, before, amount_of((worker,)))
         self._unmark_releasing(work, (worker,))
-        self.nodes.unhold(worker, work.ask.demand)
-        self.nodes.occupy(worker, work.ask.demand)
+        self.nodes.unhold(worker, work.request.demand)
+        self.nodes.occupy(worker, work.request.demand)
 
     def regrow(self, work: Work, worker: WorkerPlacement) -> None:
         """Undo `shrink` without undoing what came after it; `has_place` must hold."""

@@ -41,7 +41,7 @@ class Cut:
     @property
     def standing(self) -> Iterable[tuple[WorkerPlacement, Demand]]:
         """Each of its workers with what it needs."""
-        return self.work.standing if self.worker is None else ((self.worker, self.work.ask.demand),)
+        return self.work.standing if self.worker is None else ((self.worker, self.work.request.demand),)
 
     @property
     def gone(self) -> bool:
@@ -137,11 +137,11 @@ class Reclaim(Terms):
 
     @property
     def inside_guarantee(self) -> bool:
-        return self.project.allocated + self.newcomer.ask.least <= self.project.guarantee
+        return self.project.allocated + self.newcomer.request.gang_amount <= self.project.guarantee
 
     def possible(self) -> bool:
         """Whether the newcomer's project may take back anything for it."""
-        within_share = self.project.allocated + self.newcomer.ask.least <= self.project.share
+        within_share = self.project.allocated + self.newcomer.request.gang_amount <= self.project.share
         return self.inside_guarantee or (self.to_fair_share and within_share)
 
     def classes(self) -> Iterator[Iterator[Cut]]:
@@ -172,7 +172,7 @@ class Reclaim(Terms):
             return None
         if self.within is not None and self.within not in victim.path:
             return None
-        asked = self.newcomer.ask.least
+        asked = self.newcomer.request.gang_amount
         mine, theirs = sibling_ancestors(self.project, victim)
         steps = self.project.path[: self.project.depth - mine.depth + 1]
         below = tuple([(a, a.guarantee) for a in victim.path[: victim.depth - theirs.depth]])
@@ -200,7 +200,7 @@ class Recall(Terms):
     """A session takes back the build GPUs that were lent to jobs."""
 
     def classes(self) -> Iterator[Iterator[Cut]]:
-        own = self.newcomer.ask.qualifies
+        own = self.newcomer.request.eligible
         nodes = self.state.nodes.by_name
         cuts = [
             Cut(work, loss, work.amount)

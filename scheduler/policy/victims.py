@@ -21,7 +21,7 @@ from scheduler.policy.reservation import most_free
 from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Terms
 from scheduler.policy.topology import NODE
-from scheduler.policy.work import Ask, by_rank
+from scheduler.policy.work import RequestClass, by_rank
 
 NODES = 64
 """How many nodes are looked at, those with the most free GPUs first, for a gang of groups that must stand on one."""
@@ -56,11 +56,11 @@ class Hunt:
         self.placer = placer
         self.terms = terms
         self.budget = budget
-        self.mask = terms.newcomer.ask.qualifies & ~kept_from
+        self.mask = terms.newcomer.request.eligible & ~kept_from
 
     def search(self, over: int = 0, limited: ProjectState | None = None) -> SearchResult | None:
         """Places for the newcomer's gang, and whom that stops. First `over` is given back under the limit of `limited`."""
-        ask = self.terms.newcomer.ask
+        request = self.terms.newcomer.request
         mark = self.state.mark()
         cuts = self._free_limit(over)
         if cuts is None:
@@ -68,7 +68,7 @@ class Hunt:
             return None
         result = None
         if cuts:
-            workers = self.placer.place(ask, ask.gang, True, self.mask)
+            workers = self.placer.place(request, request.gang_size, True, self.mask)
             result = None if workers is None else SearchResult(workers, [])
         if result is None:
             result = self._search_domains()
@@ -78,33 +78,35 @@ class Hunt:
         return SearchResult(result.workers, self._put_back([*cuts, *result.cuts], limited))
 
     def _search_domains(self) -> SearchResult | None:
-        ask = self.terms.newcomer.ask
-        demand, count, mask = ask.demand, ask.gang, self.mask
-        if ask.groups:
-            return self._search_groups(ask)
-        if ask.require is None or (count == 1 and ask.require == NODE):
+        request = self.terms.newcomer.request
+        demand, count, mask = request.demand, request.gang_size, self.mask
+        if request.groups:
+            return self._search_groups(request)
+        if request.require is None or (count == 1 and request.require == NODE):
             return self._search(demand, count, mask)
-        if ask.require == NODE:
+        if request.require == NODE:
             return self._search(demand, 1, mask, together=count)
-        for domain in self.placer.topology.domains(ask.require):
+        for domain in self.placer.topology.domains(request.require):
             if domain & mask:
                 result = self._search(demand, count, domain & mask)
                 if result is not None:
                     return result
         return None
 
-    def _search_groups(self, ask: Ask) -> SearchResult | None:
+    def _search_groups(self, request: RequestClass) -> SearchResult | None:
         """Clear nodes for one group after the other, all within one domain where that is a rule."""
         topology = self.placer.topology
         domains: list[int] = [self.mask]
-        if ask.require == NODE:
+        if request.require == NODE:
             domains = [node.bit for node in most_free(self.state, self.mask, NODES)]
-        elif ask.require is not None:
-            domains = [domain & self.mask for domain in topology.domains(ask.require) if domain & self.mask]
+        elif request.require is not None:
+            domains = [
+                domain & self.mask for domain in topology.domains(request.require) if domain & self.mask
+            ]
         for domain in domains:
             mark, cuts, found = self.state.mark(), list[Cut](), dict[int, list[WorkerPlacement]]()
-            for number, group in ask.largest_first:
-                result = self._search(group.demand, group.gang, group.qualifies & domain)
+            for number, group in request.largest_first:
+                result = self._search(group.demand, group.gang_size, group.eligible & domain)
                 if result is None:
                     self.state.undo(mark)
                     break
@@ -156,17 +158,17 @@ class Hunt:
                 return
 
     def _allowed(self, cut: Cut) -> bool:
-        return not cut.gone and (cut.worker is None or len(cut.work.placement) > cut.work.ask.gang)
+        return not cut.gone and (cut.worker is None or len(cut.work.placement) > cut.work.request.gang_size)
 
     def _put_back(self, cuts: list[Cut], limited: ProjectState | None) -> list[Cut]:
         """Undo, the last first, the cuts that are not needed after all."""
-        ask = self.terms.newcomer.ask
+        request = self.terms.newcomer.request
         kept: list[Cut] = []
         for cut in reversed(cuts):
             if cut.worker is not None and cut.work.releasing:
                 continue  # it shrank first and was stopped after all: it counts as stopped
             held = list(cut.standing)
-            fits_limit = limited is None or _within_limits(limited, ask.least, cut)
+            fits_limit = limited is None or _within_limits(limited, request.gang_amount, cut)
             if fits_limit and self.state.has_place(held):
                 if cut.worker is None:
                     self.state.reinstate(cut.work)

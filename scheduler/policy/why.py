@@ -1,6 +1,6 @@
 """Why a job waits, told from how the pool stands at the end of the cycle.
 
-Reasons are made when somebody asks: a plan for a hundred thousand jobs that wait is asked about a few of them. What
+Reasons are made when somebody requests: a plan for a hundred thousand jobs that wait is asked about a few of them. What
 they are made from is copied, so a plan says the same for ever.
 """
 
@@ -13,13 +13,13 @@ from scheduler.policy.nodes import Key, NodeState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.topology import NODE
-from scheduler.policy.work import Ask
+from scheduler.policy.work import RequestClass
 
 
 class Why:
     """The projects and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others."""
 
-    def __init__(self, intake: Intake, kept: dict[tuple[str, Ask], str]) -> None:
+    def __init__(self, intake: Intake, kept: dict[tuple[str, RequestClass], str]) -> None:
         self._projects = {
             a: a.frozen() for partition in intake.partitions for a in partition.projects.values()
         }
@@ -31,105 +31,106 @@ class Why:
         self._train = intake.train
         self._kept = kept
         self._ever: dict[int, bool] = {}
-        self._known: dict[tuple[ProjectState, Ask], Blocked] = {}
+        self._known: dict[tuple[ProjectState, RequestClass], Blocked] = {}
         self._before = intake.blocked
 
-    def blocked(self, project: ProjectState, ask: Ask) -> Blocked:
-        """What a job of this project that asks for this waits for."""
-        line = (project, ask)
+    def blocked(self, project: ProjectState, request: RequestClass) -> Blocked:
+        """What a job of this project that requests for this waits for."""
+        line = (project, request)
         found = self._known.get(line)
         if found is None:
-            found = self._blocked(project.path, ask)
+            found = self._blocked(project.path, request)
             if (before := self._before.get(line)) == found:
                 found = before
             self._known[line] = self._before[line] = found
         return found
 
-    def _blocked(self, place: tuple[ProjectState, ...], ask: Ask) -> Blocked:
+    def _blocked(self, place: tuple[ProjectState, ...], request: RequestClass) -> Blocked:
         path = [self._projects[step] for step in place]
         project = path[0]
-        if not ask.qualifies:
-            if ask.request.gpu_types and not self._nodes.types.intersection(ask.request.gpu_types):
-                return reasons.no_such_type(ask, anywhere=False)
-            return reasons.never_fits(ask)
-        if not self._could_ever(ask):
+        if not request.eligible:
+            if request.spec.gpu_types and not self._nodes.types.intersection(request.spec.gpu_types):
+                return reasons.no_such_type(request, anywhere=False)
+            return reasons.never_fits(request)
+        if not self._could_ever(request):
             return (
-                reasons.never_fits(ask)
-                if ask.require is None
-                else reasons.no_domain(ask, ask.require, ever=False)
+                reasons.never_fits(request)
+                if request.require is None
+                else reasons.no_domain(request, request.require, ever=False)
             )
         for step in path:
-            if step.allocated + ask.least > step.limit:
-                return reasons.at_limit(step, ask.least)
+            if step.allocated + request.gang_amount > step.limit:
+                return reasons.at_limit(step, request.gang_amount)
         full = [
             (step, quota)
             for step in path
             for quota in step.quotas
-            if quota.allocated + ask.least > quota.limit
+            if quota.allocated + request.gang_amount > quota.limit
         ]
-        elsewhere = ask.qualifies
+        elsewhere = request.eligible
         for _, quota in full:
             elsewhere &= ~quota.mask
-        if full and (not elsewhere or free_gpus(self._now, elsewhere) < ask.least):
-            return reasons.at_quota(*full[0], ask.least)
+        if full and (not elsewhere or free_gpus(self._now, elsewhere) < request.gang_amount):
+            return reasons.at_quota(*full[0], request.gang_amount)
         for step in path:
-            if not ask.preemptible and step.non_preemptible + ask.least > step.guarantee:
-                return reasons.outside_guarantee(step, ask.least)
-        free = free_gpus(self._now, ask.qualifies)
-        still_free = free >= ask.least or ask.demand.partial
-        if still_free and (project.name, ask) in self._kept:
-            return reasons.reserved(ask, self._kept[project.name, ask], free)
-        if ask.require is not None and self._fits_without_rule(ask):
-            return reasons.no_domain(ask, ask.require)
-        if ask.request.gpu_types and free < ask.least <= free_gpus(self._now, self._train):
-            return reasons.no_such_type(ask, anywhere=True)
-        if project.allocated + ask.least > project.share:
-            return reasons.above_share(project, ask, free)
-        return reasons.no_capacity(ask, free)
+            if not request.preemptible and step.non_preemptible + request.gang_amount > step.guarantee:
+                return reasons.outside_guarantee(step, request.gang_amount)
+        free = free_gpus(self._now, request.eligible)
+        still_free = free >= request.gang_amount or request.demand.partial
+        if still_free and (project.name, request) in self._kept:
+            return reasons.reserved(request, self._kept[project.name, request], free)
+        if request.require is not None and self._fits_without_rule(request):
+            return reasons.no_domain(request, request.require)
+        if request.spec.gpu_types and free < request.gang_amount <= free_gpus(self._now, self._train):
+            return reasons.no_such_type(request, anywhere=True)
+        if project.allocated + request.gang_amount > project.share:
+            return reasons.above_share(project, request, free)
+        return reasons.no_capacity(request, free)
 
-    def has_capacity(self, ask: Ask) -> bool:
+    def has_capacity(self, request: RequestClass) -> bool:
         """Whether as many GPUs are free as it needs."""
-        return free_gpus(self._now, ask.qualifies) >= ask.least
+        return free_gpus(self._now, request.eligible) >= request.gang_amount
 
-    def _could_ever(self, ask: Ask) -> bool:
-        """Whether the gang would fit if all that qualifies for it were free."""
-        if ask.groups:
-            return all(self._could_ever(group) for group in ask.groups)
-        found = self._ever.get(ask.kind)
+    def _could_ever(self, request: RequestClass) -> bool:
+        """Whether the gang would fit if all that eligible for it were free."""
+        if request.groups:
+            return all(self._could_ever(group) for group in request.groups)
+        found = self._ever.get(request.fit_class)
         if found is None:
             places = [
-                (_places(node, ask), bits & ask.qualifies) for node, bits in self._nodes.models.values()
+                (_places(node, request), bits & request.eligible)
+                for node, bits in self._nodes.models.values()
             ]
-            if ask.require == NODE:
-                found = any(fits >= ask.gang for fits, bits in places if bits)
+            if request.require == NODE:
+                found = any(fits >= request.gang_size for fits, bits in places if bits)
             else:
-                domains = [-1] if ask.require is None else self._topology.domains(ask.require)
+                domains = [-1] if request.require is None else self._topology.domains(request.require)
                 found = any(
-                    sum([fits * (bits & domain).bit_count() for fits, bits in places]) >= ask.gang
+                    sum([fits * (bits & domain).bit_count() for fits, bits in places]) >= request.gang_size
                     for domain in domains
                 )
-            self._ever[ask.kind] = found
+            self._ever[request.fit_class] = found
         return found
 
-    def _fits_without_rule(self, ask: Ask) -> bool:
+    def _fits_without_rule(self, request: RequestClass) -> bool:
         """Whether the gang would fit if it could stand anywhere."""
-        if ask.groups:
-            return all(self._fits_without_rule(group) for group in ask.groups)
-        if not ask.demand.whole:
+        if request.groups:
+            return all(self._fits_without_rule(group) for group in request.groups)
+        if not request.demand.whole:
             return False
         fits = sum(
             [
-                (bits & ask.qualifies).bit_count() * (key[0] // ask.demand.whole)
+                (bits & request.eligible).bit_count() * (key[0] // request.demand.whole)
                 for key, bits in self._later.items()
             ]
         )
-        return fits >= ask.gang
+        return fits >= request.gang_size
 
 
-def _places(node: NodeState, ask: Ask) -> int:
+def _places(node: NodeState, request: RequestClass) -> int:
     """How many workers an empty node takes."""
-    spec, demand = node.spec, ask.demand
-    most = ask.gang
+    spec, demand = node.spec, request.demand
+    most = request.gang_size
     if demand.whole:
         most = min(most, spec.gpus // demand.whole)
     elif demand.partial:

@@ -1,7 +1,7 @@
 """The workloads as the policy handles them: what is asked for, and who stands where.
 
-`Ask` is everything about a request that matters to where and when it may start, without who sent it; equal asks are one
-object, and jobs of one project with one ask are judged once.
+A `RequestClass` is everything about a request that matters to where and when it may start, without who sent it. Equal
+requests are one object, and jobs of one project with the same request class are judged once.
 """
 
 from __future__ import annotations
@@ -14,50 +14,53 @@ from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.types import Decision
 
-Try = tuple[int, bool]
-"""A set of nodes, and whether a gang is tried on one node of them only."""
+Scope = tuple[int, bool]
+"""A set of nodes to be tried, and whether a gang is tried on one node of them only."""
 
 
 @dataclass(eq=False, slots=True)
-class Ask:
-    """What a job asks for. `each` is what one worker counts against quotas, `least` what the gang does.
+class RequestClass:
+    """What a job asks for. `worker_amount` is what one worker counts against quotas, `gang_amount` what the gang does.
 
-    Asks of one `kind` fit or don't fit alike. `masks` are the nodes that qualify at all, as they are wished for; `qualifies`
-    is all of them. `tries` are the same in the order in which they are tried, each wish by throughput.
+    Requests of one `fit_class` fit or don't fit alike. `preferences` are the eligible nodes, one set for each preferred node
+    pool; `eligible` is all of them. `scopes` are the same nodes in the order in which they are tried, the nodes of each
+    preference by throughput. `spec` is the first request of this class.
 
-    A gang of several groups has an ask for each as its `groups`, and in `demands` what each rank needs; `demand` and `each`
-    are then those of its largest worker.
+    A gang of several groups has a request class for each of its `groups`, and in `demands` what each rank needs; `demand`
+    and `worker_amount` are then those of its largest worker.
     """
 
-    kind: int
+    fit_class: int
     demand: Demand
     workers: int
-    gang: int
-    each: Milli
-    least: Milli
+    gang_size: int
+    worker_amount: Milli
+    gang_amount: Milli
     preemptible: bool
     priority: int
     require: str | None
     prefer: str | None
-    masks: tuple[int, ...]
-    tries: tuple[Try, ...]
-    qualifies: int
+    preferences: tuple[int, ...]
+    scopes: tuple[Scope, ...]
+    eligible: int
     spread: bool
-    request: Request
-    groups: tuple[Ask, ...] = ()
+    spec: Request
+    groups: tuple[RequestClass, ...] = ()
     demands: tuple[Demand, ...] = ()
 
     @property
-    def largest_first(self) -> list[tuple[int, Ask]]:
+    def largest_first(self) -> list[tuple[int, RequestClass]]:
         """Its groups (itself, where it has none), numbered, in the order in which they are placed."""
         groups = enumerate(self.groups or (self,))
-        return sorted(groups, key=lambda entry: (-entry[1].each, -entry[1].demand.cpus, entry[0]))
+        return sorted(groups, key=lambda entry: (-entry[1].worker_amount, -entry[1].demand.cpus, entry[0]))
 
     @property
-    def whole(self) -> int:
+    def gang_gpus(self) -> int:
         """The whole GPUs that its gang needs."""
         return (
-            sum([demand.whole for demand in self.demands]) if self.demands else self.demand.whole * self.gang
+            sum([demand.whole for demand in self.demands])
+            if self.demands
+            else self.demand.whole * self.gang_size
         )
 
     def demands_of(self, count: int) -> tuple[Demand, ...]:
@@ -70,40 +73,40 @@ def by_rank(found: Mapping[int, Sequence[WorkerPlacement]]) -> list[WorkerPlacem
     return [worker for number in sorted(found) for worker in found[number]]
 
 
-Options = Sequence[tuple[ProjectState, Ask]]
+Options = Sequence[tuple[ProjectState, RequestClass]]
 
 
 class Work:
     """One workload. `placement` is where it stands later, `leaves` whether it is on its way out,
     `moved` whether it goes from where it stood to `placement`.
 
-    A session has no project: it counts against its user's quota, not against a project. A job that may stand in several
-    parts of the pool has in `options` the project and the ask for each, the best first, and begins with the first. `told` is
+    A session has no project: it counts against its user's quota, not against a project. A job that may stand in several parts
+    of the pool has in `options` the project and the request for each, the best first, and begins with the first. `told` is
     what was told of it last.
     """
 
     __slots__ = (
-        "amount", "ask", "demands", "id", "moved", "options", "placement", "preemptible", "priority",
-        "project", "releasing", "told", "urgency", "workload",
+        "amount", "demands", "id", "moved", "options", "placement", "preemptible", "priority", "project",
+        "releasing", "request", "told", "urgency", "workload",
     )  # fmt: skip
 
     def __init__(
-        self, workload: Workload, project: ProjectState | None, ask: Ask, options: Options = ()
+        self, workload: Workload, project: ProjectState | None, request: RequestClass, options: Options = ()
     ) -> None:
         self.workload = workload
         self.id = workload.id
         self.project = project
-        self.ask = ask
+        self.request = request
         self.options = options
         self.placement: tuple[WorkerPlacement, ...] = workload.placement if workload.running else ()
-        self.demands = ask.demands
+        self.demands = request.demands
         self.amount = amount_of(self.placement)
         self.releasing = workload.stopping
         self.moved = False
-        self.priority = ask.priority
-        self.preemptible = ask.preemptible
+        self.priority = request.priority
+        self.preemptible = request.preemptible
         self.told: Decision | None = None
-        self.urgency = (-ask.priority, workload.submitted, workload.id)
+        self.urgency = (-request.priority, workload.submitted, workload.id)
 
     def tell(self, decision: Decision) -> Decision:
         """Note what was told of it, for the plans to come."""
@@ -123,7 +126,7 @@ class Work:
         """Each worker with what it needs."""
         if self.demands:
             return zip(self.placement, self.demands, strict=False)
-        demand = self.ask.demand
+        demand = self.request.demand
         return ((worker, demand) for worker in self.placement)
 
     @property

@@ -1,0 +1,232 @@
+"""One `RequestClass` for all requests that ask for the same, with the nodes that are eligible for it.
+
+Which nodes qualify is decided once: the environment, the node pools in the order of preference, the accepted types of
+GPU, and that the node is big enough for a worker. Where it is known how fast jobs like one ran on which type of GPU, the
+nodes of each preference are tried from the fastest to the slowest; a job waits for none of them while another is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from scheduler.model import ONE, Environment, Milli, PlacementStyle, Pool, Request
+from scheduler.policy.demands import Demand, demand_of
+from scheduler.policy.nodes import NodeIndex, NodeState
+from scheduler.policy.work import RequestClass, Scope
+
+ALIKE = 950
+"""Types of GPU that reach so many thousandths of the throughput of the fastest among them are tried as one set."""
+
+
+class RequestClasses:
+    """`fit_classes` has one request class for all that fit or don't fit alike."""
+
+    def __init__(self, pool: Pool, nodes: NodeIndex) -> None:
+        self.nodes = nodes.all
+        self.lending = pool.settings.lending
+        self.pools = {node_pool.name: node_pool for node_pool in pool.node_pools}
+        self._classes: dict[tuple[object, ...], RequestClass] = {}
+        self._masks: dict[tuple[object, ...], int] = {}
+        self._demands: dict[Demand, Demand] = {}
+        self._types: dict[str | None, int] = {}
+        for node in self.nodes:
+            self._types[node.spec.gpu_type] = self._types.get(node.spec.gpu_type, 0) | node.bit
+        self.fit_classes: dict[int, RequestClass] = {}
+        self._fit_classes: dict[tuple[object, ...], int] = {}
+        self._within: dict[tuple[RequestClass, int], RequestClass] = {}
+
+    def environment_of(self, node_pool: str) -> Environment:
+        known = self.pools.get(node_pool)
+        if known is not None:
+            return known.environment
+        return Environment.BUILD if node_pool == Environment.BUILD else Environment.TRAIN
+
+    def of(self, spec: Request) -> RequestClass:
+        shape = spec.shape
+        name = (
+            shape.gpus, shape.gpu_memory, shape.cpus, shape.memory, spec.workers, spec.min_workers,
+            spec.priority, spec.preemptible, spec.gpu_types, spec.node_pools, spec.require,
+            spec.prefer, spec.environment, spec.groups, spec.throughputs,
+            spec.spread_throughputs,
+        )  # fmt: skip
+        request = self._classes.get(name)
+        if request is None:
+            make = self._make_of_groups if spec.groups else self._make
+            request = self._classes[name] = make(spec)
+        return request
+
+    def within(self, request: RequestClass, partition: int, mask: int) -> RequestClass:
+        """The same request, for the nodes `mask` of one partition only."""
+        if not request.eligible & ~mask:
+            return request
+        found = self._within.get((request, partition))
+        if found is None:
+            alike = (request.fit_class, partition, "within")
+            found = self._within[request, partition] = replace(
+                request,
+                fit_class=self._fit_classes.setdefault(alike, len(self._fit_classes)),
+                preferences=tuple([both for preferred in request.preferences if (both := preferred & mask)]),
+                scopes=tuple(
+                    [(both, one_node) for nodes, one_node in request.scopes if (both := nodes & mask)]
+                ),
+                eligible=request.eligible & mask,
+                groups=tuple([self.within(group, partition, mask) for group in request.groups]),
+            )
+            self.fit_classes.setdefault(found.fit_class, found)
+        return found
+
+    def _make_of_groups(self, spec: Request) -> RequestClass:
+        """The class of a gang of several groups. A required level applies to the whole gang, not to each group."""
+        plain = replace(spec, groups=(), require=None)
+        groups = tuple(
+            self.of(replace(plain, shape=group.shape, workers=group.workers, min_workers=group.workers))
+            for group in spec.groups
+        )
+        largest = max(groups, key=lambda group: (group.worker_amount, group.demand.cpus))
+        eligible = 0
+        if all(group.eligible for group in groups):
+            for group in groups:
+                eligible |= group.eligible
+        scopes = [(eligible, False)] if spec.node_pools else self._fastest_first(eligible, spec)
+        alike = (tuple(group.fit_class for group in groups), spec.require)
+        request = replace(
+            largest,
+            fit_class=self._fit_classes.setdefault(alike, len(self._fit_classes)),
+            workers=sum(group.workers for group in groups),
+            gang_size=sum(group.gang_size for group in groups),
+            gang_amount=sum(group.gang_amount for group in groups),
+            require=spec.require,
+            preferences=(eligible,) if eligible else (),
+            scopes=tuple(scopes),
+            eligible=eligible,
+            spec=spec,
+            groups=groups,
+            demands=tuple(group.demand for group in groups for _ in range(group.gang_size)),
+        )
+        self.fit_classes.setdefault(request.fit_class, request)
+        return request
+
+    def _make(self, spec: Request) -> RequestClass:
+        demand = demand_of(spec.shape)
+        demand = self._demands.setdefault(demand, demand)
+        masks = tuple([mask for mask in self._preferences(spec, demand) if mask])
+        eligible = _union(masks)
+        scopes = tuple([each for mask in masks for each in self._fastest_first(mask, spec)])
+        worker_amount = self._worker_amount(demand, eligible)
+        spread = self._spreads(spec)
+        alike = (demand, spec.min_workers, scopes, spec.require, spec.prefer, spread)
+        fit_class = self._fit_classes.setdefault(alike, len(self._fit_classes))
+        request = RequestClass(
+            fit_class=fit_class,
+            demand=demand,
+            workers=max(spec.workers, spec.min_workers),
+            gang_size=spec.min_workers,
+            worker_amount=worker_amount,
+            gang_amount=worker_amount * spec.min_workers,
+            preemptible=spec.preemptible,
+            priority=spec.priority,
+            require=spec.require,
+            prefer=spec.prefer,
+            preferences=masks,
+            scopes=scopes,
+            eligible=eligible,
+            spread=spread,
+            spec=spec,
+        )
+        self.fit_classes.setdefault(fit_class, request)
+        return request
+
+    def _preferences(self, spec: Request, demand: Demand) -> list[int]:
+        """The sets of nodes that are tried one after the other; those lent by the other environment come last."""
+        own = spec.environment
+        if spec.node_pools:
+            sets = [self._mask(spec, demand, own, (name,)) for name in spec.node_pools]
+        else:
+            sets = [self._mask(spec, demand, own, None)]
+        if self.lending and own is Environment.TRAIN and spec.preemptible and not spec.node_pools:
+            sets.append(self._mask(spec, demand, Environment.BUILD, None))
+        return sets
+
+    def _fastest_first(self, nodes: int, spec: Request) -> list[Scope]:
+        """A set of nodes as sets of like throughput; nobody knows of a type that was never tried that it is slower.
+
+        A gang runs at the pace of its slowest worker, and often slower over several nodes. So it is tried on one node of a
+        type, over several of that type, and over those of faster types, too, each when no faster way is left.
+        """
+        if not spec.throughputs:
+            return [(nodes, False)]
+        throughputs: dict[str | None, Milli] = dict(spec.throughputs)
+        spread: dict[str | None, Milli] = dict(spec.spread_throughputs)
+        best = max(throughputs.values())
+        single = max(spec.workers, spec.min_workers) == 1
+        ways = list[tuple[Milli, bool, int]]()
+        for gpu_type, bits in self._types.items():
+            if bits & nodes:
+                throughput = throughputs.get(gpu_type, best)
+                ways.append((throughput, not single, bits & nodes))
+                if not single:
+                    ways.append((min(throughput, spread.get(gpu_type, throughput)), False, bits & nodes))
+        ways.sort(key=lambda way: way[0], reverse=True)
+        scopes, faster = list[Scope](), 0
+        while ways:
+            alike = [way for way in ways if way[0] * ONE >= ALIKE * ways[0][0]]
+            ways = ways[len(alike) :]
+            anywhere = _union(bits for _, one_node, bits in alike if not one_node)
+            together = _union(bits for _, _, bits in alike)
+            if together & ~anywhere:
+                scopes.append((together, True))
+            if anywhere:
+                scopes.append((anywhere, False))
+                if faster and not single:
+                    scopes.append((faster | anywhere, False))
+                faster |= anywhere
+        return scopes
+
+    def _mask(
+        self, spec: Request, demand: Demand, environment: Environment, pools: tuple[str, ...] | None
+    ) -> int:
+        name = (demand, environment, pools, spec.gpu_types)
+        if name not in self._masks:
+            self._masks[name] = sum(
+                [
+                    node.bit
+                    for node in self.nodes
+                    if node.spec.schedulable
+                    and (pools is None or node.spec.node_pool in pools)
+                    and self.environment_of(node.spec.node_pool) is environment
+                    and (spec.gpu_types is None or node.spec.gpu_type in spec.gpu_types)
+                    and _big_enough(node, demand)
+                ]
+            )
+        return self._masks[name]
+
+    def _worker_amount(self, demand: Demand, eligible: int) -> Milli:
+        """What one worker counts; for GPU memory the greatest share that it may come to."""
+        if not demand.gpu_memory:
+            return demand.whole * ONE + demand.share
+        return max([demand.share_on(node.spec) for node in self.nodes if eligible & node.bit], default=ONE)
+
+    def _spreads(self, spec: Request) -> bool:
+        names = spec.node_pools or [
+            pool.name for pool in self.pools.values() if pool.environment is spec.environment
+        ]
+        found = [self.pools[name] for name in names if name in self.pools]
+        return bool(found) and found[0].placement is PlacementStyle.SPREAD
+
+
+def _union(sets: Iterable[int]) -> int:
+    nodes = 0
+    for each in sets:
+        nodes |= each
+    return nodes
+
+
+def _big_enough(node: NodeState, demand: Demand) -> bool:
+    spec = node.spec
+    return (
+        demand.whole <= spec.gpus
+        and (not demand.partial or (spec.gpus > 0 and demand.share_on(spec) <= ONE))
+        and (spec.cpus is None or demand.cpus <= spec.cpus)
+        and (spec.memory is None or demand.memory <= spec.memory)
+    )
