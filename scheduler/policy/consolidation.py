@@ -92,8 +92,8 @@ def rearrange(
         assert project is not None
         if settle_elsewhere(state, placer, work, terms.kept_from(work)):
             return []
-        lines = reclaim.lines(project)
-        if lines is not None and all(step.allocated >= line for step, line in lines):
+        floors = reclaim.floors(project)
+        if floors is not None and all(step.allocated >= floor for step, floor in floors):
             return []  # it may be stopped
         own, name = (
             Reclaim(state, work, project, reclaim.now, to_fair_share=False),

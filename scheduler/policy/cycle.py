@@ -1,8 +1,8 @@
 """One scheduling cycle: sessions first, then jobs in the order of their projects, then elastic jobs grow.
 
 The job that is next gets, in this order: what is free now; what becomes free as others leave; what it may take back
-from other projects, or from less important jobs of its own. If none of that gives it a place its line is closed for
-this cycle. Lines that could get nothing in any of these ways are not even opened.
+from other projects, or from less important jobs of its own. If none of that gives it a place its class is closed for
+this cycle. Classes that could get nothing in any of these ways are not even opened.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scheduler.policy.nominations import honour_nominations
 from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.queues import Line, Order, Queue
+from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
 from scheduler.policy.reasons import Blocked, list_of
 from scheduler.policy.reservation import Reservations, may_starve
 from scheduler.policy.sessions import seat_sessions
@@ -113,29 +113,29 @@ class Cycle:
     def _go_through_queues(self, partition: Partition, waiting: Waiting) -> None:
         queues = self._open_queues(partition, waiting)
         self._expect_gang(partition, queues)
-        order = Order(queues)
+        order = ProjectOrder(queues)
         while (queue := order.next()) is not None:
-            line = queue.next
-            assert line is not None
-            if self._start(line.first, queue.project, line.request, order):
+            jobs = queue.next
+            assert jobs is not None
+            if self._start(jobs.first, queue.project, jobs.request, order):
                 queue.advance()
             else:
                 queue.close()
                 self._close_the_hopeless(queue)
             order.changed(queue.project)
 
-    def _close_the_hopeless(self, queue: Queue) -> None:
-        """Close the lines that come next and of which others' trials have shown that they get nothing."""
+    def _close_the_hopeless(self, queue: ProjectQueue) -> None:
+        """Close the next classes as long as earlier trials have shown that they get nothing."""
         project = queue.project
         least_important = self._least_important(project)
-        while (line := queue.next) is not None and line.request.priority <= least_important:
-            if not self._hopeless(line, project):
+        while (jobs := queue.next) is not None and jobs.request.priority <= least_important:
+            if not self._hopeless(jobs, project):
                 return
             queue.close()
 
-    def _hopeless(self, line: Line, project: ProjectState) -> bool:
+    def _hopeless(self, jobs: JobClassQueue, project: ProjectState) -> bool:
         """Whether there is no place, nobody could move or be reclaimed from, and nothing would be reserved."""
-        request, gains, name = line.request, self.state.gains, (line.request.fit_class, 0)
+        request, gains, name = jobs.request, self.state.gains, (jobs.request.fit_class, 0)
         return (
             self._in_vain.get(name) == gains
             and self._no_moves.get(name) == gains
@@ -150,23 +150,25 @@ class Cycle:
             else:
                 self.started.append(work)
 
-    def _expect_gang(self, partition: Partition, queues: dict[str, Queue]) -> None:
+    def _expect_gang(self, partition: Partition, queues: dict[str, ProjectQueue]) -> None:
         """The nodes of the first gang that others could starve are avoided by those whose turn is before it, too."""
         self.reservations.expected = None
         first = {
-            name: Queue(queue.project, [line])
+            name: ProjectQueue(queue.project, [jobs])
             for name, queue in queues.items()
-            if (line := queue.next) is not None
+            if (jobs := queue.next) is not None
             and self.reservations.open_to(queue.project)
-            and may_starve(line.request)
+            and may_starve(jobs.request)
         }
-        gang = Order(first).next() if first else None
+        gang = ProjectOrder(first).next() if first else None
         if gang is not None and gang.next is not None and len(queues) > 1:
             self.reservations.expect(gang.next.first, gang.project, gang.next.request)
 
-    def _open_queues(self, partition: Partition, waiting: Waiting) -> dict[str, Queue]:
-        """The lines that might get something of this partition in this cycle."""
-        here = [(project, lines) for project, lines in waiting.items() if project.partition == partition.key]
+    def _open_queues(self, partition: Partition, waiting: Waiting) -> dict[str, ProjectQueue]:
+        """The classes that might get something of this partition in this cycle."""
+        here = [
+            (project, classes) for project, classes in waiting.items() if project.partition == partition.key
+        ]
         if not here:
             return {}
         fits = {
@@ -175,27 +177,29 @@ class Cycle:
             if self.placer.may_fit(request)
         }
         queues = {}
-        for project, lines in here:
+        for project, classes in here:
             reach = project.due - project.allocated  # what it may take back from others
             headroom = min([step.limit - step.allocated for step in project.path])
             least_important = self._least_important(project)
             may = [
                 (request, works)
-                for request, works in lines.items()
+                for request, works in classes.items()
                 if request.gang_amount <= reach
                 or request.priority > least_important
                 or (request.fit_class in fits and request.gang_amount <= headroom)
             ]
             if self.reservations.open_to(project):
-                urgencies = [works[0].urgency for works in lines.values()]
-                first = list(lines.items())[urgencies.index(min(urgencies))]
+                urgencies = [works[0].urgency for works in classes.values()]
+                first = list(classes.items())[urgencies.index(min(urgencies))]
                 if all(request is not first[0] for request, _ in may):
                     may.append(first)
-            open_lines = [
-                line for request, works in may if not (line := Line(request, request.gang_amount, works)).over
+            class_queues = [
+                jobs
+                for request, works in may
+                if not (jobs := JobClassQueue(request, request.gang_amount, works)).over
             ]
-            if open_lines:
-                queues[project.name] = Queue(project, open_lines)
+            if class_queues:
+                queues[project.name] = ProjectQueue(project, class_queues)
         return queues
 
     def _least_important(self, project: ProjectState) -> float:
@@ -206,7 +210,7 @@ class Cycle:
         least = min(candidates.classes)
         return min([least, *[work.priority - 1 for work in candidates.elastic.values()]])
 
-    def _start(self, work: Work, project: ProjectState, request: RequestClass, order: Order) -> bool:
+    def _start(self, work: Work, project: ProjectState, request: RequestClass, order: ProjectOrder) -> bool:
         """Find a place for the job that is next, and take it."""
         mark = self.state.mark()
         if work.project is not project:
@@ -377,7 +381,7 @@ class Cycle:
 
     def _grow(self) -> None:
         """Elastic jobs get one worker after another of what nobody else could use."""
-        lines: dict[ProjectState, list[Line]] = {}
+        classes: dict[ProjectState, list[JobClassQueue]] = {}
         too_early: list[tuple[float, str, Work]] = []
         for work in [*self.intake.elastic.values(), *self.started]:
             missing = work.request.workers - len(work.placement)
@@ -387,14 +391,14 @@ class Cycle:
                 continue
             earliest = may_grow_from(work, self.settings.resize_interval, self.now)
             if earliest <= self.now:
-                growth = Line(work.request, work.request.worker_amount, [work] * missing, grow=True)
-                lines.setdefault(work.project, []).append(growth)
+                growth = JobClassQueue(work.request, work.request.worker_amount, [work] * missing, grow=True)
+                classes.setdefault(work.project, []).append(growth)
             elif earliest < NEVER:
                 too_early.append((earliest, work.id, work))
         for partition in self.intake.partitions:
             here = {
-                project.name: Queue(project, growing)
-                for project, growing in lines.items()
+                project.name: ProjectQueue(project, growing)
+                for project, growing in classes.items()
                 if project.partition == partition.key
             }
             self._grow_in(here)
@@ -407,12 +411,12 @@ class Cycle:
                 self._again(earliest)
                 break
 
-    def _grow_in(self, queues: dict[str, Queue]) -> None:
-        order = Order(queues)
+    def _grow_in(self, queues: dict[str, ProjectQueue]) -> None:
+        order = ProjectOrder(queues)
         while (queue := order.next()) is not None:
-            line = queue.next
-            assert line is not None
-            work = line.first
+            jobs = queue.next
+            assert jobs is not None
+            work = jobs.first
             workers = self._one_more(work, queue.project)
             if workers is not None:
                 self.state.settle(work, workers)

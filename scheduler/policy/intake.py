@@ -20,7 +20,7 @@ from scheduler.policy.topology import Topology
 from scheduler.policy.work import Options, RequestClass, Work
 
 Waiting = Mapping[ProjectState, Mapping[RequestClass, list[Work]]]
-"""The lines of jobs that ask for the same, by project."""
+"""The waiting jobs of each project, by what they ask for."""
 
 
 class Intake:
@@ -78,10 +78,10 @@ class Intake:
             if not build:
                 self.homeless[work.id] = work
         else:
-            line = self.waiting.setdefault(project, {}).setdefault(work.request, [])
-            line.append(work)
-            if len(line) > 1:
-                self._unsorted[id(line)] = line
+            jobs = self.waiting.setdefault(project, {}).setdefault(work.request, [])
+            jobs.append(work)
+            if len(jobs) > 1:
+                self._unsorted[id(jobs)] = jobs
             if workload.nomination:
                 self.nominations[work.id] = work
         _demand(work, 1)
@@ -141,8 +141,8 @@ class Intake:
         if not number:
             return self.waiting
         found: dict[ProjectState, dict[RequestClass, list[Work]]] = {}
-        for lines in self.waiting.values():
-            for works in lines.values():
+        for classes in self.waiting.values():
+            for works in classes.values():
                 if number < len(works[0].options):
                     project, request = works[0].options[number]
                     lines_there = found.setdefault(project, {})
@@ -155,8 +155,8 @@ class Intake:
         found = None if gone else self._positions.get(project)
         if found is None:
             projects = [partition.projects[project] for partition in self.partitions]
-            lines = [line for project in projects for line in self.waiting.get(project, {}).values()]
-            waiting = sorted([work.urgency for line in lines for work in line if work.id not in gone])
+            classes = [jobs for project in projects for jobs in self.waiting.get(project, {}).values()]
+            waiting = sorted([work.urgency for jobs in classes for work in jobs if work.id not in gone])
             found = {id: position for position, (_, _, id) in enumerate(waiting, start=1)}
             if not gone:
                 self._positions[project] = found
@@ -175,12 +175,12 @@ class Intake:
             share_out(partition.roots, partition.capacity, time_aware)
         for number in range(1, len(self.partitions)):
             missing: dict[ProjectState, Milli] = {}
-            lines = [
+            classes = [
                 (here, works)
                 for here, by_class in self.waiting_at(number).items()
                 for works in by_class.values()
             ]
-            for project, works in sorted(lines, key=lambda line: line[1][0].urgency):
+            for project, works in sorted(classes, key=lambda jobs: jobs[1][0].urgency):
                 before, request = works[0].options[number - 1]
                 left = missing.setdefault(before, max(0, before.demand + before.overflow - before.share))
                 overflow = min(
@@ -223,22 +223,22 @@ class Intake:
         if work.workload.running:
             self.state.unload(work)
         elif work.project is not None and not work.project.children:
-            lines = self.waiting[work.project]
-            line = lines[work.request]
-            line.remove(work)
-            if not line:
-                del lines[work.request]
-                self._unsorted.pop(id(line), None)
-                if not lines:
+            classes = self.waiting[work.project]
+            jobs = classes[work.request]
+            jobs.remove(work)
+            if not jobs:
+                del classes[work.request]
+                self._unsorted.pop(id(jobs), None)
+                if not classes:
                     del self.waiting[work.project]
         for index in (self.sessions, self.elastic, self.reduced, self.nominations, self.homeless):
             index.pop(work.id, None)
         _demand(work, -1)
 
     def sort(self) -> None:
-        """Put every line in which somebody was added in order again."""
-        for line in self._unsorted.values():
-            line.sort(key=_by_urgency)
+        """Sort the jobs of every class to which one was added."""
+        for jobs in self._unsorted.values():
+            jobs.sort(key=_by_urgency)
         self._unsorted.clear()
 
 

@@ -1,7 +1,7 @@
 """Who is next: the queue of each project, and the order of the projects.
 
-Jobs that ask for the same stand in one line and are judged once: when the first of a line can't start, none of it can,
-and the line is closed for this cycle. The order of the projects is asked again after every placement, and only along
+Jobs of one project that ask for the same share one queue and are judged once: when the first of a class can't start, none of
+it can, and the class is closed for this cycle. The order of the projects is asked again after every placement, and only along
 the path where something changed.
 """
 
@@ -19,10 +19,10 @@ UrgencyKey = tuple[int, float, str]
 OrderKey = tuple[bool, bool, int, float, float, Milli, float]
 
 
-class Line:
+class JobClassQueue:
     """Jobs of one project that ask for the same, the first in line first; `at` is the next, `asked` what it takes.
 
-    Who has a place already is passed over, unless the line is for jobs that `grow`.
+    Jobs that have a place already are passed over, unless the queue is for jobs that `grow`.
     """
 
     __slots__ = ("asked", "at", "grow", "request", "works")
@@ -49,38 +49,38 @@ class Line:
             self.at += 1
 
 
-class Queue:
-    """The lines of one leaf project, as a heap by their first job."""
+class ProjectQueue:
+    """The job classes of one leaf project, as a heap by their first job."""
 
     __slots__ = ("heap", "project")
 
-    def __init__(self, project: ProjectState, lines: Iterable[Line]) -> None:
+    def __init__(self, project: ProjectState, classes: Iterable[JobClassQueue]) -> None:
         self.project = project
-        self.heap = [(line.first.urgency, number, line) for number, line in enumerate(lines)]
+        self.heap = [(jobs.first.urgency, number, jobs) for number, jobs in enumerate(classes)]
         heapq.heapify(self.heap)
 
     @property
-    def next(self) -> Line | None:
+    def next(self) -> JobClassQueue | None:
         return self.heap[0][2] if self.heap else None
 
     def advance(self) -> None:
-        """The first in line was placed."""
-        _, number, line = self.heap[0]
-        line.advance()
-        if not line.over:
-            heapq.heapreplace(self.heap, (line.first.urgency, number, line))
+        """The first job was placed."""
+        _, number, jobs = self.heap[0]
+        jobs.advance()
+        if not jobs.over:
+            heapq.heapreplace(self.heap, (jobs.first.urgency, number, jobs))
         else:
             heapq.heappop(self.heap)
 
     def close(self) -> None:
-        """Nobody of this line can be placed."""
+        """No job of the first class can be placed."""
         heapq.heappop(self.heap)
 
 
-class Order:
+class ProjectOrder:
     """The projects that have jobs waiting, as a tree of heaps."""
 
-    def __init__(self, queues: dict[str, Queue]) -> None:
+    def __init__(self, queues: dict[str, ProjectQueue]) -> None:
         self.queues = queues
         steps = {step.name: step for queue in queues.values() for step in queue.project.path}
         self._heaps: dict[str | None, list[tuple[OrderKey, str, int, ProjectState]]] = {
@@ -110,8 +110,8 @@ class Order:
             first = self._first(project.name)
             return None if first is None else self._next[first.name]
         queue = self.queues.get(project.name)
-        line = queue.next if queue is not None else None
-        return None if line is None else line.asked
+        jobs = queue.next if queue is not None else None
+        return None if jobs is None else jobs.asked
 
     def _first(self, name: str | None) -> ProjectState | None:
         heap = self._heaps[name]
@@ -119,7 +119,7 @@ class Order:
             heapq.heappop(heap)
         return heap[0][3] if heap else None
 
-    def next(self) -> Queue | None:
+    def next(self) -> ProjectQueue | None:
         """The queue whose next job is to be judged."""
         project = self._first(None)
         while project is not None and project.children:

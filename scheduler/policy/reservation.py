@@ -155,8 +155,8 @@ class Reservations:
         terms = self._known.get(name)
         if terms is None:
             terms = self._known[name] = self._terms(reservation.work, owner)
-        lines = terms.lines(project)
-        return lines is not None and all(step.allocated + asked > line for step, line in lines)
+        floors = terms.floors(project)
+        return floors is not None and all(step.allocated + asked > floor for step, floor in floors)
 
     def _terms(self, work: Work, project: ProjectState) -> Reclaim:
         to_fair_share = self.settings.reclaim == "fair_share"
@@ -248,7 +248,7 @@ class Ends:
             return False
         if work.project is self._project:
             return work.priority < self._terms.newcomer.priority
-        if self._terms.lines(work.project) is None:
+        if self._terms.floors(work.project) is None:
             return False
         cut = Cut(work, 0.0, work.amount)
         if not self._terms.may_lose(cut, self._losses, True):

@@ -3,7 +3,7 @@
 Reclaim is between projects, compared where their paths part: siblings as themselves, cousins as their parents. A project
 takes back what stays within its fair share from those above their due, and what stays inside its guarantee from all
 above their guarantee. Preemption is inside one project, from the less important. Surplus workers of elastic jobs come
-before whole jobs, and a job that straddles the line to which its project may be taken down comes last of all.
+before whole jobs, and a job that straddles the floor to which its project may be taken down comes last of all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scheduler.policy.projects import ProjectState, sibling_ancestors
 from scheduler.policy.state import State
 from scheduler.policy.work import Work
 
-Lines = tuple[tuple[ProjectState, Milli], ...]
+Floors = tuple[tuple[ProjectState, Milli], ...]
 """What each of some projects must stay above, or at, when one more of its jobs is taken."""
 
 Losses = dict[ProjectState, Milli]
@@ -133,7 +133,7 @@ class Reclaim(Terms):
         self.project = project
         self.within = within
         self.to_fair_share = to_fair_share and newcomer.preemptible
-        self._lines: dict[ProjectState, Lines | None] = {}
+        self._floors: dict[ProjectState, Floors | None] = {}
 
     @property
     def inside_guarantee(self) -> bool:
@@ -150,8 +150,8 @@ class Reclaim(Terms):
         for project, candidates in state.candidates.items():
             if not candidates:
                 continue
-            lines = self.lines(project)
-            if lines is not None and all(step.allocated > line for step, line in lines):
+            floors = self.floors(project)
+            if floors is not None and all(step.allocated > floor for step, floor in floors):
                 able.append((self._excess(project), project.created, project.name, project))
         able.sort(key=lambda entry: entry[:3])
         for _, _, _, project in able:
@@ -161,13 +161,13 @@ class Reclaim(Terms):
             for priority in state.candidates[project].below(None):
                 yield self._whole(project, priority)
 
-    def lines(self, victim: ProjectState) -> Lines | None:
+    def floors(self, victim: ProjectState) -> Floors | None:
         """The projects of the victim's path with what each must be above to lose something; None: nothing."""
-        if victim not in self._lines:
-            self._lines[victim] = self._find_lines(victim)
-        return self._lines[victim]
+        if victim not in self._floors:
+            self._floors[victim] = self._find_floors(victim)
+        return self._floors[victim]
 
-    def _find_lines(self, victim: ProjectState) -> Lines | None:
+    def _find_floors(self, victim: ProjectState) -> Floors | None:
         if victim is self.project or victim.partition != self.project.partition:
             return None
         if self.within is not None and self.within not in victim.path:
@@ -189,9 +189,9 @@ class Reclaim(Terms):
 
     def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
         assert cut.work.project is not None
-        for project, line in self.lines(cut.work.project) or ():
+        for project, floor in self.floors(cut.work.project) or ():
             held = project.allocated - losses.get(project, 0)
-            if held <= line or (not straddling and held - cut.amount < line):
+            if held <= floor or (not straddling and held - cut.amount < floor):
                 return False
         return True
 

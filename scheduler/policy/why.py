@@ -36,13 +36,13 @@ class Why:
 
     def blocked(self, project: ProjectState, request: RequestClass) -> Blocked:
         """What a job of this project that requests for this waits for."""
-        line = (project, request)
-        found = self._known.get(line)
+        key = (project, request)
+        found = self._known.get(key)
         if found is None:
             found = self._blocked(project.path, request)
-            if (before := self._before.get(line)) == found:
+            if (before := self._before.get(key)) == found:
                 found = before
-            self._known[line] = self._before[line] = found
+            self._known[key] = self._before[key] = found
         return found
 
     def _blocked(self, place: tuple[ProjectState, ...], request: RequestClass) -> Blocked:
