@@ -11,9 +11,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 
 from scheduler.model import Milli
-from scheduler.policy.work import Work
+from scheduler.policy.workloads import WorkloadState
 
-Entry = tuple[float, float, str, Work]
+Entry = tuple[float, float, str, WorkloadState]
 """When it saved its state and when it started, both negated; its name."""
 
 
@@ -24,23 +24,23 @@ class Candidates:
 
     def __init__(self) -> None:
         self.classes: dict[int, dict[Milli, list[Entry]]] = {}
-        self.elastic: dict[str, Work] = {}
+        self.elastic: dict[str, WorkloadState] = {}
 
-    def add(self, work: Work) -> None:
-        amounts = self.classes.setdefault(work.priority, {})
-        insort(amounts.setdefault(work.amount, []), _entry(work))
-        if len(work.placement) > work.request.gang_size:
-            self.elastic[work.id] = work
+    def add(self, job: WorkloadState) -> None:
+        amounts = self.classes.setdefault(job.priority, {})
+        insort(amounts.setdefault(job.amount, []), _entry(job))
+        if len(job.placement) > job.request.gang_size:
+            self.elastic[job.id] = job
 
-    def remove(self, work: Work) -> None:
-        amounts = self.classes[work.priority]
-        entries = amounts[work.amount]
-        del entries[bisect_left(entries, _entry(work))]
+    def remove(self, job: WorkloadState) -> None:
+        amounts = self.classes[job.priority]
+        entries = amounts[job.amount]
+        del entries[bisect_left(entries, _entry(job))]
         if not entries:
-            del amounts[work.amount]
+            del amounts[job.amount]
             if not amounts:
-                del self.classes[work.priority]
-        self.elastic.pop(work.id, None)
+                del self.classes[job.priority]
+        self.elastic.pop(job.id, None)
 
     def __bool__(self) -> bool:
         return bool(self.classes)
@@ -49,28 +49,28 @@ class Candidates:
         """The priorities (below one), the lowest first."""
         return iter(sorted(p for p in self.classes if priority is None or p < priority))
 
-    def by_loss(self, priority: int, now: float) -> Iterator[tuple[float, Work]]:
+    def by_loss(self, priority: int, now: float) -> Iterator[tuple[float, WorkloadState]]:
         """The jobs of one priority with the work that each would lose, the least first, then the younger."""
         merged = [
             _losses(list(entries), amount, now) for amount, entries in self.classes.get(priority, {}).items()
         ]
         lost = merged[0] if len(merged) == 1 else heapq.merge(*merged)
-        return ((loss, work) for loss, _, _, _, work in lost)
+        return ((loss, job) for loss, _, _, _, job in lost)
 
 
-def _entry(work: Work) -> Entry:
-    saved, started = work.saved, work.workload.started
+def _entry(job: WorkloadState) -> Entry:
+    saved, started = job.saved, job.workload.started
     return (
         -float("inf") if saved is None else -saved,
         -float("inf") if started is None else -started,
-        work.id,
-        work,
+        job.id,
+        job,
     )
 
 
 def _losses(
     entries: list[Entry], amount: Milli, now: float
-) -> Iterator[tuple[float, float, float, str, Work]]:
+) -> Iterator[tuple[float, float, float, str, WorkloadState]]:
     for entry in entries:
         loss = now + entry[0]
         yield (loss * amount if loss > 0 else 0.0), *entry

@@ -1,7 +1,7 @@
 """Moving preemptible jobs together so that a newcomer fits: nobody is queued again, but each move costs a restart.
 
 A node is cleared for one worker of the newcomer only if everybody in its way finds another place in the same plan.
-NodeIndex with the most free GPUs are looked at, up to a bound, and the one that loses least work is tried first.
+Nodes with the most free GPUs are looked at, up to a bound, and the one that loses least work is tried first.
 
 Where neither moving nor stopping alone makes node, both together may (`rearrange`): of those in the way the newcomer's
 project stops whom it may, and the others move, taking back for themselves what their own project is guaranteed.
@@ -21,7 +21,7 @@ from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Losses, Reclaim, Terms
 from scheduler.policy.topology import NODE
 from scheduler.policy.victims import Budget, Hunt, SearchResult
-from scheduler.policy.work import Work, by_rank
+from scheduler.policy.workloads import WorkloadState, by_rank
 
 NODES = 64
 """How many nodes are looked at for each worker."""
@@ -33,15 +33,15 @@ TRIALS = 8
 class Moving(Terms):
     """Whoever may be preempted may be moved; nobody loses GPUs by it, and nobody goes where a place is reserved."""
 
-    def __init__(self, state: State, newcomer: Work, now: float, reservations: Reservations) -> None:
+    def __init__(self, state: State, newcomer: WorkloadState, now: float, reservations: Reservations) -> None:
         super().__init__(state, newcomer, now)
         self.reservations = reservations
 
-    def kept_from(self, work: Work) -> int:
+    def kept_from(self, job: WorkloadState) -> int:
         """The nodes that somebody who moves must not go to."""
-        if work.project is None:
+        if job.project is None:
             return 0
-        must, should = self.reservations.kept_from(work, work.project, moving_for=self.newcomer)
+        must, should = self.reservations.kept_from(job, job.project, moving_for=self.newcomer)
         return must | should
 
     def classes(self) -> Iterator[Iterator[Cut]]:
@@ -53,14 +53,14 @@ class Moving(Terms):
     def on_node(self, node: NodeState) -> list[Cut]:
         """Who might be moved out of a node, the least work lost first."""
         cuts = []
-        for work in self.state.standing.get(node.index, {}).values():
-            if work.project is None or not work.preemptible or not work.workload.running or work.moved:
+        for job in self.state.standing.get(node.index, {}).values():
+            if job.project is None or not job.preemptible or not job.workload.running or job.moved:
                 continue
-            if self._unprotected(work):
-                saved = work.saved
-                loss = 0.0 if saved is None else max(0.0, self.now - saved) * work.amount
-                cuts.append(Cut(work, loss, work.amount))
-        cuts.sort(key=lambda cut: (cut.loss, cut.work.id))
+            if self._unprotected(job):
+                saved = job.saved
+                loss = 0.0 if saved is None else max(0.0, self.now - saved) * job.amount
+                cuts.append(Cut(job, loss, job.amount))
+        cuts.sort(key=lambda cut: (cut.loss, cut.job.id))
         return cuts
 
 
@@ -69,13 +69,18 @@ Settle = Callable[[Cut], list[Cut] | None]
 
 
 def consolidate(
-    state: State, placer: Placer, reservations: Reservations, newcomer: Work, kept_from: int, now: float
+    state: State,
+    placer: Placer,
+    reservations: Reservations,
+    newcomer: WorkloadState,
+    kept_from: int,
+    now: float,
 ) -> SearchResult | None:
     """Places for the newcomer's gang, and who moves for it; None, and nothing done, where that can't be."""
     terms = Moving(state, newcomer, now, reservations)
 
     def settle(cut: Cut) -> list[Cut] | None:
-        return [] if settle_elsewhere(state, placer, cut.work, terms.kept_from(cut.work)) else None
+        return [] if settle_elsewhere(state, placer, cut.job, terms.kept_from(cut.job)) else None
 
     return _clear_nodes(state, placer, terms, settle, kept_from)
 
@@ -88,26 +93,26 @@ def rearrange(
     in_vain: set[tuple[int, str]] = set()
 
     def settle(cut: Cut) -> list[Cut] | None:
-        work, project = cut.work, cut.work.project
+        job, project = cut.job, cut.job.project
         assert project is not None
-        if settle_elsewhere(state, placer, work, terms.kept_from(work)):
+        if settle_elsewhere(state, placer, job, terms.kept_from(job)):
             return []
         floors = reclaim.floors(project)
         if floors is not None and all(step.allocated >= floor for step, floor in floors):
             return []  # it may be stopped
         own, name = (
-            Reclaim(state, work, project, reclaim.now, to_fair_share=False),
-            (work.request.fit_class, project.name),
+            Reclaim(state, job, project, reclaim.now, to_fair_share=False),
+            (job.request.fit_class, project.name),
         )
-        if name in in_vain or not own.possible() or len(work.placement) != work.request.gang_size:
+        if name in in_vain or not own.possible() or len(job.placement) != job.request.gang_size:
             return None
         result = Hunt(
-            state, placer, own, budget, terms.kept_from(work) | project.nodes_at_limit(work.amount)
+            state, placer, own, budget, terms.kept_from(job) | project.nodes_at_limit(job.amount)
         ).search()
         if result is None:
             in_vain.add(name)
             return None
-        state.move(work, result.workers)
+        state.move(job, result.workers)
         return result.cuts
 
     return _clear_nodes(state, placer, terms, settle, kept_from)
@@ -174,7 +179,7 @@ def _one_more(
         mark = state.mark()
         cuts = paper.made()
         for cut in cuts:
-            state.release(cut.work)
+            state.release(cut.job)
         workers = [state.seat(paper.node, demand, True) for _ in range(together)]
         for cut in sorted(cuts, key=_largest_first):
             others = settle(cut)
@@ -189,18 +194,18 @@ def _one_more(
     return False
 
 
-def settle_elsewhere(state: State, placer: Placer, work: Work, kept_from: int = 0) -> bool:
-    """Place a work again that had to leave; whether that could be done."""
-    if work.project is not None:
-        kept_from |= work.project.nodes_at_limit(work.amount)
+def settle_elsewhere(state: State, placer: Placer, job: WorkloadState, kept_from: int = 0) -> bool:
+    """Place a job again that had to leave; whether that could be done."""
+    if job.project is not None:
+        kept_from |= job.project.nodes_at_limit(job.amount)
     workers: list[WorkerPlacement] | None = placer.place(
-        work.request, len(work.placement), False, ~kept_from if kept_from else None
+        job.request, len(job.placement), False, ~kept_from if kept_from else None
     )
     if workers is None:
         return False
-    state.move(work, workers)
+    state.move(job, workers)
     return True
 
 
 def _largest_first(cut: Cut) -> tuple[int, str]:
-    return -cut.amount, cut.work.id
+    return -cut.amount, cut.job.id

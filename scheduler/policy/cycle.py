@@ -24,7 +24,7 @@ from scheduler.policy.terms import Cut, Preemption, Reclaim
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, together
 from scheduler.policy.victims import Budget, Hunt, SearchResult
 from scheduler.policy.why import Why
-from scheduler.policy.work import RequestClass, Work
+from scheduler.policy.workloads import RequestClass, WorkloadState
 
 STALENESS = 60.0
 """How long a gang may run below its minimum, in seconds."""
@@ -44,10 +44,10 @@ class Cycle:
         self.placer = Placer(intake.state, intake.topology)
         self.budget = Budget(LOOKS)
         self.blocked: dict[str, Blocked] = {}
-        self.started: list[Work] = []
-        self.grown: dict[str, Work] = {}
+        self.started: list[WorkloadState] = []
+        self.grown: dict[str, WorkloadState] = {}
         self.stopped: dict[str, str] = {}
-        self.cut: dict[str, Work] = {}
+        self.cut: dict[str, WorkloadState] = {}
         self.kept: dict[str, Decision] = {}
         self.again_at: float | None = None
         self.reservations = Reservations(self.state, self.placer, self.settings, now)
@@ -75,25 +75,25 @@ class Cycle:
 
     def _stop_the_stale(self) -> None:
         """Stop gangs that have been below their minimum for too long, or have lost their nodes."""
-        for work in sorted(self.intake.reduced.values(), key=lambda work: work.id):
-            if work.releasing:
+        for job in sorted(self.intake.reduced.values(), key=lambda job: job.id):
+            if job.releasing:
                 continue
-            since = work.workload.started
-            if since is not None and self.now <= since + STALENESS and work.placement:
+            since = job.workload.started
+            if since is not None and self.now <= since + STALENESS and job.placement:
                 self._again(since + STALENESS)
                 continue
-            standing, least = len(work.placement), work.request.gang_size
-            self.state.release(work)
-            self.stopped[work.id] = (
+            standing, least = len(job.placement), job.request.gang_size
+            self.state.release(job)
+            self.stopped[job.id] = (
                 f"Only {standing} of at least {least} workers are left; it is queued again."
             )
 
     def _seat_sessions(self) -> None:
         blocked, recalled = seat_sessions(self.intake, self.placer, self.now, self.budget)
         self.blocked.update(blocked)
-        for work in self.intake.sessions.values():
-            if work.placement and not work.workload.running:
-                self.started.append(work)
+        for job in self.intake.sessions.values():
+            if job.placement and not job.workload.running:
+                self.started.append(job)
         for id, cuts in recalled.items():
             self._note_cuts(cuts, f"The GPU was lent, and {id} takes it back.")
 
@@ -144,11 +144,11 @@ class Cycle:
         )
 
     def _honour_nominations(self) -> None:
-        for work in honour_nominations(self.intake):
-            if work.moved:
-                self.kept[work.id] = Decision(Action.KEEP, "Goes on when it has ended.", work.placement)
+        for job in honour_nominations(self.intake):
+            if job.moved:
+                self.kept[job.id] = Decision(Action.KEEP, "Goes on when it has ended.", job.placement)
             else:
-                self.started.append(work)
+                self.started.append(job)
 
     def _expect_gang(self, partition: Partition, queues: dict[str, ProjectQueue]) -> None:
         """The nodes of the first gang that others could starve are avoided by those whose turn is before it, too."""
@@ -182,21 +182,21 @@ class Cycle:
             headroom = min([step.limit - step.allocated for step in project.path])
             least_important = self._least_important(project)
             may = [
-                (request, works)
-                for request, works in classes.items()
+                (request, jobs)
+                for request, jobs in classes.items()
                 if request.gang_amount <= reach
                 or request.priority > least_important
                 or (request.fit_class in fits and request.gang_amount <= headroom)
             ]
             if self.reservations.open_to(project):
-                urgencies = [works[0].urgency for works in classes.values()]
+                urgencies = [jobs[0].urgency for jobs in classes.values()]
                 first = list(classes.items())[urgencies.index(min(urgencies))]
                 if all(request is not first[0] for request, _ in may):
                     may.append(first)
             class_queues = [
-                jobs
-                for request, works in may
-                if not (jobs := JobClassQueue(request, request.gang_amount, works)).over
+                queue
+                for request, jobs in may
+                if not (queue := JobClassQueue(request, request.gang_amount, jobs)).over
             ]
             if class_queues:
                 queues[project.name] = ProjectQueue(project, class_queues)
@@ -208,40 +208,42 @@ class Cycle:
         if not candidates:
             return float("inf")
         least = min(candidates.classes)
-        return min([least, *[work.priority - 1 for work in candidates.elastic.values()]])
+        return min([least, *[job.priority - 1 for job in candidates.elastic.values()]])
 
-    def _start(self, work: Work, project: ProjectState, request: RequestClass, order: ProjectOrder) -> bool:
+    def _start(
+        self, job: WorkloadState, project: ProjectState, request: RequestClass, order: ProjectOrder
+    ) -> bool:
         """Find a place for the job that is next, and take it."""
         mark = self.state.mark()
-        if work.project is not project:
-            self.state.choose(work, project, request)
+        if job.project is not project:
+            self.state.choose(job, project, request)
         full = project.nodes_at_limit(request.gang_amount) if self.state.limited else 0
         limited = self._refused(request, project) or bool(full and not request.eligible & ~full)
-        reserved, better_not = self.reservations.kept_from(work, project)
+        reserved, better_not = self.reservations.kept_from(job, project)
         kept_from = reserved | full
         workers = None if limited else self._place(request, kept_from | better_not)
         if workers is None and better_not and not limited:
             workers = self._place(request, kept_from)
         if workers is None:
-            result = self._take_back(work, project, limited, kept_from | better_not)
+            result = self._take_back(job, project, limited, kept_from | better_not)
             if result is None and better_not:
-                result = self._take_back(work, project, limited, kept_from)
+                result = self._take_back(job, project, limited, kept_from)
             if result is None:
                 if not limited:
-                    if not work.options or work.options[-1][0] is project:
-                        self.reservations.consider(work, project)
+                    if not job.options or job.options[-1][0] is project:
+                        self.reservations.consider(job, project)
                     if reserved and self._place(request, 0) is not None:
                         self.reservations.note(request, project, reserved)
                 self.state.undo(mark)
                 return False
             workers = result.workers
             for cut in result.cuts:
-                victim = cut.work.project
+                victim = cut.job.project
                 assert victim is not None
                 order.changed(victim)
-            self._note_cuts(result.cuts, self._what_for(work, project, result))
-        self.state.settle(work, workers)
-        self.started.append(work)
+            self._note_cuts(result.cuts, self._what_for(job, project, result))
+        self.state.settle(job, workers)
+        self.started.append(job)
         return True
 
     def _refused(self, request: RequestClass, project: ProjectState) -> bool:
@@ -258,7 +260,7 @@ class Cycle:
             return None
         mask = ~kept_from if kept_from else None
         workers = self.placer.place(request, request.gang_size, False, mask)
-        if workers is None and self.state.releasing_work:
+        if workers is None and self.state.releasing_jobs:
             workers = self.placer.place(request, request.gang_size, True, mask)
         if workers is None:
             self._in_vain[name] = self.state.gains
@@ -267,62 +269,62 @@ class Cycle:
     # -- taking back --------------------------------------------------------------------------------------
 
     def _take_back(
-        self, work: Work, project: ProjectState, limited: bool, kept_from: int
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: int
     ) -> SearchResult | None:
         """Take from other projects, or from less important jobs of the same one."""
-        request = work.request
+        request = job.request
         if not request.eligible:
             return None
-        delay, workload = self.settings.preemption_delay, work.workload
+        delay, workload = self.settings.preemption_delay, job.workload
         since = workload.submitted if workload.preempted is None else workload.preempted
         if delay and since + delay > self.now:
             self._again(since + delay)
             return None
         if limited:
-            return self._stop_others(work, project, limited, kept_from)
+            return self._stop_others(job, project, limited, kept_from)
         mark = self.state.mark()
-        moves = self._consolidate(work, kept_from)
+        moves = self._consolidate(job, kept_from)
         if moves is None:
-            return self._stop_others(work, project, limited, kept_from)
+            return self._stop_others(job, project, limited, kept_from)
         self.state.undo(mark)
-        result = self._stop_others(work, project, limited, kept_from)
+        result = self._stop_others(job, project, limited, kept_from)
         if result is not None and result.loss < moves.loss:
             return result
         self.state.undo(mark)
-        return self._consolidate(work, kept_from)
+        return self._consolidate(job, kept_from)
 
-    def _consolidate(self, work: Work, kept_from: int) -> SearchResult | None:
+    def _consolidate(self, job: WorkloadState, kept_from: int) -> SearchResult | None:
         """Move others together. What failed is not tried again."""
-        name, gains, least = (work.request.fit_class, kept_from), self.state.gains, work.request.gang_amount
-        if gains in (self._no_moves.get(name), self._no_moves.get((work.request.fit_class, 0))):
+        name, gains, least = (job.request.fit_class, kept_from), self.state.gains, job.request.gang_amount
+        if gains in (self._no_moves.get(name), self._no_moves.get((job.request.fit_class, 0))):
             return None
         # Not only where the newcomer may stand: the others may go elsewhere.
         if self.state.nodes.left_over() < least:
-            self._no_moves[work.request.fit_class, 0] = gains
+            self._no_moves[job.request.fit_class, 0] = gains
             return None
-        result = consolidate(self.state, self.placer, self.reservations, work, kept_from, self.now)
+        result = consolidate(self.state, self.placer, self.reservations, job, kept_from, self.now)
         if result is None:
             self._no_moves[name] = self.state.gains
         return result
 
     def _stop_others(
-        self, work: Work, project: ProjectState, limited: bool, kept_from: int
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: int
     ) -> SearchResult | None:
-        result = self._reclaim(work, project, limited, kept_from)
-        if result is None and work.request.priority > self._least_important(project):
-            result = self._preempt(work, project, limited, kept_from)
+        result = self._reclaim(job, project, limited, kept_from)
+        if result is None and job.request.priority > self._least_important(project):
+            result = self._preempt(job, project, limited, kept_from)
         return result
 
     def _reclaim(
-        self, work: Work, project: ProjectState, limited: bool, kept_from: int
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: int
     ) -> SearchResult | None:
-        request = work.request
+        request = job.request
         full = [step for step in project.path if step.allocated + request.gang_amount > step.limit]
         if limited and (not full or full[0] is project or self._breaks_guarantee(request, project)):
             return None  # nobody else's GPUs would help
         to_fair_share = self.settings.reclaim == "fair_share"
         within = full[0] if full else None
-        terms = Reclaim(self.state, work, project, self.now, to_fair_share=to_fair_share, within=within)
+        terms = Reclaim(self.state, job, project, self.now, to_fair_share=to_fair_share, within=within)
         if not terms.possible():
             return None
         name = (request.fit_class, kept_from, project.parent, terms.inside_guarantee, within)
@@ -339,9 +341,9 @@ class Cycle:
         return result
 
     def _preempt(
-        self, work: Work, project: ProjectState, limited: bool, kept_from: int
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: int
     ) -> SearchResult | None:
-        request = work.request
+        request = job.request
         if self._breaks_guarantee(request, project):
             return None
         over = (
@@ -349,52 +351,52 @@ class Cycle:
             if limited
             else 0
         )
-        terms = Preemption(self.state, work, project, self.now)
+        terms = Preemption(self.state, job, project, self.now)
         result = Hunt(self.state, self.placer, terms, self.budget, kept_from).search(
             over, project if limited else None
         )
         self._again(terms.protected_until)
         return result
 
-    def _what_for(self, work: Work, project: ProjectState, result: SearchResult) -> str:
-        if all(cut.work.moved for cut in result.cuts):
-            return f"NodeState is made for {work.id}; nobody is queued again for that."
-        if all(cut.work.project is project for cut in result.cuts):
-            return f"{work.id} of the same project is more important."
-        return f"Project {project.name} is due the GPUs, for {work.id}."
+    def _what_for(self, job: WorkloadState, project: ProjectState, result: SearchResult) -> str:
+        if all(cut.job.moved for cut in result.cuts):
+            return f"NodeState is made for {job.id}; nobody is queued again for that."
+        if all(cut.job.project is project for cut in result.cuts):
+            return f"{job.id} of the same project is more important."
+        return f"Project {project.name} is due the GPUs, for {job.id}."
 
     def _note_cuts(self, cuts: list[Cut], what_for: str) -> None:
         for cut in cuts:
-            self.cut[cut.work.id] = cut.work
-            self.stopped[cut.work.id] = what_for
+            self.cut[cut.job.id] = cut.job
+            self.stopped[cut.job.id] = what_for
 
     def _settle_victims(self) -> None:
         """Who was stopped goes on elsewhere, where there is a place for it that nobody who waits could use."""
-        victims = [work for work in self.cut.values() if work.releasing and work.placement]
-        for work in sorted(victims, key=lambda work: work.urgency):
-            project = work.project
-            if project is not None and project.over_limit(work.amount) is None:
-                must, should = self.reservations.kept_from(work, project)
-                settle_elsewhere(self.state, self.placer, work, must | should)
+        victims = [job for job in self.cut.values() if job.releasing and job.placement]
+        for job in sorted(victims, key=lambda job: job.urgency):
+            project = job.project
+            if project is not None and project.over_limit(job.amount) is None:
+                must, should = self.reservations.kept_from(job, project)
+                settle_elsewhere(self.state, self.placer, job, must | should)
 
     # -- growing ------------------------------------------------------------------------------------------
 
     def _grow(self) -> None:
         """Elastic jobs get one worker after another of what nobody else could use."""
         classes: dict[ProjectState, list[JobClassQueue]] = {}
-        too_early: list[tuple[float, str, Work]] = []
-        for work in [*self.intake.elastic.values(), *self.started]:
-            missing = work.request.workers - len(work.placement)
-            if work.project is None or work.releasing or missing <= 0 or not work.placement:
+        too_early: list[tuple[float, str, WorkloadState]] = []
+        for job in [*self.intake.elastic.values(), *self.started]:
+            missing = job.request.workers - len(job.placement)
+            if job.project is None or job.releasing or missing <= 0 or not job.placement:
                 continue
-            if work.id in self.cut or work.id in self.kept or self._after(work):
+            if job.id in self.cut or job.id in self.kept or self._after(job):
                 continue
-            earliest = may_grow_from(work, self.settings.resize_interval, self.now)
+            earliest = may_grow_from(job, self.settings.resize_interval, self.now)
             if earliest <= self.now:
-                growth = JobClassQueue(work.request, work.request.worker_amount, [work] * missing, grow=True)
-                classes.setdefault(work.project, []).append(growth)
+                growth = JobClassQueue(job.request, job.request.worker_amount, [job] * missing, grow=True)
+                classes.setdefault(job.project, []).append(growth)
             elif earliest < NEVER:
-                too_early.append((earliest, work.id, work))
+                too_early.append((earliest, job.id, job))
         for partition in self.intake.partitions:
             here = {
                 project.name: ProjectQueue(project, growing)
@@ -402,10 +404,10 @@ class Cycle:
                 if project.partition == partition.key
             }
             self._grow_in(here)
-        for earliest, _, work in sorted(too_early):
+        for earliest, _, job in sorted(too_early):
             mark = self.state.mark()
-            assert work.project is not None
-            could = self._one_more(work, work.project)
+            assert job.project is not None
+            could = self._one_more(job, job.project)
             self.state.undo(mark)
             if could is not None:
                 self._again(earliest)
@@ -416,62 +418,62 @@ class Cycle:
         while (queue := order.next()) is not None:
             jobs = queue.next
             assert jobs is not None
-            work = jobs.first
-            workers = self._one_more(work, queue.project)
+            job = jobs.first
+            workers = self._one_more(job, queue.project)
             if workers is not None:
-                self.state.settle(work, workers)
-                self.grown[work.id] = work
+                self.state.settle(job, workers)
+                self.grown[job.id] = job
                 queue.advance()
             else:
                 queue.close()
             order.changed(queue.project)
 
-    def _one_more(self, work: Work, project: ProjectState) -> list[WorkerPlacement] | None:
+    def _one_more(self, job: WorkloadState, project: ProjectState) -> list[WorkerPlacement] | None:
         """A place for one more worker."""
-        request = work.request
+        request = job.request
         if project.over_limit(request.worker_amount) or (
             not request.preemptible and project.over_guarantee(request.worker_amount)
         ):
             return None
         over, nodes = project.nodes_at_limit(0), self.state.nodes.by_name
-        if over and any(nodes[worker.node].bit & over for worker in work.placement):
+        if over and any(nodes[worker.node].bit & over for worker in job.placement):
             return None  # it could not begin again where it stands
         kept_from = project.nodes_at_limit(request.worker_amount) | self.reservations.kept_from_growing(
-            work, project
+            job, project
         )
-        beside = self.placer.beside(request, work.placement) & ~kept_from
+        beside = self.placer.beside(request, job.placement) & ~kept_from
         return self.placer.place(request, 1, False, beside) if beside else None
 
     # -- the plan -----------------------------------------------------------------------------------------
 
-    def _after(self, work: Work) -> tuple[str, ...]:
-        """Who must be gone before a work has its places."""
-        if not self.state.releasing_work:
+    def _after(self, job: WorkloadState) -> tuple[str, ...]:
+        """Who must be gone before a job has its places."""
+        if not self.state.releasing_jobs:
             return ()
-        after = self.state.in_the_way(work.placement)
-        if work.project is not None:
-            after |= self.state.over_limit_until(work.project)
-        return tuple(sorted(after - {work.id}))
+        after = self.state.in_the_way(job.placement)
+        if job.project is not None:
+            after |= self.state.over_limit_until(job.project)
+        return tuple(sorted(after - {job.id}))
 
     def _decisions(self) -> Decisions:
         changed: dict[str, Decision] = {}
-        for work in self.started:
-            after = self._after(work)
+        for job in self.started:
+            after = self._after(job)
             have = "has" if len(after) == 1 else "have"
             reason = f"Starts when {list_of(after)} {have} given back its GPUs." if after else "Starts now."
-            changed[work.id] = Decision(Action.START, reason, work.placement, after)
+            changed[job.id] = Decision(Action.START, reason, job.placement, after)
         for id, what_for in self.stopped.items():
-            work = self.intake.works[id]
-            if work.moved:
-                changed[id] = Decision(Action.MOVE, what_for, work.placement, self._after(work))
-            elif work.releasing:
+            job = self.intake.workloads[id]
+            if job.moved:
+                changed[id] = Decision(Action.MOVE, what_for, job.placement, self._after(job))
+            elif job.releasing:
                 changed[id] = Decision(Action.STOP, what_for)
-            elif len(work.placement) < len(work.workload.placement):
-                changed[id] = Decision(Action.SHRINK, what_for, work.placement)
-        for work in self.grown.values():
-            if work.workload.running:
-                reason = f"Grows to {len(work.placement)} workers on GPUs that nobody else can use."
-                changed[work.id] = Decision(Action.GROW, reason, work.placement)
+            elif len(job.placement) < len(job.workload.placement):
+                changed[id] = Decision(Action.SHRINK, what_for, job.placement)
+        for job in self.grown.values():
+            if job.workload.running:
+                reason = f"Grows to {len(job.placement)} workers on GPUs that nobody else can use."
+                changed[job.id] = Decision(Action.GROW, reason, job.placement)
         why = Why(self.intake, self.reservations.kept)
         return Decisions(self.intake, changed, self.kept, self.blocked, self.reservations.starts, why)
 

@@ -14,7 +14,7 @@ from scheduler.policy.projects import ProjectState
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.types import Action, Decision
 from scheduler.policy.why import Why
-from scheduler.policy.work import Work
+from scheduler.policy.workloads import WorkloadState
 
 
 class Decisions(Mapping[str, Decision]):
@@ -30,14 +30,16 @@ class Decisions(Mapping[str, Decision]):
         why: Why,
     ) -> None:
         self._intake = intake
-        self._works = intake.works
+        self._workloads = intake.workloads
         self._changed = changed
         self._blocked = blocked
         self._starts = starts
         self._why = why
         self._told = {**kept, **changed}
         self._positions: dict[str, Mapping[str, int]] = {}
-        self._thinned = {project.name for id in changed if (project := intake.works[id].project) is not None}
+        self._thinned = {
+            project.name for id in changed if (project := intake.workloads[id].project) is not None
+        }
 
     @property
     def changes(self) -> Mapping[str, Decision]:
@@ -47,50 +49,50 @@ class Decisions(Mapping[str, Decision]):
     def __getitem__(self, id: str) -> Decision:
         found = self._told.get(id)
         if found is None:
-            found = self._told[id] = self._tell(self._works[id])
+            found = self._told[id] = self._tell(self._workloads[id])
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._works)
+        return iter(self._workloads)
 
     def __len__(self) -> int:
-        return len(self._works)
+        return len(self._workloads)
 
     def __repr__(self) -> str:
         return f"Decisions({dict(self)!r})"
 
-    def _tell(self, work: Work) -> Decision:
-        """What is told of a work: the very decision that was told before, where that still holds."""
-        workload, before = work.workload, work.told
+    def _tell(self, job: WorkloadState) -> Decision:
+        """What is told of a workload: the very decision that was told before, where that still holds."""
+        workload, before = job.workload, job.told
         if workload.stopping:
-            return before or work.tell(Decision(Action.KEEP, "Is on its way out."))
+            return before or job.tell(Decision(Action.KEEP, "Is on its way out."))
         if workload.running:
-            return before or work.tell(Decision(Action.KEEP, "Runs on.", workload.placement))
-        blocked = self._blocked.get(work.id)
-        if blocked is None and work.project is not None:
-            blocked = self._in_the_way(work.project, work)
+            return before or job.tell(Decision(Action.KEEP, "Runs on.", workload.placement))
+        blocked = self._blocked.get(job.id)
+        if blocked is None and job.project is not None:
+            blocked = self._in_the_way(job.project, job)
         if blocked is None:
             blocked = reasons.homeless(workload.request.project)
-        position, start = self._position(work), self._starts.get(work.id)
+        position, start = self._position(job), self._starts.get(job.id)
         if before is None or before.blocked_by is not blocked.details or _when(before) != (position, start):
             before = Decision(Action.WAIT, blocked.sentence, (), (), blocked.details, position, start)
-        return work.tell(before)
+        return job.tell(before)
 
-    def _in_the_way(self, project: ProjectState, work: Work) -> Blocked:
+    def _in_the_way(self, project: ProjectState, job: WorkloadState) -> Blocked:
         """Of several partitions, the first with enough free GPUs, where only a rule is in the way, else the first."""
-        ruled = (self._why.blocked(*option) for option in work.options if self._why.has_capacity(option[1]))
-        return next(ruled, None) or self._why.blocked(project, work.request)
+        ruled = (self._why.blocked(*option) for option in job.options if self._why.has_capacity(option[1]))
+        return next(ruled, None) or self._why.blocked(project, job.request)
 
-    def _position(self, work: Work) -> int | None:
+    def _position(self, job: WorkloadState) -> int | None:
         """Its place among the jobs of its project that wait, from 1."""
-        if work.project is None:
+        if job.project is None:
             return None
-        project = work.project.name
+        project = job.project.name
         positions = self._positions.get(project)
         if positions is None:
             gone = self._changed if project in self._thinned else ()
             positions = self._positions[project] = self._intake.positions(project, gone)
-        return positions.get(work.id)
+        return positions.get(job.id)
 
 
 def _when(decision: Decision) -> tuple[int | None, float | None]:

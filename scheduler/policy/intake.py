@@ -17,9 +17,9 @@ from scheduler.policy.reasons import Blocked
 from scheduler.policy.requestclasses import RequestClasses
 from scheduler.policy.state import State
 from scheduler.policy.topology import Topology
-from scheduler.policy.work import Options, RequestClass, Work
+from scheduler.policy.workloads import Options, RequestClass, WorkloadState
 
-Waiting = Mapping[ProjectState, Mapping[RequestClass, list[Work]]]
+Waiting = Mapping[ProjectState, Mapping[RequestClass, list[WorkloadState]]]
 """The waiting jobs of each project, by what they ask for."""
 
 
@@ -36,14 +36,14 @@ class Intake:
         self.state = State(index)
         self.topology = Topology(index.all, pool.topology)
         self.request_classes = RequestClasses(pool, index)
-        self.works: dict[str, Work] = {}
-        self.waiting: dict[ProjectState, dict[RequestClass, list[Work]]] = {}
-        self.sessions: dict[str, Work] = {}
-        self.elastic: dict[str, Work] = {}
-        self.reduced: dict[str, Work] = {}
-        self.nominations: dict[str, Work] = {}
-        self.homeless: dict[str, Work] = {}
-        self._unsorted: dict[int, list[Work]] = {}
+        self.workloads: dict[str, WorkloadState] = {}
+        self.waiting: dict[ProjectState, dict[RequestClass, list[WorkloadState]]] = {}
+        self.sessions: dict[str, WorkloadState] = {}
+        self.elastic: dict[str, WorkloadState] = {}
+        self.reduced: dict[str, WorkloadState] = {}
+        self.nominations: dict[str, WorkloadState] = {}
+        self.homeless: dict[str, WorkloadState] = {}
+        self._unsorted: dict[int, list[WorkloadState]] = {}
         self.blocked: dict[tuple[ProjectState, RequestClass], Blocked] = {}
         self._positions: dict[str, Mapping[str, int]] = {}
         self._options: dict[tuple[str, RequestClass], Options] = {}
@@ -68,23 +68,23 @@ class Intake:
                 options[0][0] is not project
             ):  # where it can't have what it was promised it is asked for everywhere else
                 options = [(project, request), *[option for option in options if option[0] is not project]]
-        work = self.works[workload.id] = Work(workload, project, request, options)
+        job = self.workloads[workload.id] = WorkloadState(workload, project, request, options)
         if build:
-            self.sessions[work.id] = work
+            self.sessions[job.id] = job
         self._positions.pop(spec.project, None)
         if workload.running:
-            self._stand(work)
+            self._stand(job)
         elif project is None or project.children:
             if not build:
-                self.homeless[work.id] = work
+                self.homeless[job.id] = job
         else:
-            jobs = self.waiting.setdefault(project, {}).setdefault(work.request, [])
-            jobs.append(work)
+            jobs = self.waiting.setdefault(project, {}).setdefault(job.request, [])
+            jobs.append(job)
             if len(jobs) > 1:
                 self._unsorted[id(jobs)] = jobs
             if workload.nomination:
-                self.nominations[work.id] = work
-        _demand(work, 1)
+                self.nominations[job.id] = job
+        _demand(job, 1)
 
     def _trains(self, node: NodeState) -> bool:
         return self.request_classes.environment_of(node.spec.node_pool) is Environment.TRAIN
@@ -140,14 +140,14 @@ class Intake:
         """The jobs that wait, as they would queue in the partition that is their option of that number."""
         if not number:
             return self.waiting
-        found: dict[ProjectState, dict[RequestClass, list[Work]]] = {}
+        found: dict[ProjectState, dict[RequestClass, list[WorkloadState]]] = {}
         for classes in self.waiting.values():
-            for works in classes.values():
-                if number < len(works[0].options):
-                    project, request = works[0].options[number]
+            for jobs in classes.values():
+                if number < len(jobs[0].options):
+                    project, request = jobs[0].options[number]
                     lines_there = found.setdefault(project, {})
                     other = lines_there.get(request)
-                    lines_there[request] = sorted([*other, *works], key=_by_urgency) if other else works
+                    lines_there[request] = sorted([*other, *jobs], key=_by_urgency) if other else jobs
         return found
 
     def positions(self, project: str, gone: Container[str]) -> Mapping[str, int]:
@@ -156,7 +156,7 @@ class Intake:
         if found is None:
             projects = [partition.projects[project] for partition in self.partitions]
             classes = [jobs for project in projects for jobs in self.waiting.get(project, {}).values()]
-            waiting = sorted([work.urgency for jobs in classes for work in jobs if work.id not in gone])
+            waiting = sorted([job.urgency for jobs in classes for job in jobs if job.id not in gone])
             found = {id: position for position, (_, _, id) in enumerate(waiting, start=1)}
             if not gone:
                 self._positions[project] = found
@@ -176,15 +176,15 @@ class Intake:
         for number in range(1, len(self.partitions)):
             missing: dict[ProjectState, Milli] = {}
             classes = [
-                (here, works)
+                (here, jobs)
                 for here, by_class in self.waiting_at(number).items()
-                for works in by_class.values()
+                for jobs in by_class.values()
             ]
-            for project, works in sorted(classes, key=lambda jobs: jobs[1][0].urgency):
-                before, request = works[0].options[number - 1]
+            for project, jobs in sorted(classes, key=lambda jobs: jobs[1][0].urgency):
+                before, request = jobs[0].options[number - 1]
                 left = missing.setdefault(before, max(0, before.demand + before.overflow - before.share))
                 overflow = min(
-                    left, len(works) * max(request.gang_amount, request.workers * request.worker_amount)
+                    left, len(jobs) * max(request.gang_amount, request.workers * request.worker_amount)
                 )
                 missing[before] -= overflow
                 project.overflow += overflow
@@ -193,47 +193,47 @@ class Intake:
 
     def forget(self, id: str) -> None:
         """A workload is gone (or never was)."""
-        work = self.works.pop(id, None)
-        if work is not None:
-            self._forget(work)
+        job = self.workloads.pop(id, None)
+        if job is not None:
+            self._forget(job)
 
-    def _stand(self, work: Work) -> None:
+    def _stand(self, job: WorkloadState) -> None:
         by_name = self.state.nodes.by_name
         known = tuple(
             [
                 worker
-                for worker in work.placement
+                for worker in job.placement
                 if (node := by_name.get(worker.node)) is not None
                 and (not worker.gpus or max(worker.gpus) < node.spec.gpus)
             ]
         )
-        if len(known) < len(work.placement):
-            work.stands_at(known)
-        self.state.load(work)
-        if work.project is not None:
-            if len(work.placement) < work.request.gang_size:
-                self.reduced[work.id] = work
-            if work.request.workers > work.request.gang_size:
-                self.elastic[work.id] = work
-            if work.releasing and work.workload.nomination and not work.project.children:
-                self.nominations[work.id] = work
+        if len(known) < len(job.placement):
+            job.stands_at(known)
+        self.state.load(job)
+        if job.project is not None:
+            if len(job.placement) < job.request.gang_size:
+                self.reduced[job.id] = job
+            if job.request.workers > job.request.gang_size:
+                self.elastic[job.id] = job
+            if job.releasing and job.workload.nomination and not job.project.children:
+                self.nominations[job.id] = job
 
-    def _forget(self, work: Work) -> None:
-        self._positions.pop(work.workload.request.project, None)
-        if work.workload.running:
-            self.state.unload(work)
-        elif work.project is not None and not work.project.children:
-            classes = self.waiting[work.project]
-            jobs = classes[work.request]
-            jobs.remove(work)
+    def _forget(self, job: WorkloadState) -> None:
+        self._positions.pop(job.workload.request.project, None)
+        if job.workload.running:
+            self.state.unload(job)
+        elif job.project is not None and not job.project.children:
+            classes = self.waiting[job.project]
+            jobs = classes[job.request]
+            jobs.remove(job)
             if not jobs:
-                del classes[work.request]
+                del classes[job.request]
                 self._unsorted.pop(id(jobs), None)
                 if not classes:
-                    del self.waiting[work.project]
+                    del self.waiting[job.project]
         for index in (self.sessions, self.elastic, self.reduced, self.nominations, self.homeless):
-            index.pop(work.id, None)
-        _demand(work, -1)
+            index.pop(job.id, None)
+        _demand(job, -1)
 
     def sort(self) -> None:
         """Sort the jobs of every class to which one was added."""
@@ -250,17 +250,17 @@ def _never(project: ProjectState, request: RequestClass) -> bool:
     )
 
 
-def _by_urgency(work: Work) -> tuple[int, float, str]:
-    return work.urgency
+def _by_urgency(job: WorkloadState) -> tuple[int, float, str]:
+    return job.urgency
 
 
-def _demand(work: Work, sign: int) -> None:
+def _demand(job: WorkloadState, sign: int) -> None:
     """What a job holds, how far it may grow, or what it requests for, counts as demand all the way up."""
-    if work.project is None:
+    if job.project is None:
         return
-    missing = max(0, work.request.workers - len(work.placement))
-    wanted = work.amount + missing * work.request.worker_amount
-    if work.request.groups:
-        wanted = max(work.amount, work.request.gang_amount)
-    for step in work.project.path:
+    missing = max(0, job.request.workers - len(job.placement))
+    wanted = job.amount + missing * job.request.worker_amount
+    if job.request.groups:
+        wanted = max(job.amount, job.request.gang_amount)
+    for step in job.project.path:
         step.demand += sign * wanted

@@ -12,39 +12,39 @@ from scheduler.policy.intake import Intake
 from scheduler.policy.projects import QuotaState
 from scheduler.policy.state import State
 from scheduler.policy.topology import NODE
-from scheduler.policy.work import Work
+from scheduler.policy.workloads import WorkloadState
 
 
-def honour_nominations(intake: Intake) -> list[Work]:
+def honour_nominations(intake: Intake) -> list[WorkloadState]:
     """Give nominated workloads their places, the oldest first; returns those that got them."""
     state = intake.state
     honoured = []
-    for work in sorted(intake.nominations.values(), key=lambda work: work.urgency[1:]):
-        workers = work.workload.nomination
-        if not _together(intake, work, workers):
+    for job in sorted(intake.nominations.values(), key=lambda job: job.urgency[1:]):
+        workers = job.workload.nomination
+        if not _together(intake, job, workers):
             continue
-        if _may_have(state, work, workers) and state.take_places(workers, work.request):
-            (state.move if work.releasing else state.settle)(work, workers)
-            honoured.append(work)
+        if _may_have(state, job, workers) and state.take_places(workers, job.request):
+            (state.move if job.releasing else state.settle)(job, workers)
+            honoured.append(job)
     return honoured
 
 
-def _together(intake: Intake, work: Work, workers: tuple[WorkerPlacement, ...]) -> bool:
+def _together(intake: Intake, job: WorkloadState, workers: tuple[WorkerPlacement, ...]) -> bool:
     """Whether they stand in one domain of the topology, if they have to: labels may have changed since."""
-    level, nodes = work.request.require, intake.state.nodes.by_name
+    level, nodes = job.request.require, intake.state.nodes.by_name
     bits = {nodes[worker.node].bit for worker in workers if worker.node in nodes}
     if level is None or level == NODE:
         return level is None or len(bits) <= 1
     return any(all(bit & domain for bit in bits) for domain in intake.topology.domains(level))
 
 
-def _may_have(state: State, work: Work, workers: tuple[WorkerPlacement, ...]) -> bool:
-    """Whether limits and guarantees allow it; what the work leaves itself is not in its own way."""
-    project, amount = work.project, amount_of(workers)
+def _may_have(state: State, job: WorkloadState, workers: tuple[WorkerPlacement, ...]) -> bool:
+    """Whether limits and guarantees allow it; what the job itself releases is not in its own way."""
+    project, amount = job.project, amount_of(workers)
     assert project is not None
-    if project.over_limit(amount) or (not work.preemptible and project.over_guarantee(amount)):
+    if project.over_limit(amount) or (not job.preemptible and project.over_guarantee(amount)):
         return False
-    left = work.placement if work.releasing else ()
+    left = job.placement if job.releasing else ()
     for quota in [quota for step in project.path for quota in step.quotas]:
         asked = _under(state, quota, workers)
         if asked and quota.allocated - _under(state, quota, left) + asked > quota.limit:

@@ -1,7 +1,7 @@
 """Places for workers of several shapes together, by a bounded search.
 
 Group after group, each as close together as it can be, fails now and then where another order would do: two machines with 8
-and 6 free GPUs take 4 + 3 and 3 + 3, but not 4 on the fuller one first. What the search has found not to work with so many
+and 6 free GPUs take 4 + 3 and 3 + 3, but not 4 on the fuller one first. What the search has found not to job with so many
 machines of each amount free it does not try again, so that small gangs are judged exactly. It is bounded by a count.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from scheduler.model import WorkerPlacement
 from scheduler.policy.nodes import Key, NodeState
 from scheduler.policy.state import State
-from scheduler.policy.work import RequestClass
+from scheduler.policy.workloads import RequestClass
 
 WORKERS = 64
 """Gangs of more workers are not searched for."""

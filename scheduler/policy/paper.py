@@ -8,7 +8,7 @@ from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.demands import Demand
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.terms import Cut, Losses, Terms
-from scheduler.policy.work import Work
+from scheduler.policy.workloads import WorkloadState
 
 
 class Paper:
@@ -34,10 +34,10 @@ class Paper:
 
     def take(self, cut: Cut, terms: Terms, straddling: bool) -> bool:
         """Cut on paper, if the terms allow one more; whether that was done."""
-        name = (cut.work.id, id(cut.worker) if cut.worker is not None else 0)
+        name = (cut.job.id, id(cut.worker) if cut.worker is not None else 0)
         if name in self._seen or not self._has(cut) or not terms.may_lose(cut, self.losses, straddling):
             return False
-        if cut.worker is None and any(other.work is cut.work for other, _ in self.cuts):
+        if cut.worker is None and any(other.job is cut.job for other, _ in self.cuts):
             self._instead_of_surplus(cut, straddling)
             return True
         self._seen.add(name)
@@ -49,34 +49,34 @@ class Paper:
         """Whether that worker may still go: an elastic job keeps its minimum until it goes whole, with all its workers."""
         if cut.worker is None:
             return True
-        cut_before = [other for other, _ in self.cuts if other.work is cut.work]
+        cut_before = [other for other, _ in self.cuts if other.job is cut.job]
         if any(other.worker is None for other in cut_before):
             return False
         return (
-            len(cut_before) < len(cut.work.placement) - cut.work.request.gang_size
-            and cut.worker in cut.work.placement
+            len(cut_before) < len(cut.job.placement) - cut.job.request.gang_size
+            and cut.worker in cut.job.placement
         )
 
     def _instead_of_surplus(self, cut: Cut, straddling: bool) -> None:
         """A job goes whole of which surplus workers were cut before."""
-        for other, _ in [entry for entry in self.cuts if entry[0].work is cut.work]:
+        for other, _ in [entry for entry in self.cuts if entry[0].job is cut.job]:
             self._free(other, -1)
-        self.cuts = [entry for entry in self.cuts if entry[0].work is not cut.work]
-        self._seen.add((cut.work.id, 0))
+        self.cuts = [entry for entry in self.cuts if entry[0].job is not cut.job]
+        self._seen.add((cut.job.id, 0))
         self.cuts.append((cut, straddling))
         self._free(cut, 1)
 
     def _free(self, cut: Cut, sign: int) -> None:
         """Free (1) or fill again (-1) what a cut gives back in this node, and note what its projects lose."""
         self._give_back(cut.standing, sign)
-        project = cut.work.project
+        project = cut.job.project
         assert project is not None
         for step in project.path:
             self.losses[step] = self.losses.get(step, 0) + sign * cut.amount
 
-    def vacate(self, work: Work) -> None:
-        """Free what a work holds in this node, whoever it is."""
-        self._give_back(work.standing, 1)
+    def vacate(self, job: WorkloadState) -> None:
+        """Free what a workload holds on this node."""
+        self._give_back(job.standing, 1)
 
     def _give_back(self, standing: Iterable[tuple[WorkerPlacement, Demand]], sign: int) -> None:
         here = self.node.name
@@ -152,15 +152,15 @@ class Paper:
     def still_stands(self, terms: Terms, demand: Demand, count: int) -> bool:
         """Whether the cuts on paper may still be made, and are enough."""
         losses: Losses = {}
-        surplus: dict[Work, int] = {}
+        surplus: dict[WorkloadState, int] = {}
         for cut, straddling in self.cuts:
             if cut.worker is not None:
-                surplus[cut.work] = surplus.get(cut.work, 0) + 1
-                if len(cut.work.placement) - surplus[cut.work] < cut.work.request.gang_size:
+                surplus[cut.job] = surplus.get(cut.job, 0) + 1
+                if len(cut.job.placement) - surplus[cut.job] < cut.job.request.gang_size:
                     return False
             if cut.gone or not terms.may_lose(cut, losses, straddling):
                 return False
-            project = cut.work.project
+            project = cut.job.project
             assert project is not None
             for step in project.path:
                 losses[step] = losses.get(step, 0) + cut.amount

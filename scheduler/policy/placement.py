@@ -15,7 +15,7 @@ from scheduler.policy.nodes import NodeState
 from scheduler.policy.packing import Packing
 from scheduler.policy.state import State
 from scheduler.policy.topology import NODE, Topology
-from scheduler.policy.work import RequestClass, Scope, by_rank
+from scheduler.policy.workloads import RequestClass, Scope, by_rank
 
 Workers = list[WorkerPlacement]
 

@@ -13,7 +13,7 @@ from itertools import count
 
 from scheduler.model import Milli
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.work import RequestClass, Work
+from scheduler.policy.workloads import RequestClass, WorkloadState
 
 UrgencyKey = tuple[int, float, str]
 OrderKey = tuple[bool, bool, int, float, float, Milli, float]
@@ -25,27 +25,29 @@ class JobClassQueue:
     Jobs that have a place already are passed over, unless the queue is for jobs that `grow`.
     """
 
-    __slots__ = ("asked", "at", "grow", "request", "works")
+    __slots__ = ("asked", "at", "grow", "request", "workloads")
 
-    def __init__(self, request: RequestClass, asked: Milli, works: list[Work], grow: bool = False) -> None:
+    def __init__(
+        self, request: RequestClass, asked: Milli, jobs: list[WorkloadState], grow: bool = False
+    ) -> None:
         self.request = request
         self.asked = asked
-        self.works = works
+        self.workloads = jobs
         self.grow = grow
         self.at = -1
         self.advance()
 
     @property
-    def first(self) -> Work:
-        return self.works[self.at]
+    def first(self) -> WorkloadState:
+        return self.workloads[self.at]
 
     @property
     def over(self) -> bool:
-        return self.at >= len(self.works)
+        return self.at >= len(self.workloads)
 
     def advance(self) -> None:
         self.at += 1
-        while not self.grow and not self.over and self.works[self.at].placement:
+        while not self.grow and not self.over and self.workloads[self.at].placement:
             self.at += 1
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from scheduler.model import ONE, Milli
 from scheduler.policy.projects import ProjectState, QuotaState
 from scheduler.policy.quotas import REMAINDER, PartitionKey, in_words
-from scheduler.policy.work import RequestClass
+from scheduler.policy.workloads import RequestClass
 
 
 @dataclass(frozen=True, slots=True)

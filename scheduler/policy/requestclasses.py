@@ -13,7 +13,7 @@ from dataclasses import replace
 from scheduler.model import ONE, Environment, Milli, PlacementStyle, Pool, Request
 from scheduler.policy.demands import Demand, demand_of
 from scheduler.policy.nodes import NodeIndex, NodeState
-from scheduler.policy.work import RequestClass, Scope
+from scheduler.policy.workloads import RequestClass, Scope
 
 ALIKE = 950
 """Types of GPU that reach so many thousandths of the throughput of the fastest among them are tried as one set."""

@@ -22,7 +22,7 @@ from scheduler.policy.projects import ProjectState
 from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Losses, Reclaim
 from scheduler.policy.topology import NODE
-from scheduler.policy.work import RequestClass, Work
+from scheduler.policy.workloads import RequestClass, WorkloadState
 
 UNKNOWN = float("inf")
 
@@ -35,9 +35,9 @@ Place = tuple[float, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """`nodes` are kept for a work until `at` (`UNKNOWN`: nobody can say)."""
+    """`nodes` are kept for a job until `at` (`UNKNOWN`: nobody can say)."""
 
-    work: Work
+    job: WorkloadState
     project: ProjectState
     at: float
     nodes: int
@@ -60,13 +60,13 @@ class Reservations:
         self.kept: dict[tuple[str, RequestClass], str] = {}
         self.starts: dict[str, float] = {}
         self._vain: dict[int, int] = {}
-        self._known: dict[tuple[Work, ProjectState, Milli], Reclaim] = {}
+        self._known: dict[tuple[WorkloadState, ProjectState, Milli], Reclaim] = {}
 
     def open_to(self, project: ProjectState) -> bool:
         """Whether the first in line of this project may have one."""
         return len(self.made) < self.settings.reservations and project.allocated <= project.due
 
-    def expect(self, work: Work, project: ProjectState, request: RequestClass) -> None:
+    def expect(self, job: WorkloadState, project: ProjectState, request: RequestClass) -> None:
         """A gang will be judged in this cycle: note where it will stand, or what will be reserved for it."""
         if not self._qualifies(request, project):
             return
@@ -74,29 +74,29 @@ class Reservations:
         workers = self.placer.place(request, request.gang_size, True)
         self.state.undo(mark)
         if workers is None:
-            self.expected = self._reserve(work, project, request)
+            self.expected = self._reserve(job, project, request)
         else:
             nodes = {self.state.nodes.by_name[worker.node].index for worker in workers}
-            self.expected = Reservation(work, project, self.now, sum([1 << index for index in nodes]))
+            self.expected = Reservation(job, project, self.now, sum([1 << index for index in nodes]))
 
-    def consider(self, work: Work, project: ProjectState) -> None:
+    def consider(self, job: WorkloadState, project: ProjectState) -> None:
         """Reserve for the first in line that fits nowhere although its project is due."""
-        request = work.request
+        request = job.request
         if not self.open_to(project) or not self._qualifies(request, project):
             return
         if (
-            any(reservation.work is work for reservation in self.made)
+            any(reservation.job is job for reservation in self.made)
             or self._vain.get(request.fit_class) == self.state.gains
         ):
             return
         reservation = self.expected
-        if reservation is None or reservation.work is not work or reservation.at <= self.now:
-            reservation = self._reserve(work, project, request)
+        if reservation is None or reservation.job is not job or reservation.at <= self.now:
+            reservation = self._reserve(job, project, request)
         if reservation is not None:
             self.expected = None
             self.made.append(reservation)
             if self.now < reservation.at != UNKNOWN:
-                self.starts[work.id] = reservation.at
+                self.starts[job.id] = reservation.at
         else:
             self._vain[request.fit_class] = self.state.gains
 
@@ -105,70 +105,76 @@ class Reservations:
 
     # -- who keeps away -----------------------------------------------------------------------------------
 
-    def kept_from(self, work: Work, project: ProjectState, moving_for: Work | None = None) -> tuple[int, int]:
+    def kept_from(
+        self, job: WorkloadState, project: ProjectState, moving_for: WorkloadState | None = None
+    ) -> tuple[int, int]:
         """The reserved nodes that a job must keep away from, and those that it should."""
         must = should = 0
         for reservation in self.made:
-            if reservation.work in (work, moving_for) or self._ends_in_time(work, reservation):
+            if reservation.job in (job, moving_for) or self._ends_in_time(job, reservation):
                 continue
-            if self._makes_way(work, project, work.request.gang_amount, reservation):
+            if self._makes_way(job, project, job.request.gang_amount, reservation):
                 should |= reservation.nodes
             else:
                 must |= reservation.nodes
         expected = self.expected
-        if expected is not None and expected.work not in (work, moving_for) and not expected.work.placement:
-            should |= 0 if self._ends_in_time(work, expected) else expected.nodes
+        if expected is not None and expected.job not in (job, moving_for) and not expected.job.placement:
+            should |= 0 if self._ends_in_time(job, expected) else expected.nodes
         return must, should & ~must
 
-    def kept_from_growing(self, work: Work, project: ProjectState) -> int:
+    def kept_from_growing(self, job: WorkloadState, project: ProjectState) -> int:
         """The reserved nodes in which an elastic job must not grow."""
         nodes = 0
         for reservation in self.made:
-            own = project is reservation.project and work.priority <= reservation.work.priority
-            surplus = own and work.preemptible and not work.request.spec.min_runtime
+            own = project is reservation.project and job.priority <= reservation.job.priority
+            surplus = own and job.preemptible and not job.request.spec.min_runtime
             if not surplus and not self._may_be_taken_back(
-                work, project, work.request.worker_amount, reservation
+                job, project, job.request.worker_amount, reservation
             ):
                 nodes |= reservation.nodes
         return nodes
 
-    def _ends_in_time(self, work: Work, reservation: Reservation) -> bool:
-        runtime = work.workload.request.expected_runtime
+    def _ends_in_time(self, job: WorkloadState, reservation: Reservation) -> bool:
+        runtime = job.workload.request.expected_runtime
         return runtime is not None and self.now + runtime <= reservation.at != UNKNOWN
 
-    def _makes_way(self, work: Work, project: ProjectState, asked: Milli, reservation: Reservation) -> bool:
+    def _makes_way(
+        self, job: WorkloadState, project: ProjectState, asked: Milli, reservation: Reservation
+    ) -> bool:
         """Whether a job may be stopped for the other, or has a guarantee to its place."""
         if project is not reservation.project and project.allocated + asked <= project.guarantee:
             return True
-        return self._may_be_taken_back(work, project, asked, reservation)
+        return self._may_be_taken_back(job, project, asked, reservation)
 
     def _may_be_taken_back(
-        self, work: Work, project: ProjectState, asked: Milli, reservation: Reservation
+        self, job: WorkloadState, project: ProjectState, asked: Milli, reservation: Reservation
     ) -> bool:
         """Whether the gang may have `asked` more of a project at any time: an idle GPU would be of no use to it."""
-        if not work.preemptible or work.workload.request.min_runtime:
+        if not job.preemptible or job.workload.request.min_runtime:
             return False
         owner = reservation.project
         if project is owner:
-            return work.priority < reservation.work.priority
-        name = (reservation.work, owner, owner.allocated)
+            return job.priority < reservation.job.priority
+        name = (reservation.job, owner, owner.allocated)
         terms = self._known.get(name)
         if terms is None:
-            terms = self._known[name] = self._terms(reservation.work, owner)
+            terms = self._known[name] = self._terms(reservation.job, owner)
         floors = terms.floors(project)
         return floors is not None and all(step.allocated + asked > floor for step, floor in floors)
 
-    def _terms(self, work: Work, project: ProjectState) -> Reclaim:
+    def _terms(self, job: WorkloadState, project: ProjectState) -> Reclaim:
         to_fair_share = self.settings.reclaim == "fair_share"
-        return Reclaim(self.state, work, project, self.now, to_fair_share=to_fair_share)
+        return Reclaim(self.state, job, project, self.now, to_fair_share=to_fair_share)
 
     def note(self, request: RequestClass, project: ProjectState, kept_from: int) -> None:
         """A job would fit into what is kept from it: remember for whom."""
-        self.kept[project.name, request] = next(r.work.id for r in self.made if r.nodes & kept_from)
+        self.kept[project.name, request] = next(r.job.id for r in self.made if r.nodes & kept_from)
 
     # -- when and where -----------------------------------------------------------------------------------
 
-    def _reserve(self, work: Work, project: ProjectState, request: RequestClass) -> Reservation | None:
+    def _reserve(
+        self, job: WorkloadState, project: ProjectState, request: RequestClass
+    ) -> Reservation | None:
         """The earliest time at which the gang fits, and where."""
         topology = self.placer.topology
         domains: Iterable[int] = (request.eligible,)
@@ -178,16 +184,16 @@ class Reservations:
                 for domain in topology.domains(str(request.require))
                 if (mask := domain & request.eligible)
             ]
-        ends = Ends(self._terms(work, project), project, self._patient_until(work))
+        ends = Ends(self._terms(job, project), project, self._patient_until(job))
         found = [entry for mask in domains if (entry := self._in_domain(request, mask, ends)) is not None]
         if not found:
             return None
         at, _, nodes = min(found)
-        return Reservation(work, project, at, nodes)
+        return Reservation(job, project, at, nodes)
 
-    def _patient_until(self, work: Work) -> float:
+    def _patient_until(self, job: WorkloadState) -> float:
         """From when on a newcomer may take from others."""
-        workload = work.workload
+        workload = job.workload
         since = workload.submitted if workload.preempted is None else workload.preempted
         return max(self.now, since + self.settings.preemption_delay)
 
@@ -226,40 +232,40 @@ class Ends:
         self._project = project
         self._patient_until = patient_until
         self._losses: Losses = {}
-        self._known: dict[Work, float] = {}
+        self._known: dict[WorkloadState, float] = {}
 
-    def of(self, works: Iterable[Work]) -> list[tuple[float, str, Work]]:
+    def of(self, jobs: Iterable[WorkloadState]) -> list[tuple[float, str, WorkloadState]]:
         """The first end first."""
-        ends = [(self._end(work), work.id, work) for work in sorted(works, key=_name)]
+        ends = [(self._end(job), job.id, job) for job in sorted(jobs, key=_name)]
         ends.sort()
         return ends
 
-    def _end(self, work: Work) -> float:
-        end = self._known.get(work)
+    def _end(self, job: WorkloadState) -> float:
+        end = self._known.get(job)
         if end is None:
-            end = end_of(work, self._terms.now)
-            if end > self._patient_until and self._may_be_taken(work):
-                end = min(end, max(self._patient_until, work.protected_until()))
-            self._known[work] = end
+            end = end_of(job, self._terms.now)
+            if end > self._patient_until and self._may_be_taken(job):
+                end = min(end, max(self._patient_until, job.protected_until()))
+            self._known[job] = end
         return end
 
-    def _may_be_taken(self, work: Work) -> bool:
-        if work.project is None or not work.preemptible:
+    def _may_be_taken(self, job: WorkloadState) -> bool:
+        if job.project is None or not job.preemptible:
             return False
-        if work.project is self._project:
-            return work.priority < self._terms.newcomer.priority
-        if self._terms.floors(work.project) is None:
+        if job.project is self._project:
+            return job.priority < self._terms.newcomer.priority
+        if self._terms.floors(job.project) is None:
             return False
-        cut = Cut(work, 0.0, work.amount)
+        cut = Cut(job, 0.0, job.amount)
         if not self._terms.may_lose(cut, self._losses, True):
             return False
-        for step in work.project.path:
-            self._losses[step] = self._losses.get(step, 0) + work.amount
+        for step in job.project.path:
+            self._losses[step] = self._losses.get(step, 0) + job.amount
         return True
 
 
-def _name(work: Work) -> str:
-    return work.id
+def _name(job: WorkloadState) -> str:
+    return job.id
 
 
 def _places(
@@ -267,19 +273,19 @@ def _places(
     demand: Demand,
     together: int,
     most: int,
-    ends: Sequence[tuple[float, str, Work]],
+    ends: Sequence[tuple[float, str, WorkloadState]],
     now: float,
 ) -> list[Place]:
     """The places that the node will have for the gang, up to `most`."""
     paper, before, at = Paper(node), node.keys[True][0], now
     places: list[Place] = []
-    for end, _, work in (*ends, (UNKNOWN, "", None)):
+    for end, _, job in (*ends, (UNKNOWN, "", None)):
         while len(places) < most and paper.fits(demand, together * (len(places) + 1)):
             places.append((at, max(0, demand.whole * together * (len(places) + 1) - before), node.index))
-        if len(places) == most or work is None:
+        if len(places) == most or job is None:
             break
         at = end
-        paper.vacate(work)
+        paper.vacate(job)
     return places
 
 
@@ -300,9 +306,9 @@ def most_free(state: State, mask: int, most: int) -> list[NodeState]:
     return found
 
 
-def end_of(work: Work, now: float) -> float:
-    """When a running work is expected to end."""
-    started, runtime = work.workload.started, work.workload.request.expected_runtime
+def end_of(job: WorkloadState, now: float) -> float:
+    """When a running job is expected to end."""
+    started, runtime = job.workload.started, job.workload.request.expected_runtime
     if runtime is None:
         return UNKNOWN
     return max(now, (now if started is None else started) + runtime)

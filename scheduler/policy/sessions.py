@@ -9,7 +9,7 @@ from scheduler.policy.placement import Placer
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.terms import Cut, Recall
 from scheduler.policy.victims import Budget, Hunt
-from scheduler.policy.work import Work
+from scheduler.policy.workloads import WorkloadState
 
 
 def seat_sessions(
@@ -22,36 +22,36 @@ def seat_sessions(
     pool = intake.pool
     quotas = {user.name: user.build_quota for user in pool.users}
     held: dict[str, Milli] = {}
-    for work in intake.sessions.values():
-        user = work.workload.request.user or ""
-        held[user] = held.get(user, 0) + work.amount
+    for job in intake.sessions.values():
+        user = job.workload.request.user or ""
+        held[user] = held.get(user, 0) + job.amount
     blocked: dict[str, Blocked] = {}
     recalled: dict[str, list[Cut]] = {}
-    waiting = [work for work in intake.sessions.values() if not work.workload.running]
-    for work in sorted(waiting, key=lambda work: (work.workload.submitted, work.id)):
-        user = work.workload.request.user or ""
+    waiting = [job for job in intake.sessions.values() if not job.workload.running]
+    for job in sorted(waiting, key=lambda job: (job.workload.submitted, job.id)):
+        user = job.workload.request.user or ""
         quota, has, asked = (
             quotas.get(user, pool.default_build_quota),
             held.get(user, 0),
-            work.request.gang_amount,
+            job.request.gang_amount,
         )
         if has + asked > quota:
-            blocked[work.id] = reasons.over_quota(user, quota, has, asked)
+            blocked[job.id] = reasons.over_quota(user, quota, has, asked)
             continue
-        workers = _seat(work, placer)
+        workers = _seat(job, placer)
         if workers is None and pool.settings.lending:
-            result = Hunt(intake.state, placer, Recall(intake.state, work, now), budget).search()
+            result = Hunt(intake.state, placer, Recall(intake.state, job, now), budget).search()
             if result is not None:
-                workers, recalled[work.id] = result.workers, result.cuts
+                workers, recalled[job.id] = result.workers, result.cuts
         if workers is None:
-            free = intake.state.nodes.free_gpus(work.request.eligible)
-            blocked[work.id] = reasons.no_build_gpu(work.request, free)
+            free = intake.state.nodes.free_gpus(job.request.eligible)
+            blocked[job.id] = reasons.no_build_gpu(job.request, free)
             continue
-        intake.state.settle(work, workers)
-        held[user] = has + work.amount
+        intake.state.settle(job, workers)
+        held[user] = has + job.amount
     return blocked, recalled
 
 
-def _seat(work: Work, placer: Placer) -> list[WorkerPlacement] | None:
-    request = work.request
+def _seat(job: WorkloadState, placer: Placer) -> list[WorkerPlacement] | None:
+    request = job.request
     return placer.place(request, request.gang_size, False) or placer.place(request, request.gang_size, True)

@@ -14,11 +14,11 @@ from scheduler.policy.candidates import Candidates
 from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.work import RequestClass, Work
+from scheduler.policy.workloads import RequestClass, WorkloadState
 
 
 class State:
-    """`standing` has the works in each node, `leaving` the workers on their way out of it, by whose they are.
+    """`standing` has the workloads on each node, `releasing` the workers that are leaving it, by workload.
 
     `limited` says that some project has a limit for some of the nodes. `gains` changes when somebody leaves: what did not
     fit before may fit then.
@@ -27,9 +27,9 @@ class State:
     def __init__(self, nodes: NodeIndex) -> None:
         self.nodes = nodes
         self.candidates: dict[ProjectState, Candidates] = {}
-        self.standing: dict[int, dict[str, Work]] = {}
+        self.standing: dict[int, dict[str, WorkloadState]] = {}
         self.releasing: dict[int, dict[str, list[WorkerPlacement]]] = {}
-        self.releasing_work: dict[str, tuple[Work, int]] = {}
+        self.releasing_jobs: dict[str, tuple[WorkloadState, int]] = {}
         self.gains = 0
         self.limited = False
         self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -51,34 +51,34 @@ class State:
 
     # -- what the snapshot says ---------------------------------------------------------------------------
 
-    def load(self, work: Work) -> None:
+    def load(self, job: WorkloadState) -> None:
         """Put a running workload where it stands. The inverse is `unload`."""
         if self.limited:
-            self._count(work, work.placement, 1)
-        if work.releasing:
-            for worker, demand in work.standing:
+            self._count(job, job.placement, 1)
+        if job.releasing:
+            for worker, demand in job.standing:
                 self.nodes.hold(worker, demand)
-            self._mark_releasing(work, work.placement)
-            self._charge_releasing(work, work.amount)
+            self._mark_releasing(job, job.placement)
+            self._charge_releasing(job, job.amount)
         else:
-            for worker, demand in work.standing:
+            for worker, demand in job.standing:
                 self.nodes.occupy(worker, demand)
-            self._charge(work, work.amount)
-            self._list(work)
+            self._charge(job, job.amount)
+            self._list(job)
 
-    def unload(self, work: Work) -> None:
+    def unload(self, job: WorkloadState) -> None:
         if self.limited:
-            self._count(work, work.placement, -1)
-        if work.releasing:
-            for worker, demand in work.standing:
+            self._count(job, job.placement, -1)
+        if job.releasing:
+            for worker, demand in job.standing:
                 self.nodes.unhold(worker, demand)
-            self._unmark_releasing(work, work.placement)
-            self._charge_releasing(work, -work.amount)
+            self._unmark_releasing(job, job.placement)
+            self._charge_releasing(job, -job.amount)
         else:
-            for worker, demand in work.standing:
+            for worker, demand in job.standing:
                 self.nodes.vacate(worker, demand)
-            self._charge(work, -work.amount)
-            self._unlist(work)
+            self._charge(job, -job.amount)
+            self._unlist(job)
 
     # -- steps --------------------------------------------------------------------------------------------
 
@@ -109,101 +109,103 @@ class State:
             self._did(nodes.vacate, worker, demand)
         return True
 
-    def choose(self, work: Work, project: ProjectState, request: RequestClass) -> None:
-        """A work that waits is to run in the partition that this project and this request are for."""
-        before = work.project, work.request
-        work.project, work.request = project, request
-        self._did(self._choose_again, work, before)
+    def choose(self, job: WorkloadState, project: ProjectState, request: RequestClass) -> None:
+        """A job that waits is to run in the partition that this project and this request are for."""
+        before = job.project, job.request
+        job.project, job.request = project, request
+        self._did(self._choose_again, job, before)
 
-    def _choose_again(self, work: Work, choice: tuple[ProjectState | None, RequestClass]) -> None:
-        work.project, work.request = choice
+    def _choose_again(self, job: WorkloadState, choice: tuple[ProjectState | None, RequestClass]) -> None:
+        job.project, job.request = choice
 
-    def settle(self, work: Work, workers: Iterable[WorkerPlacement]) -> None:
-        """A work gets places that have been taken for it already."""
-        before, more = work.placement, tuple(workers)
-        self._resize(work, (*before, *more), amount_of(more))
-        self._did(self._resize, work, before, -amount_of(more))
+    def settle(self, job: WorkloadState, workers: Iterable[WorkerPlacement]) -> None:
+        """A workload gets places that have been taken for it already."""
+        before, more = job.placement, tuple(workers)
+        self._resize(job, (*before, *more), amount_of(more))
+        self._did(self._resize, job, before, -amount_of(more))
         if self.limited:
-            self._count(work, more, 1)
-            self._did(self._count, work, more, -1)
+            self._count(job, more, 1)
+            self._did(self._count, job, more, -1)
 
-    def release(self, work: Work) -> None:
-        """A running work gives back what it holds; until it is gone it is in the way."""
-        self._unlist(work)
-        for worker, demand in work.standing:
+    def release(self, job: WorkloadState) -> None:
+        """A running job gives back what it holds; until it is gone it is in the way."""
+        self._unlist(job)
+        for worker, demand in job.standing:
             self.nodes.vacate(worker, demand)
             self.nodes.hold(worker, demand)
-        self._mark_releasing(work, work.placement)
-        work.releasing = True
-        self._charge(work, -work.amount)
-        self._charge_releasing(work, work.amount)
+        self._mark_releasing(job, job.placement)
+        job.releasing = True
+        self._charge(job, -job.amount)
+        self._charge_releasing(job, job.amount)
         self.gains += 1
-        self._did(self._unrelease, work)
+        self._did(self._unrelease, job)
 
-    def _unrelease(self, work: Work) -> None:
+    def _unrelease(self, job: WorkloadState) -> None:
         self.gains -= 1
-        self._charge_releasing(work, -work.amount)
-        self._charge(work, work.amount)
-        work.releasing = False
-        self._unmark_releasing(work, work.placement)
-        for worker, demand in work.standing:
+        self._charge_releasing(job, -job.amount)
+        self._charge(job, job.amount)
+        job.releasing = False
+        self._unmark_releasing(job, job.placement)
+        for worker, demand in job.standing:
             self.nodes.unhold(worker, demand)
             self.nodes.occupy(worker, demand)
-        self._list(work)
+        self._list(job)
 
-    def reinstate(self, work: Work) -> None:
+    def reinstate(self, job: WorkloadState) -> None:
         """Undo `release` without undoing what came after it; `has_place` must hold."""
-        self._unrelease(work)
-        self._did(self._release_again, work)
+        self._unrelease(job)
+        self._did(self._release_again, job)
 
-    def _release_again(self, work: Work) -> None:
-        self.release(work)
+    def _release_again(self, job: WorkloadState) -> None:
+        self.release(job)
         self._journal.pop()
 
-    def move(self, work: Work, workers: Iterable[WorkerPlacement]) -> None:
-        """A work that leaves where it stood gets other places, which have been taken for it already."""
-        before, amount = work.placement, work.amount
-        work.releasing, work.moved = False, True
-        work.placement = tuple(workers)
-        work.amount = amount_of(work.placement)
-        self._charge(work, work.amount)
-        self._did(self._unmove, work, before, amount)
+    def move(self, job: WorkloadState, workers: Iterable[WorkerPlacement]) -> None:
+        """A job that leaves its places gets others, which have been taken for it already."""
+        before, amount = job.placement, job.amount
+        job.releasing, job.moved = False, True
+        job.placement = tuple(workers)
+        job.amount = amount_of(job.placement)
+        self._charge(job, job.amount)
+        self._did(self._unmove, job, before, amount)
         if self.limited:
-            self._count(work, work.placement, 1)
-            self._did(self._count, work, work.placement, -1)
+            self._count(job, job.placement, 1)
+            self._did(self._count, job, job.placement, -1)
 
-    def _unmove(self, work: Work, before: tuple[WorkerPlacement, ...], amount: int) -> None:
-        self._charge(work, -work.amount)
-        work.releasing, work.moved = True, False
-        work.placement, work.amount = before, amount
+    def _unmove(self, job: WorkloadState, before: tuple[WorkerPlacement, ...], amount: int) -> None:
+        self._charge(job, -job.amount)
+        job.releasing, job.moved = True, False
+        job.placement, job.amount = before, amount
 
-    def shrink(self, work: Work, worker: WorkerPlacement) -> None:
+    def shrink(self, job: WorkloadState, worker: WorkerPlacement) -> None:
         """An elastic job gives back one worker."""
-        before = work.placement
+        before = job.placement
         index = before.index(worker)
-        self.nodes.vacate(worker, work.request.demand)
-        self.nodes.hold(worker, work.request.demand)
-        self._mark_releasing(work, (worker,))
-        self._resize(work, before[:index] + before[index + 1 :], -amount_of((worker,)))
-        self._charge_releasing(work, amount_of((worker,)))
+        self.nodes.vacate(worker, job.request.demand)
+        self.nodes.hold(worker, job.request.demand)
+        self._mark_releasing(job, (worker,))
+        self._resize(job, before[:index] + before[index + 1 :], -amount_of((worker,)))
+        self._charge_releasing(job, amount_of((worker,)))
         self.gains += 1
-        self._did(self._unshrink, work, worker, before)
+        self._did(self._unshrink, job, worker, before)
 
-    def _unshrink(self, work: Work, worker: WorkerPlacement, before: tuple[WorkerPlacement, ...]) -> None:
+    def _unshrink(
+        self, job: WorkloadState, worker: WorkerPlacement, before: tuple[WorkerPlacement, ...]
+    ) -> None:
         self.gains -= 1
-        self._charge_releasing(work, -amount_of((worker,)))
-        self._resize(work, before, amount_of((worker,)))
-        self._unmark_releasing(work, (worker,))
-        self.nodes.unhold(worker, work.request.demand)
-        self.nodes.occupy(worker, work.request.demand)
+        self._charge_releasing(job, -amount_of((worker,)))
+        self._resize(job, before, amount_of((worker,)))
+        self._unmark_releasing(job, (worker,))
+        self.nodes.unhold(worker, job.request.demand)
+        self.nodes.occupy(worker, job.request.demand)
 
-    def regrow(self, work: Work, worker: WorkerPlacement) -> None:
+    def regrow(self, job: WorkloadState, worker: WorkerPlacement) -> None:
         """Undo `shrink` without undoing what came after it; `has_place` must hold."""
-        self._unshrink(work, worker, (*work.placement, worker))
-        self._did(self._shrink_again, work, worker)
+        self._unshrink(job, worker, (*job.placement, worker))
+        self._did(self._shrink_again, job, worker)
 
-    def _shrink_again(self, work: Work, worker: WorkerPlacement) -> None:
-        self.shrink(work, worker)
+    def _shrink_again(self, job: WorkloadState, worker: WorkerPlacement) -> None:
+        self.shrink(job, worker)
         self._journal.pop()
 
     # -- questions ----------------------------------------------------------------------------------------
@@ -225,7 +227,7 @@ class State:
         return True
 
     def in_the_way(self, workers: Iterable[WorkerPlacement]) -> set[str]:
-        """The works that leave or shrink and hold what these workers are to have."""
+        """The jobs that stop or shrink and still hold what these workers are to have."""
         found: set[str] = set()
         for worker in workers:
             node = self.nodes.by_name[worker.node]
@@ -239,75 +241,75 @@ class State:
         return found
 
     def over_limit_until(self, project: ProjectState) -> set[str]:
-        """The leaving works whose end a project of this path must await, lest it holds more than its limit."""
+        """The releasing jobs that must end before a project of this path is within its limit again."""
         full = [
             step for step in project.path if step.releasing and step.allocated + step.releasing > step.limit
         ]
         if not full:
             return set()
         return {
-            work.id
-            for work, _ in self.releasing_work.values()
-            if work.project is not None and any(step in work.project.path for step in full)
+            job.id
+            for job, _ in self.releasing_jobs.values()
+            if job.project is not None and any(step in job.project.path for step in full)
         }
 
     # -- sums ---------------------------------------------------------------------------------------------
 
-    def _resize(self, work: Work, placement: tuple[WorkerPlacement, ...], change: int) -> None:
-        self._unlist(work)
-        work.placement = placement
-        work.amount += change
-        self._charge(work, change)
-        self._list(work)
+    def _resize(self, job: WorkloadState, placement: tuple[WorkerPlacement, ...], change: int) -> None:
+        self._unlist(job)
+        job.placement = placement
+        job.amount += change
+        self._charge(job, change)
+        self._list(job)
 
-    def _charge(self, work: Work, amount: int) -> None:
-        if work.project is not None and amount:
-            work.project.allocate(amount, not work.preemptible)
+    def _charge(self, job: WorkloadState, amount: int) -> None:
+        if job.project is not None and amount:
+            job.project.allocate(amount, not job.preemptible)
 
-    def _count(self, work: Work, workers: tuple[WorkerPlacement, ...], sign: int) -> None:
-        """Note what a work holds (or holds no more) in the nodes for which its projects have a limit."""
-        for step in work.project.path if work.project is not None else ():
+    def _count(self, job: WorkloadState, workers: tuple[WorkerPlacement, ...], sign: int) -> None:
+        """Note what a job holds (or no longer holds) on the nodes for which its projects have a limit."""
+        for step in job.project.path if job.project is not None else ():
             for quota in step.quotas:
                 for worker in workers:
                     if self.nodes.by_name[worker.node].bit & quota.mask:
                         quota.allocated += sign * amount_of((worker,))
 
-    def _charge_releasing(self, work: Work, amount: int) -> None:
-        if work.project is not None and amount:
-            work.project.allocate_releasing(amount)
+    def _charge_releasing(self, job: WorkloadState, amount: int) -> None:
+        if job.project is not None and amount:
+            job.project.allocate_releasing(amount)
 
-    def _list(self, work: Work) -> None:
-        """Note where a work stands; a running job that may be preempted is a candidate."""
-        for worker in work.placement:
-            self.standing.setdefault(self.nodes.by_name[worker.node].index, {})[work.id] = work
-        if work.project is not None and work.preemptible and work.workload.running:
-            self.candidates.setdefault(work.project, Candidates()).add(work)
+    def _list(self, job: WorkloadState) -> None:
+        """Note where a workload stands; a running job that may be preempted is a candidate."""
+        for worker in job.placement:
+            self.standing.setdefault(self.nodes.by_name[worker.node].index, {})[job.id] = job
+        if job.project is not None and job.preemptible and job.workload.running:
+            self.candidates.setdefault(job.project, Candidates()).add(job)
 
-    def _unlist(self, work: Work) -> None:
-        for worker in work.placement:
-            self.standing[self.nodes.by_name[worker.node].index].pop(work.id, None)
-        if work.project is not None and work.preemptible and work.workload.running:
-            self.candidates[work.project].remove(work)
+    def _unlist(self, job: WorkloadState) -> None:
+        for worker in job.placement:
+            self.standing[self.nodes.by_name[worker.node].index].pop(job.id, None)
+        if job.project is not None and job.preemptible and job.workload.running:
+            self.candidates[job.project].remove(job)
 
-    def _mark_releasing(self, work: Work, workers: tuple[WorkerPlacement, ...]) -> None:
+    def _mark_releasing(self, job: WorkloadState, workers: tuple[WorkerPlacement, ...]) -> None:
         for worker in workers:
             index = self.nodes.by_name[worker.node].index
-            self.releasing.setdefault(index, {}).setdefault(work.id, []).append(worker)
-        _, count = self.releasing_work.get(work.id, (work, 0))
-        self.releasing_work[work.id] = work, count + len(workers)
+            self.releasing.setdefault(index, {}).setdefault(job.id, []).append(worker)
+        _, count = self.releasing_jobs.get(job.id, (job, 0))
+        self.releasing_jobs[job.id] = job, count + len(workers)
 
-    def _unmark_releasing(self, work: Work, workers: tuple[WorkerPlacement, ...]) -> None:
+    def _unmark_releasing(self, job: WorkloadState, workers: tuple[WorkerPlacement, ...]) -> None:
         for worker in workers:
             index = self.nodes.by_name[worker.node].index
             node = self.releasing[index]
-            node[work.id].remove(worker)
-            if not node[work.id]:
-                del node[work.id]
+            node[job.id].remove(worker)
+            if not node[job.id]:
+                del node[job.id]
                 if not node:
                     del self.releasing[index]
-        _, count = self.releasing_work.pop(work.id)
+        _, count = self.releasing_jobs.pop(job.id)
         if count > len(workers):
-            self.releasing_work[work.id] = work, count - len(workers)
+            self.releasing_jobs[job.id] = job, count - len(workers)
 
 
 def _collide(one: WorkerPlacement, other: WorkerPlacement, node: NodeState) -> bool:

@@ -16,7 +16,7 @@ from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.projects import ProjectState, sibling_ancestors
 from scheduler.policy.state import State
-from scheduler.policy.work import Work
+from scheduler.policy.workloads import WorkloadState
 
 Floors = tuple[tuple[ProjectState, Milli], ...]
 """What each of some projects must stay above, or at, when one more of its jobs is taken."""
@@ -29,32 +29,32 @@ Losses = dict[ProjectState, Milli]
 class Cut:
     """One victim, or with `worker` one surplus worker of an elastic job."""
 
-    work: Work
+    job: WorkloadState
     loss: float
     amount: Milli
     worker: WorkerPlacement | None = None
 
     @property
     def workers(self) -> tuple[WorkerPlacement, ...]:
-        return self.work.placement if self.worker is None else (self.worker,)
+        return self.job.placement if self.worker is None else (self.worker,)
 
     @property
     def standing(self) -> Iterable[tuple[WorkerPlacement, Demand]]:
         """Each of its workers with what it needs."""
-        return self.work.standing if self.worker is None else ((self.worker, self.work.request.demand),)
+        return self.job.standing if self.worker is None else ((self.worker, self.job.request.demand),)
 
     @property
     def gone(self) -> bool:
         """Whether this was done already, or can't be done any more."""
         if self.worker is None:
-            return self.work.releasing or self.amount != self.work.amount
-        return self.work.releasing or self.worker not in self.work.placement
+            return self.job.releasing or self.amount != self.job.amount
+        return self.job.releasing or self.worker not in self.job.placement
 
 
 class Terms(ABC):
     """Who may be a victim. `classes` come in order of rank; in a class the cut that loses least comes first."""
 
-    def __init__(self, state: State, newcomer: Work, now: float) -> None:
+    def __init__(self, state: State, newcomer: WorkloadState, now: float) -> None:
         self.state = state
         self.newcomer = newcomer
         self.now = now
@@ -69,25 +69,25 @@ class Terms(ABC):
         """Whether this cut is allowed after `losses`."""
 
     def _whole(self, project: ProjectState, priority: int) -> Iterator[Cut]:
-        for loss, work in self.state.candidates[project].by_loss(priority, self.now):
-            if self._unprotected(work):
-                yield Cut(work, loss, work.amount)
+        for loss, job in self.state.candidates[project].by_loss(priority, self.now):
+            if self._unprotected(job):
+                yield Cut(job, loss, job.amount)
 
     def _surplus(self, project: ProjectState, most: int | None = None) -> list[Cut]:
         """The workers that elastic jobs (of a priority up to `most`) have above their minimum."""
         cuts: list[Cut] = []
-        for work in list(self.state.candidates[project].elastic.values()):
-            if (most is None or work.priority <= most) and self._unprotected(work):
-                saved = work.saved
-                for worker in reversed(work.placement):
+        for job in list(self.state.candidates[project].elastic.values()):
+            if (most is None or job.priority <= most) and self._unprotected(job):
+                saved = job.saved
+                for worker in reversed(job.placement):
                     amount = amount_of((worker,))
                     loss = 0.0 if saved is None else max(0.0, self.now - saved) * amount
-                    cuts.append(Cut(work, loss, amount, worker))
-        cuts.sort(key=lambda cut: (cut.work.priority, cut.loss, cut.work.id))
+                    cuts.append(Cut(job, loss, amount, worker))
+        cuts.sort(key=lambda cut: (cut.job.priority, cut.loss, cut.job.id))
         return cuts
 
-    def _unprotected(self, work: Work) -> bool:
-        until = work.protected_until()
+    def _unprotected(self, job: WorkloadState) -> bool:
+        until = job.protected_until()
         if until <= self.now:
             return True
         if self.protected_until is None or until < self.protected_until:
@@ -98,7 +98,7 @@ class Terms(ABC):
 class Preemption(Terms):
     """A more important job takes from less important ones of its own project, and surplus from its equals."""
 
-    def __init__(self, state: State, newcomer: Work, project: ProjectState, now: float) -> None:
+    def __init__(self, state: State, newcomer: WorkloadState, project: ProjectState, now: float) -> None:
         super().__init__(state, newcomer, now)
         self.project = project
 
@@ -122,7 +122,7 @@ class Reclaim(Terms):
     def __init__(
         self,
         state: State,
-        newcomer: Work,
+        newcomer: WorkloadState,
         project: ProjectState,
         now: float,
         *,
@@ -188,8 +188,8 @@ class Reclaim(Terms):
         return theirs.due - theirs.allocated
 
     def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
-        assert cut.work.project is not None
-        for project, floor in self.floors(cut.work.project) or ():
+        assert cut.job.project is not None
+        for project, floor in self.floors(cut.job.project) or ():
             held = project.allocated - losses.get(project, 0)
             if held <= floor or (not straddling and held - cut.amount < floor):
                 return False
@@ -203,13 +203,13 @@ class Recall(Terms):
         own = self.newcomer.request.eligible
         nodes = self.state.nodes.by_name
         cuts = [
-            Cut(work, loss, work.amount)
+            Cut(job, loss, job.amount)
             for candidates in self.state.candidates.values()
             for priority in candidates.below(None)
-            for loss, work in candidates.by_loss(priority, self.now)
-            if any(nodes[worker.node].bit & own for worker in work.placement)
+            for loss, job in candidates.by_loss(priority, self.now)
+            if any(nodes[worker.node].bit & own for worker in job.placement)
         ]
-        cuts.sort(key=lambda cut: (cut.loss, cut.work.id))
+        cuts.sort(key=lambda cut: (cut.loss, cut.job.id))
         yield iter(cuts)
 
     def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:

@@ -21,7 +21,7 @@ from scheduler.policy.reservation import most_free
 from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Terms
 from scheduler.policy.topology import NODE
-from scheduler.policy.work import RequestClass, by_rank
+from scheduler.policy.workloads import RequestClass, by_rank
 
 NODES = 64
 """How many nodes are looked at, those with the most free GPUs first, for a gang of groups that must stand on one."""
@@ -158,22 +158,22 @@ class Hunt:
                 return
 
     def _allowed(self, cut: Cut) -> bool:
-        return not cut.gone and (cut.worker is None or len(cut.work.placement) > cut.work.request.gang_size)
+        return not cut.gone and (cut.worker is None or len(cut.job.placement) > cut.job.request.gang_size)
 
     def _put_back(self, cuts: list[Cut], limited: ProjectState | None) -> list[Cut]:
         """Undo, the last first, the cuts that are not needed after all."""
         request = self.terms.newcomer.request
         kept: list[Cut] = []
         for cut in reversed(cuts):
-            if cut.worker is not None and cut.work.releasing:
+            if cut.worker is not None and cut.job.releasing:
                 continue  # it shrank first and was stopped after all: it counts as stopped
             held = list(cut.standing)
             fits_limit = limited is None or _within_limits(limited, request.gang_amount, cut)
             if fits_limit and self.state.has_place(held):
                 if cut.worker is None:
-                    self.state.reinstate(cut.work)
+                    self.state.reinstate(cut.job)
                 else:
-                    self.state.regrow(cut.work, cut.worker)
+                    self.state.regrow(cut.job, cut.worker)
             else:
                 kept.append(cut)
         return kept[::-1]
@@ -181,8 +181,8 @@ class Hunt:
 
 def _within_limits(project: ProjectState, asked: Milli, cut: Cut) -> bool:
     """Whether the limits of a path allow both the newcomer and one that was cut."""
-    assert cut.work.project is not None
-    others = cut.work.project.path
+    assert cut.job.project is not None
+    others = cut.job.project.path
     return all(
         step.allocated + asked + (cut.amount if step in others else 0) <= step.limit for step in project.path
     )
@@ -191,9 +191,9 @@ def _within_limits(project: ProjectState, asked: Milli, cut: Cut) -> bool:
 def make(state: State, cut: Cut) -> None:
     """Carry out a cut (in the plan)."""
     if cut.worker is None:
-        state.release(cut.work)
+        state.release(cut.job)
     else:
-        state.shrink(cut.work, cut.worker)
+        state.shrink(cut.job, cut.worker)
 
 
 class Desk:

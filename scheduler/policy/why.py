@@ -13,7 +13,7 @@ from scheduler.policy.nodes import Key, NodeState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.topology import NODE
-from scheduler.policy.work import RequestClass
+from scheduler.policy.workloads import RequestClass
 
 
 class Why:

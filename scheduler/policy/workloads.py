@@ -76,7 +76,7 @@ def by_rank(found: Mapping[int, Sequence[WorkerPlacement]]) -> list[WorkerPlacem
 Options = Sequence[tuple[ProjectState, RequestClass]]
 
 
-class Work:
+class WorkloadState:
     """One workload. `placement` is where it stands later, `leaves` whether it is on its way out,
     `moved` whether it goes from where it stood to `placement`.
 
