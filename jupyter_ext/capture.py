@@ -187,14 +187,14 @@ def _check_outputs(outputs: Iterable[str], names: Names, namespace: Mapping[str,
         if name in names.assigns or name in namespace or names.opaque:
             continue
         raise CannotTravel(
-            f"The cell never assigns `{name}`, so it can't bring it back{_meant(name, names.assigns)}"
+            f"The cell never assigns `{name}`, so --out can't return it{_meant(name, names.assigns)}"
         )
 
 
 def _check_only(only: Iterable[str], namespace: Mapping[str, Any]) -> None:
     for name in only:
         if name not in namespace:
-            raise CannotTravel(f"There is no variable `{name}` to take along{_meant(name, namespace)}")
+            raise CannotTravel(f"There is no variable `{name}` to send{_meant(name, namespace)}")
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
@@ -228,19 +228,19 @@ def _refusal(name: str, value: Any, user: str, error: Exception) -> str:
     used = f", which `{user}` uses," if user else ""
     where = f"`{name}{inside}` is a {what}" if inside else f"{what}"
     said = str(error).rstrip(".")
-    return f"`{name}`{used} can't travel: {where} ({said}). {_way_out(name, culprit)}"
+    return f"`{name}`{used} can't be sent: {where} ({said}). {_way_out(name, culprit)}"
 
 
 def _way_out(name: str, culprit: Any) -> str:
     match culprit:
         case types.GeneratorType() | types.AsyncGeneratorType() | types.CoroutineType():
-            return f"A generator can't be copied: make it inside the cell, or take `list({name})` along."
+            return f"A generator can't be copied: create it inside the cell, or send `list({name})` instead."
         case io.IOBase() | socket.socket():
-            return "Open it inside the cell, or name with --in what goes instead."
+            return "Open it inside the cell, or choose what to send with --in."
         case threading.Thread():
-            return "Start it inside the cell, or name with --in what goes instead."
+            return "Start it inside the cell, or choose what to send with --in."
         case _:
-            return "Make it inside the cell, or name with --in what goes instead."
+            return "Create it inside the cell, or choose what to send with --in."
 
 
 def _blame(value: Any, depth: int = 4) -> tuple[str, Any]:
@@ -272,11 +272,11 @@ def _blame(value: Any, depth: int = 4) -> tuple[str, Any]:
 def _too_large(name: str, value: Any, limit: int) -> str:
     size = getattr(value, "nbytes", None)
     how_large = (
-        f" (`{name}` alone has {in_words(size)})" if isinstance(size, int) and size > limit / 2 else ""
+        f" (`{name}` alone takes {in_words(size)})" if isinstance(size, int) and size > limit / 2 else ""
     )
     return (
-        f"With `{name}` the variables come to more than {in_words(limit)}{how_large}, and a cell takes along no more. "
-        "Write large data to a file that the job can read, name what goes with --in, or raise "
+        f"`{name}` brings the variables to more than {in_words(limit)}{how_large}, the most that a cell can send. "
+        "Write large data to a file that the job can read, choose what to send with --in, or raise "
         "RunaiMagics.max_capture."
     )
 

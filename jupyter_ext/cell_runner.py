@@ -75,7 +75,7 @@ def main() -> int:
     mine = ".".join(map(str, sys.version_info[:2]))
     if theirs != mine:
         print(
-            f"The cell comes from Python {theirs} and this is {mine}; its variables can't be read.",
+            f"The cell was sent from Python {theirs} and this is {mine}; its variables can't be read.",
             file=sys.stderr,
         )
         return NOT_RUN
@@ -109,9 +109,7 @@ def main() -> int:
 
 
 def _nobody_answers(prompt: object = "", stream: object = None) -> str:
-    raise EOFError(
-        f"{prompt} Nobody is there to answer in a job; take the answer along as a variable.".lstrip()
-    )
+    raise EOFError(f"{prompt} A job has no keyboard; pass the answer as a variable.".lstrip())
 
 
 def _memory(number: int) -> mmap.mmap:
@@ -199,11 +197,13 @@ def _write_result(folder: Path, about: Mapping[str, Any], shell: _Shell, code: i
         _whole(folder / VARIABLES, packed.data)
     for name in missing:
         print(
-            f"`{name}` was named in --out, but the cell did not assign it; it does not come back.",
+            f"`{name}` was named in --out, but the cell did not assign it, so it is not returned.",
             file=sys.stderr,
         )
     for name, reason in refused.items():
-        print(f"`{name}` can't come back: {reason}. Write it to a file in RUNAI_OUTPUT_DIR.", file=sys.stderr)
+        print(
+            f"`{name}` can't be returned: {reason}. Write it to a file in RUNAI_OUTPUT_DIR.", file=sys.stderr
+        )
     result = {
         "exit_code": code,
         "error": shell.failure if code else None,

@@ -95,7 +95,7 @@ class Displays:
         elif self._left:
             size = f"{len(data) / 2**20:.1f} MiB"
             print(
-                f"[A display of {size} is more than is kept; its text follows.]", file=sys.stderr, flush=True
+                f"[A display of {size} is too large to keep; its text follows.]", file=sys.stderr, flush=True
             )
 
 

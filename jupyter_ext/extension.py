@@ -25,7 +25,7 @@ class RunaiExtension(ExtensionApp):
     name = "jupyter_runai"
 
     embedded = Bool(
-        True, help="Whether a scheduler is started for this user where there is no hub and none runs."
+        True, help="Whether to start a scheduler for this user if there is no hub and none runs."
     ).tag(config=True)
 
     def initialize_settings(self) -> None:

@@ -58,7 +58,7 @@ class Gate:
         told = ""
         if left_out:
             self._decoder.reset()
-            told = f"\n… {left_out:,} bytes are left out here; _job.logs() has them …\n"
+            told = f"\n… {left_out:,} bytes are not shown; _job.logs() has them …\n"
             self._newest = _whole_characters(self._newest)
         shown = told + self._decoder.decode(self._newest)
         self._budget -= len(self._newest)

@@ -151,7 +151,7 @@ class Job(ShownOnce):
             self.seen = shown.job
             shown.let_go(self._bundle(shown.job))
             raise LetGo(
-                f"Let go of {self.name}, which stays in the pool: _job.wait() shows it again, _job.cancel() stops it."
+                f"Detached from {self.name}, which keeps running: _job.wait() shows it again, _job.cancel() stops it."
             ) from None
         except Unavailable as error:
             raise Calm(f"{error.sentence} _job.wait() shows {self.name} again.") from None
@@ -207,22 +207,22 @@ class Job(ShownOnce):
     def _bring(self) -> dict[str, Any]:
         """Unpickle what the job brings back. That runs code, so it is done for jobs of one's own alone."""
         if not connect().job(self.id).mine:
-            raise Forbidden(f"{self.name} is another user's job; its variables are for its owner.")
+            raise Forbidden(f"{self.name} is another user's job; only its owner can read its variables.")
         report = self._report()
         if report is None:
-            raise Calm(f"{self.name} has ended without saying what it brings back; _job.logs() may tell why.")
+            raise Calm(f"{self.name} ended without returning its variables; _job.logs() may tell why.")
         if not self._followed:  # else it stood at the end of its output
             for name in report["missing"]:
-                print(f"`{name}` does not come back: the cell did not assign it.", file=sys.stderr)
+                print(f"`{name}` is not returned: the cell did not assign it.", file=sys.stderr)
             for name, reason in report["refused"].items():
-                print(f"`{name}` does not come back: {reason}.", file=sys.stderr)
+                print(f"`{name}` is not returned: {reason}.", file=sys.stderr)
         if not report["variables"]:
             return {}
         try:
             return unpack(self._fetch(VARIABLES), tuple(report["variables"]))
         except Unreadable as error:
             raise Calm(
-                f"{error} ({error.__cause__}); {self.name} has it still: _job.outputs tries again."
+                f"{error} ({error.__cause__}); the job still has it. Use _job.outputs to try again."
             ) from error
 
     def _fetch(self, path: str) -> bytes:

@@ -144,12 +144,12 @@ class ProxyHandler(RunaiHandler):
 
     def _allowed(self, path: str) -> Route:
         if len(self.request.body) > MAX_BODY:
-            raise TooLarge(f"A request has at most {MAX_BODY} bytes.")
+            raise TooLarge(f"A request may have at most {MAX_BODY} bytes.")
         plain = not any(part in ("", ".", "..") for part in path.split("/"))
         for route in ROUTES:
             if plain and route.method == self.request.method and re.fullmatch(route.path, path):
                 return route
-        raise NotFound("There is nothing here that the notebook server passes on to the scheduler.")
+        raise NotFound("The notebook server does not forward this path to the scheduler.")
 
     async def _answer(self, route: Route, path: str) -> None:
         query = [

@@ -177,7 +177,7 @@ class Search(Trials):
 
     def _let_go(self) -> str:
         return (
-            f"Let go of {self.name}: trials that run go on, and no new ones begin until _job.wait(); "
+            f"Detached from {self.name}: running trials continue, and new ones start after _job.wait(); "
             f"after a restart Search({self.id!r}).wait()."
         )
 

@@ -79,7 +79,7 @@ def put_files(client: Client, given: Mapping[str, Any], what: What, sent: JobSub
         print(_what_goes(what.sizes, len(files), sum(entry.size for entry in files)), flush=True)
     uploaded = upload(client, bundle)
     if uploaded.unchanged:
-        print(f"{in_words(uploaded.unchanged)} of it are in the pool already.", flush=True)
+        print(f"{in_words(uploaded.unchanged)} of it are already in the pool.", flush=True)
     return sent.model_copy(update=uploaded.fields)
 
 
@@ -92,15 +92,15 @@ def environment() -> dict[str, str]:
 
 
 def _what_goes(sizes: Mapping[str, int], files: int, size: int) -> str:
-    """`Takes along train (1.2 MiB), config, fit (in all 1.3 MiB) and 3 files of this folder (12 KiB).`"""
+    """`Sending train (1.2 MiB), config, fit (1.3 MiB in total) and 3 files of this folder (12 KiB).`"""
     names = sorted(sizes, key=lambda name: -sizes[name])
     large = [name for name in names if sizes[name] >= 100 * 1024 and len(names) > 1]
     shown = [f"{name} ({in_words(sizes[name])})" if name in large else name for name in names[:8]]
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    total = f"({'in all ' if large else ''}{in_words(sum(sizes.values()))})"
+    total = f"({in_words(sum(sizes.values()))}{' in total' if large else ''})"
     variables = f"{', '.join(shown)}{more} {total}" if names else ""
     folder = f"{files} file{'' if files == 1 else 's'} of this folder ({in_words(size)})" if files else ""
-    return f"Takes along {' and '.join(filter(None, (variables, folder)))}."
+    return f"Sending {' and '.join(filter(None, (variables, folder)))}."
 
 
 # -- what is refused ----------------------------------------------------------------------------------------

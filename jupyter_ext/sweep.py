@@ -77,7 +77,7 @@ class Trials(ShownOnce, Jobs):
             raise Calm(
                 f"No job has reported {self.goal.metric} yet."
                 if self.goal
-                else "Say what is best with --minimize METRIC or --maximize METRIC, or Sweep(id, minimize=…)."
+                else "Name the metric with --minimize METRIC or --maximize METRIC, or Sweep(id, minimize=…)."
             )
         return self._jobs[best]
 
@@ -150,7 +150,7 @@ class Trials(ShownOnce, Jobs):
 
     def _let_go(self) -> str:
         return (
-            f"Let go of {self.name}, which stays in the pool: _job.wait() shows it again, _job.cancel() stops it; "
+            f"Detached from {self.name}, which keeps running: _job.wait() shows it again, _job.cancel() stops it; "
             f"after a restart Sweep({self.id!r}).wait()."
         )
 
@@ -187,7 +187,9 @@ class Trials(ShownOnce, Jobs):
         ended = sum(job.seen.state.final for job in self._jobs)
         best = self._best()
         failed = sum(job.seen.state is JobState.FAILED for job in self._jobs)
-        said = f"{self.name}: {ended} of {self._planned()} jobs have ended{f', {failed} failed' if failed else ''}."
+        said = (
+            f"{self.name}: {ended} of {self._planned()} jobs ended{f', {failed} failed' if failed else ''}."
+        )
         if best is None or self.goal is None:
             return said
         job = self._jobs[best]

@@ -16,7 +16,7 @@ from scheduler import __version__
 from scheduler.client import Address
 from scheduler.errors import RunaiError, Unavailable
 
-DOWN = "The scheduler does not answer. Jobs that run go on; the panel is back as soon as the scheduler is."
+DOWN = "The scheduler does not answer. Running jobs continue. Reconnecting…"
 
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 _STREAM = httpx.Timeout(30.0, connect=5.0, read=None)
@@ -80,7 +80,7 @@ class Upstream:
     async def _find(self) -> Address:
         if self.mode is Mode.NONE:
             raise Unavailable(
-                NO_POOL if mode() is Mode.NONE else "No scheduler is started here; see RUNAI_URL."
+                NO_POOL if mode() is Mode.NONE else "This server does not start a scheduler; set RUNAI_URL."
             )
         async with self._looking:
             if self._address is None:

@@ -48,7 +48,7 @@ def of_cell(
         )
     if asked.tail is not None:
         raise UsageError(
-            "A cell takes no words after `--`; for a command use %runai_train, one percent sign."
+            "A cell takes no arguments after `--`; to send a command, use %runai_train with one percent sign."
         )
     only, patterns = _takes(asked, shell.user_ns)
     number = (
@@ -77,7 +77,7 @@ def _takes(
             raise UsageError(f"--in: there is neither a variable nor a file {name!r}{meant}")
     if asked.no_capture and variables:
         raise UsageError(
-            f"--in names the variable `{variables[0]}`, and --no-capture takes none; leave one of them out."
+            f"--in names the variable `{variables[0]}`, but --no-capture sends none; remove one of them."
         )
     return (variables or ([] if asked.no_capture else None)), patterns
 
@@ -87,11 +87,11 @@ def of_command(asked: argparse.Namespace) -> What | None:
     for option, given in (("--out", asked.out), ("--no-capture", asked.no_capture)):
         if given:
             raise UsageError(
-                f"{option} is for cells (%%runai_train); a script leaves files in $RUNAI_OUTPUT_DIR."
+                f"{option} is for cells (%%runai_train); a script writes files to $RUNAI_OUTPUT_DIR instead."
             )
     patterns: Sequence[str] = asked.takes or ()
     if asked.parameters and not (asked.script and asked.script[0].endswith(notebooks.SUFFIX)):
-        raise UsageError("-p is for notebooks; the words of a script or a command come after `--`.")
+        raise UsageError("-p is for notebooks; put the arguments of a script or a command after `--`.")
     match asked.script:
         case []:
             if not asked.tail:
@@ -105,7 +105,7 @@ def of_command(asked: argparse.Namespace) -> What | None:
             files = {path.as_posix(): path.read_bytes()} if path.suffix == ".py" else {}
             return What("script", _name(path.name), (*program, *(asked.tail or ())), files, patterns=patterns)
         case [script, word, *_]:
-            raise UsageError(f"Words for {script} come after `--`: %runai_train {script} -- {word} …")
+            raise UsageError(f"Put the arguments of {script} after `--`: %runai_train {script} -- {word} …")
     raise AssertionError(asked.script)
 
 
@@ -167,7 +167,7 @@ def _inside(given: str) -> Path:
     whole = path.resolve()
     if not whole.is_relative_to(here):
         raise UsageError(
-            f"{given} lies outside of {here}, whose files the job takes along; go there first with %cd."
+            f"{given} is outside {here}, the folder that the job gets; change to its folder first with %cd."
         )
     return whole.relative_to(here)
 

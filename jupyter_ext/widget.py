@@ -81,7 +81,7 @@ class JobWidget(widgets.VBox):
         self._follow()
 
     def close(self) -> None:
-        """Let go of the job, which runs on, and take the card away."""
+        """Detached from the job, which runs on, and take the card away."""
         if self._follower is not None:
             self._follower.let_go()
         super().close()

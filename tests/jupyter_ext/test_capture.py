@@ -68,16 +68,16 @@ def test_a_variable_that_cannot_travel_is_named_with_a_way_out(notebook: Noteboo
     notebook.run("import sqlite3\nconn = sqlite3.connect(':memory:')\nx = 1")
     said = refusal(notebook, "print(x, conn)")
     assert said.startswith(
-        "`conn` can't travel: sqlite3.Connection (cannot pickle 'sqlite3.Connection' object)."
+        "`conn` can't be sent: sqlite3.Connection (cannot pickle 'sqlite3.Connection' object)."
     )
-    assert "Make it inside the cell, or name with --in what goes instead." in said
+    assert "Create it inside the cell, or choose what to send with --in." in said
     notebook.run("conn.close()")
 
 
 def test_the_function_that_uses_it_is_named_too(notebook: Notebook) -> None:
     notebook.run("import threading\nlock = threading.Lock()", "def work():\n    with lock: return 1")
     said = refusal(notebook, "work()")
-    assert said.startswith("`lock`, which `work` uses, can't travel: _thread.lock")
+    assert said.startswith("`lock`, which `work` uses, can't be sent: _thread.lock")
     assert "\n" not in said, "the function itself is not to blame"
 
 
@@ -85,7 +85,7 @@ def test_the_part_that_cannot_travel_is_named(notebook: Notebook) -> None:
     notebook.run("class Trainer: ...\nt = Trainer()\nt.state = {'rows': [1, (i for i in ())]}")
     said = refusal(notebook, "t")
     assert "`t.state['rows'][1]` is a generator" in said
-    assert "make it inside the cell" in said
+    assert "create it inside the cell" in said
 
 
 def test_all_that_cannot_travel_are_named_at_once(notebook: Notebook) -> None:
@@ -99,13 +99,13 @@ def test_all_that_cannot_travel_are_named_at_once(notebook: Notebook) -> None:
 def test_too_large_says_by_how_much(notebook: Notebook) -> None:
     notebook.run("small = 1\nlarge = bytes(3 * 2**20)")
     said = refusal(notebook, "small, large", limit=2**20)
-    assert "With `large` the variables come to more than 1.0 MiB" in said
+    assert "`large` brings the variables to more than 1.0 MiB" in said
     assert "--in" in said
 
 
 def test_a_name_in_out_that_is_never_assigned(notebook: Notebook) -> None:
     assert refusal(notebook, "accuracy = 1", outputs=["acuracy"]) == (
-        "The cell never assigns `acuracy`, so it can't bring it back; did you mean `accuracy`?"
+        "The cell never assigns `acuracy`, so --out can't return it; did you mean `accuracy`?"
     )
     assert "is not a name" in refusal(notebook, "a = 1", outputs=["a.b"])
     assert taken(notebook, "exec('found = 1')", outputs=["found"]).sizes == {}
@@ -206,10 +206,7 @@ def test_nobody_answers_in_a_job(ask: str, notebook: Notebook, tmp_path: Path) -
     files = {**taken(notebook, "1").files, CELL: json.dumps({**about, "source": ask}).encode()}
     done, _ = run_as_job(files, Path.cwd(), tmp_path / "j")
     assert done.returncode == 1
-    assert (
-        "EOFError: Which one? Nobody is there to answer in a job; take the answer along as a variable."
-        in (done.stdout)
-    )
+    assert "EOFError: Which one? A job has no keyboard; pass the answer as a variable." in (done.stdout)
 
 
 def test_another_python_is_told(notebook: Notebook, tmp_path: Path) -> None:
@@ -219,7 +216,7 @@ def test_another_python_is_told(notebook: Notebook, tmp_path: Path) -> None:
         {**files, CELL: json.dumps({**about, "python": [3, 2]}).encode()}, Path.cwd(), tmp_path / "j"
     )
     assert done.returncode == 3
-    assert "The cell comes from Python 3.2" in done.stderr
+    assert "The cell was sent from Python 3.2" in done.stderr
 
 
 def test_a_variable_that_cannot_be_read_in_the_job_is_named(notebook: Notebook, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jupyter_ext.gate import BURST, NEWEST, RATE, Gate
 
-LEFT_OUT = re.compile(r"\n… ([\d,]+) bytes are left out here; _job\.logs\(\) has them …\n")
+LEFT_OUT = re.compile(r"\n… ([\d,]+) bytes are not shown; _job\.logs\(\) has them …\n")
 
 
 def left_out(text: str) -> int:

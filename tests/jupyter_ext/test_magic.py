@@ -49,7 +49,7 @@ accuracy = model.score(x[1000:], y[1000:])
 """
     )
     assert shown.error is None
-    assert shown.stdout.startswith("Takes along x (")
+    assert shown.stdout.startswith("Sending x (")
     assert "epoch 0\nepoch 1\nepoch 2\n" in shown.stdout
     assert kernel.value("accuracy > 0.8 and model.score(x[1000:], y[1000:]) == accuracy") == "True"
     assert kernel.value("_job.state.value") == "'succeeded'"
@@ -81,7 +81,7 @@ print(data.sum())"""
     )
     assert "already" not in first.stdout
     again = kernel.run(cell)
-    assert re.search(r"^[\d.]+ MiB of it are in the pool already\.$", again.stdout, re.M)
+    assert re.search(r"^[\d.]+ MiB of it are already in the pool\.$", again.stdout, re.M)
     assert kernel.value("same") == "True"
     assert "\n0.0\n" in again.stdout
     assert kernel.value("bool(data.any())") == "True"
@@ -153,10 +153,10 @@ def test_what_is_not_assigned_is_told_and_the_rest_comes_back(kernel: Kernel) ->
     shown = kernel.run("%%runai_train --out a,b\na = 1\nif not a:\n    b = 2")
     assert shown.error is None
     assert (shown.stdout + shown.stderr).count("`b`") == 1
-    assert "the cell did not assign it; it does not come back." in shown.stdout
+    assert "the cell did not assign it, so it is not returned." in shown.stdout
     assert kernel.value("a, 'b' in dir()") == "(1, False)"
     found = kernel.run("from jupyter_ext import Job\nJob(_job.id).result()")
-    assert "`b` does not come back: the cell did not assign it." in found.stderr
+    assert "`b` is not returned: the cell did not assign it." in found.stderr
 
 
 def test_files_and_local_modules_go_along(kernel: Kernel) -> None:
@@ -331,7 +331,7 @@ def test_interrupting_lets_go_and_the_job_runs_on(kernel: Kernel, pool: RunningP
     kernel.interrupt()
     shown = kernel.collect(message, into=shown)
     assert shown.error is not None
-    assert "stays in the pool: _job.wait() shows it again, _job.cancel() stops it." in shown.error
+    assert "keeps running: _job.wait() shows it again, _job.cancel() stops it." in shown.error
     assert "Traceback" not in shown.error
     assert "ended" not in shown.stdout
     assert not pool.client.job(kernel.value("_job.id").strip("'")).state.final
@@ -367,8 +367,8 @@ REFUSED = {
     "%runai_train": "Say what to run",
     "%runai_train trian.py": "There is no file trian.py in",
     "%runai_train -- ": "Say what to run",
-    "%runai_train train.py 3": "Words for train.py come after `--`: %runai_train train.py -- 3 …",
-    "%runai_train /etc/hostname": "/etc/hostname lies outside of",
+    "%runai_train train.py 3": "Put the arguments of train.py after `--`: %runai_train train.py -- 3 …",
+    "%runai_train /etc/hostname": "/etc/hostname is outside ",
     "%runai_train --gpuz 1 train.py": "There is no option --gpuz; did you mean --gpus?",
     "%runai_train train.py --epochs 3": "There is no option --epochs; the words of a script come after `--`",
     "%runai_train --name bad! train.py": "--name must be 1 to 128 letters, digits, blanks or any of . _ @ / -, with",
@@ -381,11 +381,11 @@ REFUSED = {
     "%%runai_train --project vison\n1": "There is no project 'vison'",
     "%%runai_train --gpus 2000\n1": "gpus",
     "%%runai_train --out a, b\nb = 1": "A list such as --out a,b has no spaces",
-    "%%runai_train -- x\n1": "A cell takes no words after `--`",
-    "%%runai_train --out acuracy\naccuracy = 1": "so it can't bring it back; did you mean `accuracy`?",
+    "%%runai_train -- x\n1": "A cell takes no arguments after `--`",
+    "%%runai_train --out acuracy\naccuracy = 1": "so --out can't return it; did you mean `accuracy`?",
     "%%runai_train --in dta\n1": "--in: there is neither a variable nor a file 'dta'; did you mean `data`?",
-    "%%runai_train\nprint(lock)": "`lock` can't travel: _thread.lock",
-    "%%runai_train\nprint(data)": "With `data` the variables come to more than 1.0 MiB",
+    "%%runai_train\nprint(lock)": "`lock` can't be sent: _thread.lock",
+    "%%runai_train\nprint(data)": "`data` brings the variables to more than 1.0 MiB",
 }
 
 
@@ -465,9 +465,9 @@ job.report(step=1, loss=100)
 job.report(step=2, loss=found)"""
     )
     assert shown.error is None
-    assert "Takes along area, scale (" in shown.stdout
+    assert "Sending area, scale (" in shown.stdout
     last = [*shown.displays, *shown.updates][-1]
-    assert "4 of 4 jobs have ended. Best: cell-" in last["text/plain"]
+    assert "4 of 4 jobs ended. Best: cell-" in last["text/plain"]
     assert "(lr 0.1, size 1), loss 1." in last["text/plain"]
     assert last["text/html"].count("<polyline") == 4
     assert kernel.value("_job.best.result()") == "{'found': 1.0}"
@@ -478,7 +478,7 @@ job.report(step=2, loss=found)"""
 def test_a_sweep_says_which_of_its_jobs_failed_and_why(kernel: Kernel) -> None:
     shown = kernel.run("%%runai_train --gpus 0 --sweep lr=1,2\nassert lr == 1, 'diverged'")
     head, _, first, second = [*shown.displays, *shown.updates][-1]["text/plain"].splitlines()
-    assert head.endswith("2 of 2 jobs have ended, 1 failed.")
+    assert head.endswith("2 of 2 jobs ended, 1 failed.")
     assert "succeeded" in first
     assert "failed: It ended with exit code 1: AssertionError: diverged" in second
 

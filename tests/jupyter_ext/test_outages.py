@@ -43,7 +43,7 @@ def test_a_scheduler_that_is_down_is_one_sentence_and_the_job_runs_on(
         assert shown.stderr.startswith("UsageError: The scheduler at http://127.0.0.1:")
         assert "does not answer" in shown.stderr
         assert shown.stderr.count("\n") == 1
-        assert "Takes along" not in shown.stdout
+        assert "Sending" not in shown.stdout
     finally:
         kernel.close()
         pool.start()

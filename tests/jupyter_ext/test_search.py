@@ -65,7 +65,7 @@ def test_trials_are_chosen_reported_pruned_and_the_best_ones_result_is_in_hand(
     shown = kernel.run(f'%%runai_train {options} --sweep "x=0.5..1.0;n=1..3;kind=a,b"\n{SIX_GOOD_ONES}', 120)
     assert shown.error is None
     last = [*shown.displays, *shown.updates][-1]["text/plain"]
-    assert "8 of 8 jobs have ended. Best: cell-" in last
+    assert "8 of 8 jobs ended. Best: cell-" in last
     assert last.count("pruned") == 2
     jobs = pool.client.jobs().jobs
     assert sorted(view.state for view in jobs) == [JobState.CANCELLED] * 2 + [JobState.SUCCEEDED] * 6
@@ -86,7 +86,7 @@ def test_a_search_goes_on_after_the_kernel_was_killed_and_no_trial_runs_twice(po
     pid = int(kernel.pid)
     options = "--search optuna --trials 5 --at-once 2 --maximize loss --gpus 0 --sweep x=1..9"
     cell = kernel.send(f"%%runai_train {options}\n{WAITS}")
-    kernel.collect(cell, until="Takes along gate")
+    kernel.collect(cell, until="Sending gate")
     for event in pool.client.events(0):
         if event.kind == "job.submitted" and len(pool.client.jobs().jobs) == 2:
             break
@@ -100,7 +100,7 @@ def test_a_search_goes_on_after_the_kernel_was_killed_and_no_trial_runs_twice(po
     kernel = begin(pool)
     shown = kernel.run(f"search = Search({journal.stem!r}).wait()", 120)
     assert shown.error is None
-    assert "5 of 5 jobs have ended" in [*shown.displays, *shown.updates][-1]["text/plain"]
+    assert "5 of 5 jobs ended" in [*shown.displays, *shown.updates][-1]["text/plain"]
     jobs = pool.client.jobs().jobs
     assert len(jobs) == 5
     best = max(view.parameters["x"] for view in jobs)  # type: ignore[type-var]

@@ -118,7 +118,7 @@ async def test_a_large_body_does_not_pass(jp_fetch: Any) -> None:
     path = ("runai", "api", "v1", "jobs", "j1", "cancel")
     code, response = await refused(jp_fetch, *path, method="POST", body="x" * 70_000)
     assert code == 413
-    assert json.loads(response.body)["detail"] == "A request has at most 65536 bytes."
+    assert json.loads(response.body)["detail"] == "A request may have at most 65536 bytes."
 
 
 async def test_a_scheduler_that_is_down_is_one_sentence(jp_fetch: Any) -> None:
