@@ -16,7 +16,7 @@ from scheduler.model import Job, JobState
 if TYPE_CHECKING:
     from scheduler.controller import Controller
     from scheduler.controller.book import Book
-    from scheduler.policy import Plan, Snapshot
+    from scheduler.policy import Plan, Snapshot, SnapshotPlanner
 
 _WAIT_SECONDS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600)
 _PLAN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
@@ -42,6 +42,11 @@ class Metrics:
         self._plan = Histogram(
             "runai_plan_seconds", "What one plan took", buckets=_PLAN_SECONDS, registry=self.registry
         )
+        self._read = Counter(
+            "runai_plan_workloads_read",
+            "Jobs and sessions that plans had to read because they were new, changed or gone",
+            registry=self.registry,
+        )
 
     def watch(self, book: Callable[[], Book]) -> None:
         """Read the gauges from this book from now on."""
@@ -58,12 +63,14 @@ class Metrics:
                 if job is not None and job.attempt is not None:
                     self._wait.observe(waited(job))
 
-    def timed(self, decide: Callable[[Snapshot], Plan]) -> Callable[[Snapshot], Plan]:
-        """The same policy, with its time taken."""
+    def timed(self, planner: SnapshotPlanner) -> Callable[[Snapshot], Plan]:
+        """The same planner, with its time taken."""
 
         def decided(snapshot: Snapshot) -> Plan:
             with self._plan.time():
-                return decide(snapshot)
+                plan = planner(snapshot)
+            self._read.inc(planner.read)
+            return plan
 
         return decided
 

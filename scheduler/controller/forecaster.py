@@ -7,21 +7,17 @@ anybody who asks. What it finds belongs to the latest plan that it has seen; who
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 
+from scheduler.controller.loop import Loop
 from scheduler.policy import Forecast, Snapshot
 
-log = logging.getLogger(__name__)
-
 PAUSE = 1.0
-"""The least number of seconds before a look ahead …"""
+"""Seconds before a look ahead: a plan is carried out first, and those that follow it at once are seen with it."""
 
 REST = 9.0
-"""… and how many times as long as a look took it rests after it."""
+"""How many times as long as a look took it rests after it."""
 
 OVERDUE = 30.0
 """Seconds after which it looks again where something foretold has not happened, or has moved so far."""
@@ -36,49 +32,21 @@ Foresee = Callable[[Snapshot], Forecast]
 Publish = Callable[[Forecast, list[str]], None]
 
 
-class Forecaster:
+class Forecaster(Loop):
     """`publish` is given the forecast and the jobs whose estimate has moved since they were told."""
 
     def __init__(self, foresee: Foresee, publish: Publish, clock: Callable[[], float]) -> None:
+        super().__init__("Looking ahead", delay=PAUSE, ratio=REST)
         self._foresee = foresee
         self._publish = publish
         self._clock = clock
         self._latest: Snapshot | None = None
-        self._changed = asyncio.Event()
-        self._alarm: asyncio.TimerHandle | None = None
         self._told: Mapping[str, float] = {}
-        self._task: asyncio.Task[None] | None = None
-
-    def open(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._forever())
-
-    async def close(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
 
     def look(self, snapshot: Snapshot) -> None:
         """A plan was made of this."""
         self._latest = snapshot
-        self._changed.set()
-
-    async def _forever(self) -> None:
-        rest = PAUSE
-        while True:
-            await self._changed.wait()
-            await asyncio.sleep(
-                rest
-            )  # a plan is carried out first, and those that follow it at once are seen with it
-            self._changed.clear()
-            began = time.monotonic()
-            try:
-                await self._once()
-            except Exception:
-                log.exception("Looking ahead failed.")
-            rest = max(PAUSE, REST * (time.monotonic() - began))
+        self.wake()
 
     async def _once(self) -> None:
         assert self._latest is not None
@@ -86,18 +54,12 @@ class Forecaster:
         forecast, told, moved = await asyncio.to_thread(_look, self._foresee, snapshot, self._told)
         self._told = told
         self._publish(forecast, moved)
+        if forecast.starts:  # when the first of what was foretold should have happened
+            self.wake_in(min(forecast.starts.values()) - snapshot.now + OVERDUE)
+        else:
+            self.wake_in(None)
         if len(moved) == TELL:
-            self._changed.set()
-        self._look_again(forecast, snapshot.now)
-
-    def _look_again(self, forecast: Forecast, now: float) -> None:
-        """When the first of what was foretold should have happened."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = None
-        if forecast.starts:
-            delay = max(0.0, min(forecast.starts.values()) - now) + OVERDUE
-            self._alarm = asyncio.get_running_loop().call_later(delay, self._changed.set)
+            self.wake()
 
 
 def _look(

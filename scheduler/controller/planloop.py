@@ -7,22 +7,15 @@ of the time, so that deciding over many jobs leaves room for those who ask.
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
+from scheduler.controller.loop import Loop
 from scheduler.model import WorkerPlacement
 from scheduler.policy import Action, Decision, Plan, Snapshot
 
-log = logging.getLogger(__name__)
-
 TOGETHER = 0.003
 """Changes within so many seconds after a plan are judged together."""
-
-AFTER_FAILURE = 5.0
-"""Seconds until a plan that failed is tried again, if nothing changes before."""
 
 TELL = 500
 """So many waiting jobs are told of a new reason at once, those in front first; the others a moment later."""
@@ -49,7 +42,7 @@ class Digest:
     lost: Mapping[str, tuple[WorkerPlacement, ...]]
 
 
-class PlanLoop:
+class PlanLoop(Loop):
     """Reads with `look`, decides in a thread with `decide`, and hands the result to `carry_out`, one plan at a time."""
 
     def __init__(
@@ -59,42 +52,16 @@ class PlanLoop:
         carry_out: Callable[[Digest], None],
         clock: Callable[[], float],
     ) -> None:
+        super().__init__("Planning", rest=TOGETHER, ratio=1.0)
         self._decide = decide
         self._look = look
         self._carry_out = carry_out
         self._clock = clock
-        self._changed = asyncio.Event()
-        self._alarm: asyncio.TimerHandle | None = None
         self._told: Told = {}
-        self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._forever())
+        super().open()
         self.wake()
-
-    async def close(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-
-    def wake(self) -> None:
-        """Something changed."""
-        self._changed.set()
-
-    async def _forever(self) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            began = time.monotonic()
-            try:
-                await self._once()
-            except Exception:
-                log.exception("Planning failed.")
-                self._wake_at(self._clock() + AFTER_FAILURE)
-            await asyncio.sleep(max(TOGETHER, time.monotonic() - began))
 
     async def _once(self) -> None:
         snapshot = self._look()
@@ -103,16 +70,8 @@ class PlanLoop:
         again = digest.plan.again_at
         if len(digest.news) == TELL:
             again = min(again or float("inf"), self._clock() + TELL_AGAIN)
-        self._wake_at(again)
+        self.wake_in(None if again is None else again - self._clock())
         self._carry_out(digest)
-
-    def _wake_at(self, at: float | None) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = None
-        if at is not None:
-            delay = max(0.0, at - self._clock())
-            self._alarm = asyncio.get_running_loop().call_later(delay, self.wake)
 
     # -- in a thread --------------------------------------------------------------------------------------
 

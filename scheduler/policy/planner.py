@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from scheduler.model import Node, Pool, Workload
 from scheduler.policy.cycle import Cycle
@@ -49,6 +50,11 @@ class Planner:
         """A workload is gone."""
         self._changed[id] = None
 
+    @property
+    def changed(self) -> int:
+        """How many workloads have changed since the latest plan."""
+        return len(self._changed)
+
     def plan(self, now: float) -> Plan:
         """The plan at an instant. Nothing of it is taken as done: what is done of it comes back by `put`."""
         with collector_at_rest():
@@ -70,9 +76,13 @@ class Planner:
 
 
 class SnapshotPlanner:
-    """Decides for one snapshot after the other, as `decide` would. Read all you need of a plan before the next is made."""
+    """Decides for one snapshot after the other, as `decide` would. Its plans don't change any more: the planner does.
+
+    `read` is how many workloads the latest plan had to read: those that were new, had changed or were gone, or all of them.
+    """
 
     def __init__(self) -> None:
+        self.read = 0
         self._planner: Planner | None = None
         self._pool = Pool()
         self._nodes: tuple[Node, ...] = ()
@@ -85,6 +95,7 @@ class SnapshotPlanner:
         if planner is None or (self._pool, self._nodes) != (snapshot.pool, snapshot.nodes):
             self._pool, self._nodes = snapshot.pool, snapshot.nodes
             planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
+            self.read = len(workloads)
         else:
             for id in self._workloads.keys() - workloads.keys():
                 planner.drop(id)
@@ -92,6 +103,8 @@ class SnapshotPlanner:
                 before = self._workloads.get(id)
                 if before is not workload and before != workload:
                     planner.put(workload)
+            self.read = planner.changed
         plan = planner.plan(snapshot.now)
+        plan = replace(plan, decisions=dict(plan.decisions))
         self._planner, self._workloads = planner, workloads
         return plan

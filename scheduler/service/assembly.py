@@ -34,7 +34,7 @@ from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.local import LocalEngine
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.files.blobs import Blobs
-from scheduler.policy import decide
+from scheduler.policy import SnapshotPlanner
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import parse, pool_of
 from scheduler.service.retention import Retention
@@ -149,7 +149,7 @@ async def _running(options: Options, folder: StateFolder) -> AsyncIterator[tuple
         ends.callback(store.close)
         engine = LocalEngine(folder.path, as_owner=options.jobs_as == "owner")
         metrics = Metrics()
-        controller = Controller(store, engine, inventory, decide=metrics.timed(decide))
+        controller = Controller(store, engine, inventory, decide=metrics.timed(SnapshotPlanner()))
         await controller.start()
         ends.push_async_callback(controller.stop)
         await _bring_about(options, folder, controller, inventory)

@@ -26,7 +26,7 @@ from scheduler.engines.local import LocalEngine
 from scheduler.errors import Conflict
 from scheduler.files.blobs import MAX_BYTES, Blobs
 from scheduler.model import JobState, Pool, Project
-from scheduler.policy import decide
+from scheduler.policy import SnapshotPlanner
 from scheduler.store import Store
 from scheduler.telemetry import open_inventory
 
@@ -150,7 +150,7 @@ async def running(
     store = Store(f"sqlite:///{state_dir}/runai.sqlite")
     store.open()
     metrics = Metrics()
-    controller = Controller(store, engine, inventory, decide=metrics.timed(decide))
+    controller = Controller(store, engine, inventory, decide=metrics.timed(SnapshotPlanner()))
     await controller.start()
     if controller.book.pool.projects != pool.projects:
         await controller.apply(pool)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -294,11 +295,34 @@ async def test_metrics_are_for_administrators_and_the_scrape_token(service: Any)
 async def test_queue_waits_and_plans_are_measured(service: Any) -> None:
     job = await service.submit(gpus=1)
     await service.until(job["id"], JobState.RUNNING)
+    measured = await figures(service)
+    assert measured["runai_queue_wait_seconds_count"] == 1
+    assert 0 <= measured["runai_queue_wait_seconds_sum"] < time.time()
+    assert measured["runai_plan_seconds_count"] >= 1
+
+
+async def figures(service: Any) -> dict[str, float]:
     text = (await service.http["admin"].get(f"{service.url}metrics")).text
-    figures = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    assert float(figures["runai_queue_wait_seconds_count"]) == 1
-    assert 0 <= float(figures["runai_queue_wait_seconds_sum"]) < time.time()
-    assert float(figures["runai_plan_seconds_count"]) >= 1
+    lines = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+async def test_a_plan_reads_only_what_has_changed(service: Any, eventually: Any) -> None:
+    job = {"command": ["sleep", "60"], "gpus": 4}
+    members = [{"index": index} for index in range(300)]
+    assert (await service.http["owner"].post("arrays", json={"job": job, "members": members})).is_success
+
+    async def planned(job_id: str) -> bool:
+        return (await service.http["owner"].get(f"jobs/{job_id}")).json()["position"] is not None
+
+    before = await figures(service)
+    for _ in range(10):
+        waiting = await service.submit(gpus=4)
+        await eventually(partial(planned, waiting["id"]))
+    after = await figures(service)
+    assert after["runai_plan_seconds_count"] - before["runai_plan_seconds_count"] >= 10
+    read = after["runai_plan_workloads_read_total"] - before["runai_plan_workloads_read_total"]
+    assert 10 <= read < 10 * len(members)
 
 
 # -- jobs that wait for jobs --------------------------------------------------------------------------------

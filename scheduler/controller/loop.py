@@ -1,0 +1,71 @@
+"""A loop that runs when it is woken: one run at a time, and no more than its part of the time.
+
+The planner and the forecaster are two of them. What wakes a loop while it runs or rests is seen by its next run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from abc import ABC, abstractmethod
+from contextlib import suppress
+
+log = logging.getLogger(__name__)
+
+AFTER_FAILURE = 5.0
+"""Seconds until a run that failed is tried again, if nothing wakes the loop before."""
+
+
+class Loop(ABC):
+    """`work` is what it does, for the log. `delay` seconds pass between waking and running, so that what belongs together is
+    seen together. After a run the loop rests `ratio` times as long as the run took, and at least `rest` seconds.
+    """
+
+    def __init__(self, work: str, *, delay: float = 0.0, rest: float = 0.0, ratio: float) -> None:
+        self._work = work
+        self._delay = delay
+        self._rest = rest
+        self._ratio = ratio
+        self._woken = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._forever())
+
+    async def close(self) -> None:
+        self.wake_in(None)
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def wake(self) -> None:
+        """Run, at once or after the rest."""
+        self._woken.set()
+
+    def wake_in(self, seconds: float | None) -> None:
+        """Set the alarm, in the place of the one that was set before; `None`: no alarm."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None
+        if seconds is not None:
+            self._alarm = asyncio.get_running_loop().call_later(max(0.0, seconds), self.wake)
+
+    @abstractmethod
+    async def _once(self) -> None:
+        """One run."""
+
+    async def _forever(self) -> None:
+        while True:
+            await self._woken.wait()
+            await asyncio.sleep(self._delay)
+            self._woken.clear()
+            began = time.monotonic()
+            try:
+                await self._once()
+            except Exception:
+                log.exception("%s failed.", self._work)
+                self.wake_in(AFTER_FAILURE)
+            await asyncio.sleep(max(self._rest, self._ratio * (time.monotonic() - began)))
