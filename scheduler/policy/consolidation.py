@@ -16,8 +16,8 @@ from scheduler.policy.demands import Demand
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
+from scheduler.policy.poolstate import PoolState
 from scheduler.policy.reservation import Reservations, most_free
-from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Losses, Reclaim, Terms
 from scheduler.policy.topology import NODE
 from scheduler.policy.victims import Budget, Hunt, SearchResult
@@ -33,7 +33,9 @@ TRIALS = 8
 class Moving(Terms):
     """Whoever may be preempted may be moved; nobody loses GPUs by it, and nobody goes where a place is reserved."""
 
-    def __init__(self, state: State, newcomer: WorkloadState, now: float, reservations: Reservations) -> None:
+    def __init__(
+        self, state: PoolState, newcomer: WorkloadState, now: float, reservations: Reservations
+    ) -> None:
         super().__init__(state, newcomer, now)
         self.reservations = reservations
 
@@ -69,7 +71,7 @@ Settle = Callable[[Cut], list[Cut] | None]
 
 
 def consolidate(
-    state: State,
+    state: PoolState,
     placer: Placer,
     reservations: Reservations,
     newcomer: WorkloadState,
@@ -86,7 +88,12 @@ def consolidate(
 
 
 def rearrange(
-    state: State, placer: Placer, reservations: Reservations, reclaim: Reclaim, budget: Budget, kept_from: int
+    state: PoolState,
+    placer: Placer,
+    reservations: Reservations,
+    reclaim: Reclaim,
+    budget: Budget,
+    kept_from: int,
 ) -> SearchResult | None:
     """Places for the newcomer's gang, who moves for it, and who is stopped for it or for those who move."""
     terms = Moving(state, reclaim.newcomer, reclaim.now, reservations)
@@ -119,7 +126,7 @@ def rearrange(
 
 
 def _clear_nodes(
-    state: State, placer: Placer, terms: Moving, settle: Settle, kept_from: int
+    state: PoolState, placer: Placer, terms: Moving, settle: Settle, kept_from: int
 ) -> SearchResult | None:
     """Places for the newcomer's gang in nodes that are cleared one after the other, and who leaves for it."""
     request = terms.newcomer.request
@@ -151,7 +158,7 @@ def _clear_nodes(
 
 
 def _one_more(
-    state: State,
+    state: PoolState,
     terms: Moving,
     settle: Settle,
     result: SearchResult,
@@ -194,7 +201,7 @@ def _one_more(
     return False
 
 
-def settle_elsewhere(state: State, placer: Placer, job: WorkloadState, kept_from: int = 0) -> bool:
+def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_from: int = 0) -> bool:
     """Place a job again that had to leave; whether that could be done."""
     if job.project is not None:
         kept_from |= job.project.nodes_at_limit(job.amount)

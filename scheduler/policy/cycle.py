@@ -11,10 +11,10 @@ from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.consolidation import consolidate, rearrange, settle_elsewhere
 from scheduler.policy.decisions import Decisions
 from scheduler.policy.growth import NEVER, may_grow_from
-from scheduler.policy.intake import Intake, Waiting
 from scheduler.policy.nominations import honour_nominations
 from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
+from scheduler.policy.plannerstate import PlannerState, Waiting
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
 from scheduler.policy.reasons import Blocked, list_of
@@ -34,14 +34,14 @@ LOOKS = 500_000
 
 
 class Cycle:
-    """Makes one plan; leaves the intake as the plan would have it."""
+    """Makes one plan; leaves the planner as the plan would have it."""
 
-    def __init__(self, intake: Intake, now: float) -> None:
-        self.intake = intake
+    def __init__(self, planner: PlannerState, now: float) -> None:
+        self.planner = planner
         self.now = now
-        self.settings = intake.pool.settings
-        self.state = intake.state
-        self.placer = Placer(intake.state, intake.topology)
+        self.settings = planner.pool.settings
+        self.state = planner.state
+        self.placer = Placer(planner.state, planner.topology)
         self.budget = Budget(LOOKS)
         self.blocked: dict[str, Blocked] = {}
         self.started: list[WorkloadState] = []
@@ -56,8 +56,8 @@ class Cycle:
         self._no_victims: dict[tuple[object, ...], int] = {}
 
     def plan(self) -> Plan:
-        self.intake.sort()
-        self.intake.share_out()
+        self.planner.sort()
+        self.planner.share_out()
         self._stop_the_stale()
         self._seat_sessions()
         self._start_jobs()
@@ -75,7 +75,7 @@ class Cycle:
 
     def _stop_the_stale(self) -> None:
         """Stop gangs that have been below their minimum for too long, or have lost their nodes."""
-        for job in sorted(self.intake.reduced.values(), key=lambda job: job.id):
+        for job in sorted(self.planner.reduced.values(), key=lambda job: job.id):
             if job.releasing:
                 continue
             since = job.workload.started
@@ -89,9 +89,9 @@ class Cycle:
             )
 
     def _seat_sessions(self) -> None:
-        blocked, recalled = seat_sessions(self.intake, self.placer, self.now, self.budget)
+        blocked, recalled = seat_sessions(self.planner, self.placer, self.now, self.budget)
         self.blocked.update(blocked)
-        for job in self.intake.sessions.values():
+        for job in self.planner.sessions.values():
             if job.placement and not job.workload.running:
                 self.started.append(job)
         for id, cuts in recalled.items():
@@ -105,9 +105,9 @@ class Cycle:
         gains = -1
         while gains != self.state.gains:
             gains = self.state.gains
-            for number in range(len(self.intake.partitions)):
-                waiting = self.intake.waiting_at(number)
-                for partition in self.intake.partitions:
+            for number in range(len(self.planner.partitions)):
+                waiting = self.planner.waiting_at(number)
+                for partition in self.planner.partitions:
                     self._go_through_queues(partition, waiting)
 
     def _go_through_queues(self, partition: Partition, waiting: Waiting) -> None:
@@ -144,7 +144,7 @@ class Cycle:
         )
 
     def _honour_nominations(self) -> None:
-        for job in honour_nominations(self.intake):
+        for job in honour_nominations(self.planner):
             if job.moved:
                 self.kept[job.id] = Decision(Action.KEEP, "Goes on when it has ended.", job.placement)
             else:
@@ -173,7 +173,7 @@ class Cycle:
             return {}
         fits = {
             fit_class
-            for fit_class, request in self.intake.request_classes.fit_classes.items()
+            for fit_class, request in self.planner.request_classes.fit_classes.items()
             if self.placer.may_fit(request)
         }
         queues = {}
@@ -385,7 +385,7 @@ class Cycle:
         """Elastic jobs get one worker after another of what nobody else could use."""
         classes: dict[ProjectState, list[JobClassQueue]] = {}
         too_early: list[tuple[float, str, WorkloadState]] = []
-        for job in [*self.intake.elastic.values(), *self.started]:
+        for job in [*self.planner.elastic.values(), *self.started]:
             missing = job.request.workers - len(job.placement)
             if job.project is None or job.releasing or missing <= 0 or not job.placement:
                 continue
@@ -397,7 +397,7 @@ class Cycle:
                 classes.setdefault(job.project, []).append(growth)
             elif earliest < NEVER:
                 too_early.append((earliest, job.id, job))
-        for partition in self.intake.partitions:
+        for partition in self.planner.partitions:
             here = {
                 project.name: ProjectQueue(project, growing)
                 for project, growing in classes.items()
@@ -463,7 +463,7 @@ class Cycle:
             reason = f"Starts when {list_of(after)} {have} given back its GPUs." if after else "Starts now."
             changed[job.id] = Decision(Action.START, reason, job.placement, after)
         for id, what_for in self.stopped.items():
-            job = self.intake.workloads[id]
+            job = self.planner.workloads[id]
             if job.moved:
                 changed[id] = Decision(Action.MOVE, what_for, job.placement, self._after(job))
             elif job.releasing:
@@ -474,20 +474,20 @@ class Cycle:
             if job.workload.running:
                 reason = f"Grows to {len(job.placement)} workers on GPUs that nobody else can use."
                 changed[job.id] = Decision(Action.GROW, reason, job.placement)
-        why = Why(self.intake, self.reservations.kept)
-        return Decisions(self.intake, changed, self.kept, self.blocked, self.reservations.starts, why)
+        why = Why(self.planner, self.reservations.kept)
+        return Decisions(self.planner, changed, self.kept, self.blocked, self.reservations.starts, why)
 
     def _figures(self) -> dict[str, ProjectFigures]:
-        by_partition = {partition.key: self._figures_in(partition) for partition in self.intake.partitions}
+        by_partition = {partition.key: self._figures_in(partition) for partition in self.planner.partitions}
         if len(by_partition) == 1:
             return next(iter(by_partition.values()))
         return {
             name: together({key: figures[name] for key, figures in by_partition.items()})
-            for name in self.intake.projects
+            for name in self.planner.projects
         }
 
     def _figures_in(self, partition: Partition) -> dict[str, ProjectFigures]:
-        free = self.state.nodes.free_gpus(self.intake.train & partition.nodes)
+        free = self.state.nodes.free_gpus(self.planner.train & partition.nodes)
         left: dict[ProjectState | None, Milli] = {None: max(0, free)}  # parents come before their children
         figures = {}
         for name, project in partition.projects.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from scheduler.policy import reasons
-from scheduler.policy.intake import Intake
+from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.types import Action, Decision
@@ -22,15 +22,15 @@ class Decisions(Mapping[str, Decision]):
 
     def __init__(
         self,
-        intake: Intake,
+        planner: PlannerState,
         changed: dict[str, Decision],
         kept: dict[str, Decision],
         blocked: dict[str, Blocked],
         starts: dict[str, float],
         why: Why,
     ) -> None:
-        self._intake = intake
-        self._workloads = intake.workloads
+        self._state = planner
+        self._workloads = planner.workloads
         self._changed = changed
         self._blocked = blocked
         self._starts = starts
@@ -38,7 +38,7 @@ class Decisions(Mapping[str, Decision]):
         self._told = {**kept, **changed}
         self._positions: dict[str, Mapping[str, int]] = {}
         self._thinned = {
-            project.name for id in changed if (project := intake.workloads[id].project) is not None
+            project.name for id in changed if (project := planner.workloads[id].project) is not None
         }
 
     @property
@@ -91,7 +91,7 @@ class Decisions(Mapping[str, Decision]):
         positions = self._positions.get(project)
         if positions is None:
             gone = self._changed if project in self._thinned else ()
-            positions = self._positions[project] = self._intake.positions(project, gone)
+            positions = self._positions[project] = self._state.positions(project, gone)
         return positions.get(job.id)
 
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.demands import amount_of
-from scheduler.policy.intake import Intake
+from scheduler.policy.plannerstate import PlannerState
+from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import QuotaState
-from scheduler.policy.state import State
 from scheduler.policy.topology import NODE
 from scheduler.policy.workloads import WorkloadState
 
 
-def honour_nominations(intake: Intake) -> list[WorkloadState]:
+def honour_nominations(planner: PlannerState) -> list[WorkloadState]:
     """Give nominated workloads their places, the oldest first; returns those that got them."""
-    state = intake.state
+    state = planner.state
     honoured = []
-    for job in sorted(intake.nominations.values(), key=lambda job: job.urgency[1:]):
+    for job in sorted(planner.nominations.values(), key=lambda job: job.urgency[1:]):
         workers = job.workload.nomination
-        if not _together(intake, job, workers):
+        if not _together(planner, job, workers):
             continue
         if _may_have(state, job, workers) and state.take_places(workers, job.request):
             (state.move if job.releasing else state.settle)(job, workers)
@@ -29,16 +29,16 @@ def honour_nominations(intake: Intake) -> list[WorkloadState]:
     return honoured
 
 
-def _together(intake: Intake, job: WorkloadState, workers: tuple[WorkerPlacement, ...]) -> bool:
+def _together(planner: PlannerState, job: WorkloadState, workers: tuple[WorkerPlacement, ...]) -> bool:
     """Whether they stand in one domain of the topology, if they have to: labels may have changed since."""
-    level, nodes = job.request.require, intake.state.nodes.by_name
+    level, nodes = job.request.require, planner.state.nodes.by_name
     bits = {nodes[worker.node].bit for worker in workers if worker.node in nodes}
     if level is None or level == NODE:
         return level is None or len(bits) <= 1
-    return any(all(bit & domain for bit in bits) for domain in intake.topology.domains(level))
+    return any(all(bit & domain for bit in bits) for domain in planner.topology.domains(level))
 
 
-def _may_have(state: State, job: WorkloadState, workers: tuple[WorkerPlacement, ...]) -> bool:
+def _may_have(state: PoolState, job: WorkloadState, workers: tuple[WorkerPlacement, ...]) -> bool:
     """Whether limits and guarantees allow it; what the job itself releases is not in its own way."""
     project, amount = job.project, amount_of(workers)
     assert project is not None
@@ -52,7 +52,7 @@ def _may_have(state: State, job: WorkloadState, workers: tuple[WorkerPlacement, 
     return True
 
 
-def _under(state: State, quota: QuotaState, workers: tuple[WorkerPlacement, ...]) -> Milli:
+def _under(state: PoolState, quota: QuotaState, workers: tuple[WorkerPlacement, ...]) -> Milli:
     """What of these workers counts under a limit."""
     nodes = state.nodes.by_name
     return amount_of(tuple([w for w in workers if w.node in nodes and nodes[w.node].bit & quota.mask]))

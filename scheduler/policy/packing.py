@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from scheduler.model import WorkerPlacement
 from scheduler.policy.nodes import Key, NodeState
-from scheduler.policy.state import State
+from scheduler.policy.poolstate import PoolState
 from scheduler.policy.workloads import RequestClass
 
 WORKERS = 64
@@ -19,7 +19,7 @@ WORKERS = 64
 class Packing:
     """The search for one gang, in one domain after the other; `steps` is how many places it may still try."""
 
-    def __init__(self, state: State, request: RequestClass, later: bool, steps: int) -> None:
+    def __init__(self, state: PoolState, request: RequestClass, later: bool, steps: int) -> None:
         self.state = state
         self.later = later
         self.steps = steps if request.gang_size <= WORKERS else 0

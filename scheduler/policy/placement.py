@@ -13,7 +13,7 @@ from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.demands import Demand
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.packing import Packing
-from scheduler.policy.state import State
+from scheduler.policy.poolstate import PoolState
 from scheduler.policy.topology import NODE, Topology
 from scheduler.policy.workloads import RequestClass, Scope, by_rank
 
@@ -29,7 +29,7 @@ STEPS = 500
 class Placer:
     """Finds and takes places; whatever it does not finish it gives back."""
 
-    def __init__(self, state: State, topology: Topology) -> None:
+    def __init__(self, state: PoolState, topology: Topology) -> None:
         self.state = state
         self.nodes = state.nodes
         self.topology = topology

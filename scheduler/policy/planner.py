@@ -13,14 +13,14 @@ from dataclasses import replace
 
 from scheduler.model import Node, Pool, Workload
 from scheduler.policy.cycle import Cycle
-from scheduler.policy.intake import Intake
+from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.types import Plan, Snapshot
 
 
 def decide(snapshot: Snapshot) -> Plan:
     """The plan for a snapshot. The same snapshot gives the same plan."""
     with collector_at_rest():
-        return Cycle(Intake(snapshot.pool, snapshot.nodes, snapshot.workloads), snapshot.now).plan()
+        return Cycle(PlannerState(snapshot.pool, snapshot.nodes, snapshot.workloads), snapshot.now).plan()
 
 
 @contextmanager
@@ -39,7 +39,7 @@ class Planner:
     """Plans for one pool with its nodes; another pool or other nodes need another planner."""
 
     def __init__(self, pool: Pool, nodes: Iterable[Node], workloads: Iterable[Workload] = ()) -> None:
-        self._intake = Intake(pool, nodes, workloads)
+        self._state = PlannerState(pool, nodes, workloads)
         self._changed: dict[str, Workload | None] = {}
 
     def put(self, workload: Workload) -> None:
@@ -59,19 +59,19 @@ class Planner:
         """The plan at an instant. Nothing of it is taken as done: what is done of it comes back by `put`."""
         with collector_at_rest():
             self._take_in()
-            mark = self._intake.state.mark()
+            mark = self._state.state.mark()
             try:
-                return Cycle(self._intake, now).plan()
+                return Cycle(self._state, now).plan()
             finally:
-                self._intake.state.undo(mark)
+                self._state.state.undo(mark)
 
     def _take_in(self) -> None:
         """Apply the changes, those first that give GPUs back: whoever is new may stand where they stood."""
         for id in self._changed:
-            self._intake.forget(id)
+            self._state.remove(id)
         for workload in self._changed.values():
             if workload is not None:
-                self._intake.put(workload)
+                self._state.put(workload)
         self._changed.clear()
 
 

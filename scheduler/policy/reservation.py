@@ -18,8 +18,8 @@ from scheduler.policy.demands import Demand
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
+from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Losses, Reclaim
 from scheduler.policy.topology import NODE
 from scheduler.policy.workloads import RequestClass, WorkloadState
@@ -50,7 +50,7 @@ class Reservations:
     it can.
     """
 
-    def __init__(self, state: State, placer: Placer, settings: Settings, now: float) -> None:
+    def __init__(self, state: PoolState, placer: Placer, settings: Settings, now: float) -> None:
         self.state = state
         self.placer = placer
         self.settings = settings
@@ -294,7 +294,7 @@ def may_starve(request: RequestClass) -> bool:
     return request.demand.whole > 0 and request.gang_amount > ONE
 
 
-def most_free(state: State, mask: int, most: int) -> list[NodeState]:
+def most_free(state: PoolState, mask: int, most: int) -> list[NodeState]:
     """The nodes of `mask` with the most free GPUs, up to a bound."""
     buckets = state.nodes.buckets[True]
     found: list[NodeState] = []

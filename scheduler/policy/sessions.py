@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy import reasons
-from scheduler.policy.intake import Intake
 from scheduler.policy.placement import Placer
+from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.terms import Cut, Recall
 from scheduler.policy.victims import Budget, Hunt
@@ -13,21 +13,21 @@ from scheduler.policy.workloads import WorkloadState
 
 
 def seat_sessions(
-    intake: Intake, placer: Placer, now: float, budget: Budget
+    planner: PlannerState, placer: Placer, now: float, budget: Budget
 ) -> tuple[dict[str, Blocked], dict[str, list[Cut]]]:
     """Give every waiting session its GPUs, the first that asked first.
 
     Returns why the others wait, and which jobs on lent GPUs each session takes them back from.
     """
-    pool = intake.pool
+    pool = planner.pool
     quotas = {user.name: user.build_quota for user in pool.users}
     held: dict[str, Milli] = {}
-    for job in intake.sessions.values():
+    for job in planner.sessions.values():
         user = job.workload.request.user or ""
         held[user] = held.get(user, 0) + job.amount
     blocked: dict[str, Blocked] = {}
     recalled: dict[str, list[Cut]] = {}
-    waiting = [job for job in intake.sessions.values() if not job.workload.running]
+    waiting = [job for job in planner.sessions.values() if not job.workload.running]
     for job in sorted(waiting, key=lambda job: (job.workload.submitted, job.id)):
         user = job.workload.request.user or ""
         quota, has, asked = (
@@ -40,14 +40,14 @@ def seat_sessions(
             continue
         workers = _seat(job, placer)
         if workers is None and pool.settings.lending:
-            result = Hunt(intake.state, placer, Recall(intake.state, job, now), budget).search()
+            result = Hunt(planner.state, placer, Recall(planner.state, job, now), budget).search()
             if result is not None:
                 workers, recalled[job.id] = result.workers, result.cuts
         if workers is None:
-            free = intake.state.nodes.free_gpus(job.request.eligible)
+            free = planner.state.nodes.free_gpus(job.request.eligible)
             blocked[job.id] = reasons.no_build_gpu(job.request, free)
             continue
-        intake.state.settle(job, workers)
+        planner.state.settle(job, workers)
         held[user] = has + job.amount
     return blocked, recalled
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.demands import Demand, amount_of
+from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState, sibling_ancestors
-from scheduler.policy.state import State
 from scheduler.policy.workloads import WorkloadState
 
 Floors = tuple[tuple[ProjectState, Milli], ...]
@@ -54,7 +54,7 @@ class Cut:
 class Terms(ABC):
     """Who may be a victim. `classes` come in order of rank; in a class the cut that loses least comes first."""
 
-    def __init__(self, state: State, newcomer: WorkloadState, now: float) -> None:
+    def __init__(self, state: PoolState, newcomer: WorkloadState, now: float) -> None:
         self.state = state
         self.newcomer = newcomer
         self.now = now
@@ -98,7 +98,7 @@ class Terms(ABC):
 class Preemption(Terms):
     """A more important job takes from less important ones of its own project, and surplus from its equals."""
 
-    def __init__(self, state: State, newcomer: WorkloadState, project: ProjectState, now: float) -> None:
+    def __init__(self, state: PoolState, newcomer: WorkloadState, project: ProjectState, now: float) -> None:
         super().__init__(state, newcomer, now)
         self.project = project
 
@@ -121,7 +121,7 @@ class Reclaim(Terms):
 
     def __init__(
         self,
-        state: State,
+        state: PoolState,
         newcomer: WorkloadState,
         project: ProjectState,
         now: float,

@@ -16,9 +16,9 @@ from scheduler.policy.demands import Demand
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.paper import Paper
 from scheduler.policy.placement import Placer
+from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reservation import most_free
-from scheduler.policy.state import State
 from scheduler.policy.terms import Cut, Terms
 from scheduler.policy.topology import NODE
 from scheduler.policy.workloads import RequestClass, by_rank
@@ -50,7 +50,7 @@ class Hunt:
     """One search for victims. The newcomer keeps away from the nodes `kept_from`."""
 
     def __init__(
-        self, state: State, placer: Placer, terms: Terms, budget: Budget, kept_from: int = 0
+        self, state: PoolState, placer: Placer, terms: Terms, budget: Budget, kept_from: int = 0
     ) -> None:
         self.state = state
         self.placer = placer
@@ -188,7 +188,7 @@ def _within_limits(project: ProjectState, asked: Milli, cut: Cut) -> bool:
     )
 
 
-def make(state: State, cut: Cut) -> None:
+def make(state: PoolState, cut: Cut) -> None:
     """Carry out a cut (in the plan)."""
     if cut.worker is None:
         state.release(cut.job)
@@ -199,7 +199,7 @@ def make(state: State, cut: Cut) -> None:
 class Desk:
     """The papers of one search: what each node would be without those considered, and which nodes are cleared."""
 
-    def __init__(self, state: State, terms: Terms, demand: Demand, mask: int, together: int) -> None:
+    def __init__(self, state: PoolState, terms: Terms, demand: Demand, mask: int, together: int) -> None:
         self.state = state
         self.terms = terms
         self.demand = demand

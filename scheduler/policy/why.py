@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from scheduler.model import ONE, Milli
 from scheduler.policy import reasons
-from scheduler.policy.intake import Intake
 from scheduler.policy.nodes import Key, NodeState
+from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.topology import NODE
@@ -19,20 +19,20 @@ from scheduler.policy.workloads import RequestClass
 class Why:
     """The projects and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others."""
 
-    def __init__(self, intake: Intake, kept: dict[tuple[str, RequestClass], str]) -> None:
+    def __init__(self, planner: PlannerState, kept: dict[tuple[str, RequestClass], str]) -> None:
         self._projects = {
-            a: a.frozen() for partition in intake.partitions for a in partition.projects.values()
+            a: a.frozen() for partition in planner.partitions for a in partition.projects.values()
         }
-        nodes = intake.state.nodes
+        nodes = planner.state.nodes
         self._now: dict[Key, int] = dict(nodes.buckets[False])
         self._later: dict[Key, int] = dict(nodes.buckets[True])
         self._nodes = nodes
-        self._topology = intake.topology
-        self._train = intake.train
+        self._topology = planner.topology
+        self._train = planner.train
         self._kept = kept
         self._ever: dict[int, bool] = {}
         self._known: dict[tuple[ProjectState, RequestClass], Blocked] = {}
-        self._before = intake.blocked
+        self._before = planner.blocked
 
     def blocked(self, project: ProjectState, request: RequestClass) -> Blocked:
         """What a job of this project that requests for this waits for."""

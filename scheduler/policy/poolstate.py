@@ -17,7 +17,7 @@ from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import RequestClass, WorkloadState
 
 
-class State:
+class PoolState:
     """`standing` has the workloads on each node, `releasing` the workers that are leaving it, by workload.
 
     `limited` says that some project has a limit for some of the nodes. `gains` changes when somebody leaves: what did not

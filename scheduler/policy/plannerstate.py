@@ -12,10 +12,10 @@ from scheduler.model import Environment, Milli, Node, Pool, Request, Workload
 from scheduler.policy.fairshare import share_out
 from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.partitions import Partition, build_partitions
+from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reasons import Blocked
 from scheduler.policy.requestclasses import RequestClasses
-from scheduler.policy.state import State
 from scheduler.policy.topology import Topology
 from scheduler.policy.workloads import Options, RequestClass, WorkloadState
 
@@ -23,7 +23,7 @@ Waiting = Mapping[ProjectState, Mapping[RequestClass, list[WorkloadState]]]
 """The waiting jobs of each project, by what they ask for."""
 
 
-class Intake:
+class PlannerState:
     """The workloads of a pool. `homeless` jobs are of no project that takes jobs; `train` is the nodes for jobs.
 
     `projects` are those of the remainder, which is the whole pool where there are no other partitions.
@@ -33,7 +33,7 @@ class Intake:
     def __init__(self, pool: Pool, nodes: Iterable[Node], workloads: Iterable[Workload] = ()) -> None:
         self.pool = pool
         index = NodeIndex(nodes)
-        self.state = State(index)
+        self.state = PoolState(index)
         self.topology = Topology(index.all, pool.topology)
         self.request_classes = RequestClasses(pool, index)
         self.workloads: dict[str, WorkloadState] = {}
@@ -100,15 +100,16 @@ class Intake:
             for number, partition in enumerate(self.partitions):
                 there = self.request_classes.within(request, number, partition.nodes)
                 if there.eligible and all(group.eligible for group in there.groups):
-                    project = partition.projects[project]
+                    owner = partition.projects[project]
+
                     wish = next(n for n, mask in enumerate(request.preferences) if mask & partition.nodes)
                     throughput = next(
                         n for n, (nodes, _) in enumerate(request.scopes) if nodes & partition.nodes
                     )
-                    never, unowned = _never(project, there), not project.guarantee
-                    ranked.append((never, wish, unowned, throughput, number, project, there))
+                    never, unowned = _never(owner, there), not owner.guarantee
+                    ranked.append((never, wish, unowned, throughput, number, owner, there))
             ranked.sort(key=lambda entry: entry[:5])
-            found = [(project, there) for *_, project, there in ranked]
+            found = [(owner, there) for *_, owner, there in ranked]
             if not found:
                 found = [(self._wished(request.spec).projects[project], request)]
             self._options[project, request] = found
@@ -191,11 +192,11 @@ class Intake:
             for partition in self.partitions:
                 share_out(partition.roots, partition.capacity, time_aware)
 
-    def forget(self, id: str) -> None:
+    def remove(self, id: str) -> None:
         """A workload is gone (or never was)."""
         job = self.workloads.pop(id, None)
         if job is not None:
-            self._forget(job)
+            self._remove(job)
 
     def _stand(self, job: WorkloadState) -> None:
         by_name = self.state.nodes.by_name
@@ -218,7 +219,7 @@ class Intake:
             if job.releasing and job.workload.nomination and not job.project.children:
                 self.nominations[job.id] = job
 
-    def _forget(self, job: WorkloadState) -> None:
+    def _remove(self, job: WorkloadState) -> None:
         self._positions.pop(job.workload.request.project, None)
         if job.workload.running:
             self.state.unload(job)
