@@ -65,6 +65,13 @@ class TooLarge(RunaiError):
     slug = "too-large"
 
 
+class TooMany(RunaiError):
+    """The caller has as many of these as one may have."""
+
+    status = 429
+    slug = "too-many"
+
+
 class Unavailable(RunaiError):
     """Not now: the scheduler is down, starting or has no space left; trying again later may help."""
 
@@ -74,5 +81,5 @@ class Unavailable(RunaiError):
 
 BY_STATUS: dict[int, type[RunaiError]] = {
     kind.status: kind
-    for kind in (Invalid, Forbidden, Unauthenticated, NotFound, Conflict, TooLarge, Unavailable)
+    for kind in (Invalid, Forbidden, Unauthenticated, NotFound, Conflict, TooLarge, TooMany, Unavailable)
 }

@@ -1,27 +1,22 @@
-"""The API as a Tornado application: every path and its handler, and the server that carries it."""
+"""The API as a Tornado application: every path and its handler."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import secrets
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from tornado.http1connection import HTTP1Connection
-from tornado.httpserver import HTTPServer
-from tornado.httputil import HTTPConnection, HTTPMessageDelegate
 from tornado.iostream import IOStream
 from tornado.web import Application
 
 from scheduler.api.base import ApiHandler, NoSuchPath
 from scheduler.api.bundles import BlobHandler
+from scheduler.api.connections import Connections
 from scheduler.api.context import Context
 from scheduler.api.displays import DisplayHandler
-from scheduler.api.endpoint import MAX_JSON
 from scheduler.api.events import EventsHandler
-from scheduler.api.exchange import Answer, Exchange
 from scheduler.api.jobs import (
     ArraysHandler,
     CancelHandler,
@@ -118,9 +113,10 @@ def make_app(
     scrape_token: str | None = None,
     max_blob: int = MAX_BYTES,
     metrics: Metrics | None = None,
+    connections: int | None = None,
 ) -> Application:
-    """The API under `base_url` (with a slash at both ends). `max_blob` bounds a bundle, in bytes;
-    `metrics` is given where plans are timed with it.
+    """The API under `base_url` (with a slash at both ends). `max_blob` bounds a bundle, in bytes; `metrics` is given where
+    plans are timed with it; `connections` is how many may be open (default: what the system's limits allow).
 
     Must be made in the event loop that it will be served in.
     """
@@ -138,6 +134,7 @@ def make_app(
         metrics=metrics,
         scrape_token=scrape_token or None,
         max_blob=max_blob,
+        connections=Connections(IOStream.close, connections),
     )
     prefix = base_url.rstrip("/")
     routes: list[Any] = [(prefix + pattern(path), handler) for path, handler in ROUTES]
@@ -151,34 +148,3 @@ def make_app(
         cookie_secret=secrets.token_bytes(32),
         log_function=lambda handler: None,
     )
-
-
-class Server(HTTPServer):
-    """Carries exchanges, and knows since when nobody has been connected."""
-
-    alone_since: float | None
-
-    def initialize(self, *args: Any, **options: Any) -> None:
-        super().initialize(*args, **options)
-        self._open = 0
-        self.alone_since = time.monotonic()
-
-    def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
-        self._open += 1
-        self.alone_since = None
-        super().handle_stream(stream, address)
-
-    def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
-        answer = Answer(cast(HTTP1Connection, request_conn))
-        return Exchange(super().start_request(server_conn, answer), answer)
-
-    def on_close(self, server_conn: object) -> None:
-        super().on_close(server_conn)
-        self._open -= 1
-        if not self._open:
-            self.alone_since = time.monotonic()
-
-
-def make_server(app: Application) -> Server:
-    """The server for `make_app`'s application. The API's handlers bound the bodies that they take; these are the pages'."""
-    return Server(app, max_body_size=MAX_JSON, max_header_size=64 * 1024)

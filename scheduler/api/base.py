@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel
+from tornado.iostream import IOStream
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
 from scheduler.api.access import Access, Caller, Scope
@@ -86,6 +87,7 @@ class ApiHandler(RequestHandler):
             raise MethodNotAllowed(f"{self.request.path} does not take {self.request.method}.")
         if self.endpoint.scope is not None:
             self.caller = await self.authenticate(self.endpoint.scope)
+            self.api.connections.belongs(self._stream, self.caller.name)
         self.check_length(self.body_limit())
 
     async def authenticate(self, scope: Scope) -> Caller:
@@ -149,11 +151,16 @@ class ApiHandler(RequestHandler):
 
     def close_connection(self) -> None:
         """Break off: the reader sees that what it has is not all."""
-        self.request.connection.stream.close()  # type: ignore[union-attr]
+        self._stream.close()
 
     def send_at_once(self) -> None:
         """Let each piece of a stream go when it is written; else it waits for the last one's acknowledgement, 40 ms."""
-        self.request.connection.stream.set_nodelay(True)  # type: ignore[union-attr]
+        self._stream.set_nodelay(True)
+
+    @property
+    def _stream(self) -> IOStream:
+        stream: IOStream = self.request.connection.stream  # type: ignore[union-attr]
+        return stream
 
     # -- answers ------------------------------------------------------------------------------------------
 

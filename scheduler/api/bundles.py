@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 PIECE = 1024 * 1024
 
+SLOWEST = 100_000
+"""Bytes a second of the slowest line over which the largest bundle arrives in time."""
+
 
 class BlobHandler(ApiHandler):
     """What arrives is hashed and written in threads, a piece after the other: others are answered meanwhile."""
@@ -36,6 +39,7 @@ class BlobHandler(ApiHandler):
         await super().prepare()
         if self.request.method == "PUT":
             self.limit_body(self.api.max_blob + DISCARDED)
+            self.request.connection.set_body_timeout(self.api.max_blob / SLOWEST)  # type: ignore[union-attr]
             self._incoming = self.api.blobs.receive(self.path_kwargs["digest"], self.api.max_blob)
             self._piece = bytearray()
 
@@ -88,6 +92,7 @@ class BlobHandler(ApiHandler):
         self._abort()
 
     def on_connection_close(self) -> None:
+        super().on_connection_close()
         self._abort()
 
     def _abort(self) -> None:

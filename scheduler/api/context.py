@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 from scheduler.api.access import Access, Caller
 
 if TYPE_CHECKING:
+    from tornado.iostream import IOStream
+
     from scheduler.api.auth import Authenticator
+    from scheduler.api.connections import Connections
     from scheduler.api.metrics import Metrics
     from scheduler.api.owners import Owners
     from scheduler.controller import Controller
@@ -35,6 +38,7 @@ class Context:
     metrics: Metrics
     scrape_token: str | None
     max_blob: int
+    connections: Connections[IOStream]
     clock: Callable[[], float] = time.time
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 

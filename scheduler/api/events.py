@@ -155,5 +155,6 @@ class EventsHandler(ApiHandler):
         return told
 
     def on_connection_close(self) -> None:
+        super().on_connection_close()
         with contextlib.suppress(AttributeError, asyncio.QueueFull):
             self._queue.put_nowait(None)

@@ -25,6 +25,8 @@ from tornado.httputil import (
 )
 from tornado.iostream import IOStream
 
+from scheduler.api.connections import Connections
+
 SHORT = 1024 * 1024
 """The longest body, in bytes, whose end an early answer waits for."""
 
@@ -118,9 +120,12 @@ class Answer(HTTPConnection):
 class Exchange(HTTPMessageDelegate):
     """The request as the connection delivers it."""
 
-    def __init__(self, application: HTTPMessageDelegate, answer: Answer) -> None:
+    def __init__(
+        self, application: HTTPMessageDelegate, answer: Answer, connections: Connections[IOStream]
+    ) -> None:
         self._application = application
         self._answer = answer
+        self._connections = connections
         self._headers: HTTPHeaders
         self._received = 0
         self._closing = False
@@ -129,6 +134,7 @@ class Exchange(HTTPMessageDelegate):
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> None:
         self._headers = headers
+        self._connections.begins(self._answer.stream)
         ready = self._application.headers_received(start_line, headers)
         if ready is not None:
             await ready
@@ -148,6 +154,7 @@ class Exchange(HTTPMessageDelegate):
         return None
 
     def finish(self) -> None:
+        self._connections.complete(self._answer.stream)
         if self._closing:
             self._answer.close()
         elif self._answer.early:

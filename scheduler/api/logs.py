@@ -133,6 +133,7 @@ class FollowHandler(ApiHandler):
     _waiting: asyncio.Future[bool] | None = None
 
     def on_connection_close(self) -> None:
+        super().on_connection_close()
         self._stopped = True
         if self._waiting is not None:
             self._waiting.cancel()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -18,6 +19,9 @@ from scheduler.worker import supervisor
 
 READY = 30.0
 """Seconds until a launcher must be ready: it waits for what a former one still has on its way."""
+FILES, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+"""How many files a worker may open: what this process was started with. It has more itself, when it serves others."""
+
 _AT_ONCE = 64
 _ENV = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
@@ -106,7 +110,7 @@ class Launcher:
 
 def _start(state_dir: Path, line: socket.socket) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", supervisor.__file__, str(state_dir)],
+        [sys.executable, "-I", "-S", supervisor.__file__, str(state_dir), str(FILES)],
         stdin=line.fileno(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

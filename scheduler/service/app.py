@@ -24,6 +24,7 @@ from traitlets.utils.bunch import Bunch
 from scheduler import __version__
 from scheduler.discovery.statefolder import default_state_dir
 from scheduler.errors import Conflict, Invalid, RunaiError
+from scheduler.service.logs import Repeats
 
 LOCKED = 75
 """The exit status where another scheduler holds the state folder (`EX_TEMPFAIL`)."""
@@ -195,8 +196,10 @@ class RunaiService(JupyterApp):
 
     def start(self) -> None:
         super().start()
-        for name in ("scheduler", "runai", "tornado"):
+        for name in ("scheduler", "runai", "tornado", "asyncio"):
             logging.getLogger(name).parent = self.log  # what the rooms log goes where the application logs
+        for handler in self.log.handlers:
+            handler.addFilter(Repeats())
         from scheduler.service.assembly import Options, serve  # `--help` needs none of it
 
         options = Options(

@@ -14,6 +14,7 @@ import getpass
 import hashlib
 import logging
 import os
+import resource
 import signal
 import socket
 import time
@@ -26,9 +27,10 @@ from urllib.parse import urlsplit
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
-from scheduler.api.app import Server, make_app, make_server
+from scheduler.api.app import make_app
 from scheduler.api.auth import Authenticator, TokenAuth
 from scheduler.api.metrics import Metrics
+from scheduler.api.server import Server, make_server
 from scheduler.controller import Controller
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.local import LocalEngine
@@ -75,6 +77,7 @@ class Options:
 
 async def serve(options: Options) -> None:
     """Run until SIGTERM or SIGINT. Raises `Conflict` where another scheduler holds the folder, `Invalid` for options."""
+    _allow_descriptors()
     stopped = _stop_signals()
     gone = asyncio.create_task(_orphaned(os.getppid())) if options.hub_managed else None
     folder = StateFolder(options.state_dir)
@@ -91,6 +94,13 @@ async def serve(options: Options) -> None:
             options.log.info("Stopping; jobs run on")
     finally:
         folder.unlock()
+
+
+def _allow_descriptors() -> None:
+    """Open as many files and connections as the system lets this process (its workers get back what it was started with)."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # macOS says there is no limit, and has one
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _stop_signals() -> asyncio.Event:
@@ -129,8 +139,8 @@ async def _orphaned(hub: int) -> None:
 async def _idle(server: Server, controller: Controller, patience: float) -> None:
     """Wait until nothing has been left to do, and nobody connected, for `patience` seconds."""
     while True:
-        busy = controller.book.jobs or controller.book.sessions or server.alone_since is None
-        since = time.monotonic() if busy else server.alone_since or 0.0
+        busy = controller.book.jobs or controller.book.sessions or server.connections.none_since is None
+        since = time.monotonic() if busy else server.connections.none_since or 0.0
         left = since + patience - time.monotonic()
         if left <= 0:
             return

@@ -24,6 +24,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -67,8 +68,12 @@ def identity(pid: int) -> str | None:
 # -- the launcher -------------------------------------------------------------------------------------------
 
 
-def launch(state_dir: str) -> None:
-    """Fork a supervisor for each line (a socket) that comes over standard input, until the scheduler closes that."""
+def launch(state_dir: str, files: int) -> None:
+    """Fork a supervisor for each line (a socket) that comes over standard input, until the scheduler closes that.
+
+    Workers may have `files` open files.
+    """
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     lock = os.open(os.path.join(state_dir, "launcher.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -406,4 +411,4 @@ def _write(folder: str, name: str, content: dict[str, Any], *, durably: bool = T
 
 
 if __name__ == "__main__":
-    launch(sys.argv[1])
+    launch(sys.argv[1], int(sys.argv[2]))

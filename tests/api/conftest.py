@@ -18,9 +18,10 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 from scheduler.api.access import Caller, Scope
-from scheduler.api.app import make_app, make_server
+from scheduler.api.app import make_app
 from scheduler.api.auth import Authenticator, token_of
 from scheduler.api.metrics import Metrics
+from scheduler.api.server import make_server
 from scheduler.controller import Controller
 from scheduler.engines.local import LocalEngine
 from scheduler.errors import Conflict
@@ -143,6 +144,7 @@ async def running(
     pool: Pool = POOL,
     max_blob: int = MAX_BYTES,
     send_buffer: int | None = None,
+    connections: int | None = None,
 ) -> AsyncIterator[Service]:
     state_dir.chmod(0o700)
     engine = LocalEngine(state_dir)
@@ -166,6 +168,7 @@ async def running(
         scrape_token=SCRAPE,
         max_blob=max_blob,
         metrics=metrics,
+        connections=connections,
     )
     server = make_server(app)
     sockets = bind_sockets(0, "127.0.0.1")

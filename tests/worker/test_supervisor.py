@@ -29,7 +29,7 @@ class Line:
         self.state = state
         self._line, its = socket.socketpair()
         self._line.settimeout(PATIENCE)
-        command = [sys.executable, "-I", "-S", str(script), str(state)]
+        command = [sys.executable, "-I", "-S", str(script), str(state), "256"]
         with its:
             self.process = subprocess.Popen(
                 command, stdin=its.fileno(), stdout=subprocess.DEVNULL, cwd="/", env={}

@@ -1,0 +1,36 @@
+"""What keeps the log readable when something goes wrong again and again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+MOST = 20
+"""So many warnings and errors from one place in the code are written in a minute."""
+
+MINUTE = 60.0
+
+
+class Repeats(logging.Filter):
+    """Leaves out what is over `MOST`, and says with the next one after the minute how many those were."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seen: dict[tuple[object, ...], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        error = record.exc_info[0] if record.exc_info else None
+        place = (record.name, record.pathname, record.lineno, error)
+        now = self._clock()
+        since, count = self._seen.get(place, (now, 0))
+        if now - since >= MINUTE:
+            if count > MOST:
+                record.msg = f"{record.getMessage()} ({count - MOST} more like the ones before were left out)"
+                record.args = None
+            since, count = now, 0
+        self._seen[place] = (since, count + 1)
+        return count < MOST
