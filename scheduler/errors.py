@@ -6,6 +6,8 @@ a usage error, the panel as a notification.
 
 from __future__ import annotations
 
+import errno
+
 
 class RunaiError(Exception):
     """A refusal. `sentence` is for people; `field` names the part of the input at fault (`jobs[3].project`)."""
@@ -83,3 +85,25 @@ BY_STATUS: dict[int, type[RunaiError]] = {
     kind.status: kind
     for kind in (Invalid, Forbidden, Unauthenticated, NotFound, Conflict, TooLarge, TooMany, Unavailable)
 }
+
+
+_SHORTAGES = {
+    errno.ENOSPC: "The scheduler's disk is full; free some space on it.",
+    errno.EDQUOT: "The scheduler's disk quota is used up; free some space.",
+    errno.EROFS: "The scheduler's disk is read-only; mount it for writing.",
+    errno.EMFILE: "The scheduler has too many open files; try again in a moment, or raise its limit (ulimit -n).",
+    errno.ENFILE: "The scheduler's machine has too many open files; try again in a moment.",
+    errno.ENOMEM: "The scheduler's machine has no memory left; try again in a moment.",
+    errno.EIO: "The scheduler's disk fails (input/output error); an administrator should look at it.",
+}
+
+
+def shortage(error: BaseException | None) -> Unavailable | None:
+    """What the machine has run out of, where that is why something failed; another try may work later."""
+    if isinstance(error, OSError) and error.errno in _SHORTAGES:
+        return Unavailable(_SHORTAGES[error.errno])
+    if isinstance(error, MemoryError):
+        return Unavailable(_SHORTAGES[errno.ENOMEM])
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return Unavailable("The scheduler's machine has no threads left; try again in a moment.")
+    return None

@@ -45,6 +45,7 @@ from scheduler.api.pool import (
 from scheduler.api.reports import ReportHandler
 from scheduler.api.sessions import SessionHandler, SessionsHandler
 from scheduler.files.blobs import MAX_BYTES
+from scheduler.files.disk import Disk
 
 if TYPE_CHECKING:
     from scheduler.api.auth import Authenticator
@@ -135,6 +136,7 @@ def make_app(
         scrape_token=scrape_token or None,
         max_blob=max_blob,
         connections=Connections(IOStream.close, connections),
+        disk=Disk(state_dir),
     )
     prefix = base_url.rstrip("/")
     routes: list[Any] = [(prefix + pattern(path), handler) for path, handler in ROUTES]

@@ -18,7 +18,16 @@ from tornado.web import HTTPError, RequestHandler, stream_request_body
 from scheduler.api.access import Access, Caller, Scope
 from scheduler.api.endpoint import MAX_JSON, Endpoint, endpoints, parse_body, parse_query
 from scheduler.api.exchange import DISCARDED
-from scheduler.errors import BY_STATUS, Forbidden, NotFound, RunaiError, TooLarge, Unauthenticated
+from scheduler.errors import (
+    BY_STATUS,
+    Forbidden,
+    NotFound,
+    RunaiError,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+    shortage,
+)
 from scheduler.schema import Problem, Wire
 
 if TYPE_CHECKING:
@@ -184,18 +193,21 @@ class ApiHandler(RequestHandler):
         self.finish(problem_of(error).model_dump_json())
 
     def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
-        if isinstance(value, RunaiError) and value.status < 500:
-            log.debug("%s %s: %s", self.request.method, self.request.path, value.sentence)
-        elif isinstance(value, HTTPError):
-            log.warning("%s %s: %s", self.request.method, self.request.path, value)
+        value = shortage(value) or value
+        told = (self.request.method, self.request.path, value)
+        if isinstance(value, Unavailable | HTTPError):
+            log.warning("%s %s: %s", *told)
+        elif isinstance(value, RunaiError) and value.status < 500:
+            log.debug("%s %s: %s", *told)
         else:
-            log.error("%s %s failed", self.request.method, self.request.path, exc_info=value)
+            log.error("%s %s failed: %r", *told, exc_info=value)
 
     def on_finish(self) -> None:
         self.api.metrics.answered(self.request.method or "", type(self).__name__, self.get_status())
 
 
 def _refusal_of(error: BaseException | None, status: int) -> RunaiError:
+    error = shortage(error) or error
     if isinstance(error, RunaiError):
         return error
     if isinstance(error, HTTPError):

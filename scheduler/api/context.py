@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scheduler.controller.book import Book
     from scheduler.engines.base import Engine
     from scheduler.files.blobs import Blobs
+    from scheduler.files.disk import Disk
     from scheduler.telemetry import Inventory
 
 
@@ -39,6 +40,7 @@ class Context:
     scrape_token: str | None
     max_blob: int
     connections: Connections[IOStream]
+    disk: Disk
     clock: Callable[[], float] = time.time
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 

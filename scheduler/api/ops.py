@@ -17,10 +17,19 @@ class HealthHandler(ApiHandler):
 
 
 class ReadyHandler(ApiHandler):
-    @endpoint("200 when the book is read and plans are made", None, media=TEXT, refuses=(Unavailable,))
+    @endpoint(
+        "200 when the book is read, plans are made and changes can be written",
+        None,
+        media=TEXT,
+        refuses=(Unavailable,),
+    )
     async def get(self) -> None:
-        if not self.api.controller.ready:
+        controller = self.api.controller
+        if not controller.ready:
             raise Unavailable("The scheduler is starting (or stopping); try again in a moment.")
+        if controller.trouble is not None:
+            raise controller.trouble
+        await self.api.disk.check()
         self.set_header("Content-Type", "text/plain")
         self.finish("ok\n")
 

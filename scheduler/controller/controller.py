@@ -90,6 +90,11 @@ class Controller:
         return self._ledger.lost
 
     @property
+    def trouble(self) -> RunaiError | None:
+        """Why nothing can be written to the state now; `None` while that works."""
+        return self._ledger.trouble
+
+    @property
     def _ahead(self) -> Book:
         return self._ledger.ahead
 

@@ -18,7 +18,7 @@ from scheduler.controller.lifecycle import AS_ENDED, never_starts
 from scheduler.controller.retries import again_at
 from scheduler.controller.sentences import duration
 from scheduler.errors import Conflict
-from scheduler.model import After, Job, JobState
+from scheduler.model import After, Ending, Job, JobState
 from scheduler.policy.types import Action, Decision
 
 
@@ -89,10 +89,14 @@ def _waits_for(missing: Iterable[After]) -> str:
 
 
 def _pauses(job: Job, at: float) -> Decision:
-    pause = duration(at - (job.attempts[-1].ended or at))
+    attempt = job.attempts[-1]
+    pause = duration(at - (attempt.ended or at))
+    what = (
+        "Has failed again" if attempt.ending is Ending.FAILED else f"Could not be started ({attempt.reason})"
+    )
     return Decision(
         Action.WAIT,
-        f"Has failed again; is tried again {pause} after that.",
+        f"{what}; is tried again {pause} after that.",
         blocked_by={"kind": "retry", "at": at},
     )
 

@@ -17,6 +17,7 @@ from functools import partial
 from scheduler.controller.book import Book
 from scheduler.controller.feed import Feed
 from scheduler.controller.runtimes import REMEMBERED
+from scheduler.errors import RunaiError
 from scheduler.model import JobState, Node
 from scheduler.store import ChangeSet, EventRecord, JobFilter, Store
 
@@ -33,13 +34,15 @@ Written = asyncio.Future[tuple[EventRecord, ...]]
 
 
 class Ledger:
-    """`lost` is set when the state has become somebody else's; this process must end then."""
+    """`lost` is set when the state has become somebody else's; this process must end then. `trouble` is why nothing can be
+    written now, if so."""
 
     def __init__(self, store: Store, begin_anew: Then) -> None:
         self.book = Book()
         self.ahead = Book()
         self.feed = Feed(store.events, 0)
         self.lost = asyncio.Event()
+        self.trouble: RunaiError | None = None
         self._store = store
         self._begin_anew = begin_anew
         self._mending: asyncio.TimerHandle | None = None
@@ -78,6 +81,7 @@ class Ledger:
 
     def _written(self, change: ChangeSet, then: tuple[Then, ...], written: Written) -> None:
         error = written.exception()
+        self.trouble = error if isinstance(error, RunaiError) else None
         if error is not None:
             self._mend_later()
             return
@@ -113,4 +117,5 @@ class Ledger:
             return
         self._store.mend()
         self.ahead = self.book.copy()
+        self.commit(ChangeSet(pool=self.book.pool))  # changes nothing; it tells whether writing works again
         self._begin_anew()

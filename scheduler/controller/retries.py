@@ -8,10 +8,11 @@ from __future__ import annotations
 from scheduler.model import Ending, Job
 
 LOSSES = 5
-"""So many attempts in a row may be lost through no fault of the job before it is given up."""
+"""So many attempts in a row may be lost while they run, through no fault of the job, before it is given up."""
 
 FIRST_PAUSE = 10.0
-"""Seconds between a job's second failure and its next try; each further one doubles them. The first retry comes at once."""
+"""Seconds between the second time that a job fails, or can't be started, and its next try; each further time doubles them.
+The first retry comes at once."""
 
 LONGEST_PAUSE = 600.0
 
@@ -22,21 +23,32 @@ def is_tried_again(job: Job) -> bool:
         case Ending.FAILED:
             return _count(job, Ending.FAILED) <= job.program.retries
         case Ending.LOST:
+            # What could not even be started (the disk is full, say) waits for better times.
             recent = job.attempts[-LOSSES:]
-            return len(recent) < LOSSES or any(attempt.ending is not Ending.LOST for attempt in recent)
+            return sum(attempt.ending is Ending.LOST and bool(attempt.started) for attempt in recent) < LOSSES
         case ending:
             return ending in (Ending.PREEMPTED, Ending.STOPPED, Ending.RESIZED, Ending.MOVED)
 
 
 def again_at(job: Job) -> float | None:
-    """When a queued job that has failed more than once may be tried again; `None` where it need not wait."""
+    """When a queued job that has failed, or could not be started, more than once may be tried again; `None`: at any time."""
     attempt = job.attempt
-    if attempt is None or attempt.ended is None or attempt.ending is not Ending.FAILED:
+    if attempt is None or attempt.ended is None:
         return None
-    failures = _count(job, Ending.FAILED)
+    failures = _count(job, Ending.FAILED) if attempt.ending is Ending.FAILED else _not_started(job)
     if failures < 2:
         return None
     return attempt.ended + min(LONGEST_PAUSE, FIRST_PAUSE * (1 << (failures - 2)))
+
+
+def _not_started(job: Job) -> int:
+    """How many of the latest attempts, one after another, could not be started."""
+    count = 0
+    for attempt in reversed(job.attempts):
+        if attempt.ending is not Ending.LOST or attempt.started:
+            break
+        count += 1
+    return count
 
 
 def why_again(job: Job) -> str:

@@ -11,6 +11,7 @@ Standard library only; blocking (from an event loop: `await asyncio.to_thread(en
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ import urllib.request
 from pathlib import Path
 
 from scheduler.discovery.statefolder import Endpoint, StateFolder, default_state_dir
-from scheduler.errors import Unavailable
+from scheduler.errors import Unavailable, shortage
 
 LOG = "scheduler.log"
 """The file in the state folder that has what an embedded scheduler logs."""
@@ -63,7 +64,10 @@ def ensure(state_dir: Path | None = None, *, patience: float = 30.0) -> Endpoint
         if status is not None and folder.holder() is None:
             if "RUNAI_JOB_ID" in os.environ:
                 raise Unavailable(IN_A_JOB)
-            process = _spawn(folder.path)
+            try:
+                process = _spawn(folder.path)
+            except OSError as error:
+                raise shortage(error) or Unavailable(f"The scheduler could not start: {error}.") from error
             _started.append(process)
         if time.monotonic() > until:
             raise Unavailable(
@@ -122,4 +126,7 @@ def _ready(url: str) -> bool:
 
 def _last_words(state_dir: Path) -> str:
     lines = (state_dir / LOG).read_text("utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else f"{state_dir / LOG} is empty."
+    if lines:
+        return lines[-1]
+    full = shutil.disk_usage(state_dir).free == 0
+    return f"{state_dir / LOG} is empty{', and the disk is full' if full else ''}."

@@ -23,7 +23,7 @@ from traitlets.utils.bunch import Bunch
 
 from scheduler import __version__
 from scheduler.discovery.statefolder import default_state_dir
-from scheduler.errors import Conflict, Invalid, RunaiError
+from scheduler.errors import Conflict, Invalid, RunaiError, shortage
 from scheduler.service.logs import Repeats
 
 LOCKED = 75
@@ -244,6 +244,12 @@ def main(argv: list[str] | None = None) -> int:
     except (RunaiError, TraitError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, TraitError) else 1
+    except OSError as error:
+        short = shortage(error)
+        if short is None:
+            raise
+        print(f"The scheduler cannot start. {short.sentence}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -247,7 +247,11 @@ class Store:
             with self._engine.connect() as connection:
                 return read(connection)
 
-        return await asyncio.to_thread(in_thread)
+        try:
+            return await asyncio.to_thread(in_thread)
+        except OperationalError as error:
+            cause = str(error.orig).strip().partition("\n")[0]
+            raise Unavailable(f"The state could not be read ({cause}); try again.") from error
 
 
 def _only(jobs: Sequence[Job]) -> Job | None:

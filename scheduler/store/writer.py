@@ -17,7 +17,7 @@ from queue import SimpleQueue
 
 from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from scheduler.errors import RunaiError, Unavailable
 from scheduler.store import rows, tables
@@ -142,15 +142,21 @@ class Writer:
         return connection
 
     def _give_up(self, error: Exception) -> RunaiError:
-        log.error("A change could not be written.", exc_info=error)
+        known = isinstance(error, RunaiError | OperationalError)
+        log.error("A change could not be written: %s", _cause(error), exc_info=None if known else error)
         if self._connection is not None:
             self._connection.invalidate()
             self._connection.close()
             self._connection = None
         if isinstance(error, RunaiError):
             return error
-        cause = str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0]
-        return Unavailable(f"The change could not be written ({cause}); nothing was changed, try again.")
+        return Unavailable(
+            f"The change could not be written ({_cause(error)}); nothing was changed, try again."
+        )
+
+
+def _cause(error: Exception) -> str:
+    return str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0]
 
 
 def _tell(batch: Sequence[_Waiting], outcome: Sequence[tuple[EventRecord, ...]] | RunaiError) -> None:

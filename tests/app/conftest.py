@@ -79,19 +79,22 @@ class Service:
             "JUPYTER_CONFIG_DIR": str(self.work / ".jupyter"),
         }
 
-    def spawn(self, *options: str) -> subprocess.Popen[bytes]:
+    def spawn(self, *options: str, files: int | None = None) -> subprocess.Popen[bytes]:
+        """Start it; `files` is the most that it may open."""
+        command = [sys.executable, "-m", "scheduler.service.app", *self.options, *options]
+        limit = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$0" "$@"']
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "scheduler.service.app", *self.options, *options],
+                [*limit, *command],
                 env=self.environment,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
 
-    def start(self, *options: str) -> Endpoint:
+    def start(self, *options: str, files: int | None = None) -> Endpoint:
         """Start it and wait until it is ready."""
-        self.process = process = self.spawn(*options)
+        self.process = process = self.spawn(*options, files=files)
 
         def ready() -> Endpoint | None:
             assert process.poll() is None, self.log.read_text()

@@ -178,6 +178,17 @@ def test_a_loss_is_nobodys_fault_but_not_for_ever() -> None:
     assert ended(lifecycle.start(job, placed(1), NOW).job, "lost").state is JobState.FAILED
 
 
+def test_what_cannot_be_started_waits_ever_longer_for_better_times() -> None:
+    job = make_job()
+    for number in range(2 * LOSSES):
+        job = lifecycle.start(job, placed(1), NOW).job
+        job = lifecycle.refused(job, "The disk is full.", NOW + 1, blameless=True).job
+        assert job.state is JobState.QUEUED
+        assert lifecycle.again_at(job) == (
+            None if number == 0 else NOW + 1 + min(600, 10 * 2 ** (number - 1))
+        )
+
+
 def test_losses_count_only_in_a_row() -> None:
     job = make_job(retries=1)
     for how in (*["lost"] * (LOSSES - 1), 1, *["lost"] * (LOSSES - 1)):

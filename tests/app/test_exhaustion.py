@@ -1,0 +1,195 @@
+"""The machine has run out of something: the scheduler says so in a sentence, and goes on when there is some again."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+import pytest
+
+from scheduler.client import Client
+from scheduler.discovery.embedded import ensure
+from scheduler.errors import Unavailable
+from scheduler.schema import JobSubmit
+from tests.app.conftest import on
+
+if TYPE_CHECKING:
+    from tests.app.conftest import Service
+
+FULL = "The scheduler's disk is full; free some space on it."
+READ_ONLY = "The scheduler's disk is read-only; mount it for writing."
+
+
+# -- the disk -----------------------------------------------------------------------------------------------
+
+
+class Disk:
+    """A small file system of the test's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._filling = folder / "filling"
+
+    def fill(self) -> None:
+        with self._filling.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+            for size in (65536, 1):
+                with contextlib.suppress(OSError):
+                    while True:
+                        file.write(bytes(size))
+
+    def free(self) -> None:
+        self._filling.unlink()
+
+    def remount(self, how: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,{how}", self.folder], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(folder)]
+    if sys.platform != "linux" or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("No file system may be mounted here, so there is no small disk to fill.")
+    yield Disk(folder)
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture
+def small(disk: Disk) -> Iterator[Service]:
+    """A scheduler on the small disk, not started yet; its log is elsewhere."""
+    with on(disk.folder) as service:
+        service.log = disk.folder.parent / "service.log"
+        yield service
+
+
+def refused(client: Client, command: str) -> str:
+    with pytest.raises(Unavailable) as refusal:
+        client.submit(JobSubmit(command=[command], gpus=0))
+    return refusal.value.sentence
+
+
+def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room_again(small: Service, disk: Disk) -> None:
+    url = small.start().url
+
+    def ready() -> httpx.Response | None:
+        """The answer, once an older one is not believed any more."""
+        return httpx.get(f"{url}readyz")
+
+    with small.client() as client:
+        go = disk.folder.parent / "go"
+        wait = f"while ! test -e {go}; do sleep 0.05; done"
+        running = client.submit(JobSubmit(command=["sh", "-c", wait], gpus=1)).id
+        small.until(lambda: client.job(running).state == "running")
+        disk.fill()
+        for _ in range(3):
+            assert refused(client, "true") == (
+                "The change could not be written (database or disk is full); nothing was changed, try again."
+            )
+        content = os.urandom(3_000_000)
+        token = {"Authorization": f"Bearer {small.folder.read_token()}"}
+        put = httpx.put(
+            f"{url}api/v1/blobs/{hashlib.sha256(content).hexdigest()}", content=content, headers=token
+        )
+        assert (put.status_code, put.json()["detail"]) == (503, FULL)
+        small.until(lambda: ready().status_code == 503)
+        assert "disk" in ready().json()["detail"]
+        assert httpx.get(f"{url}healthz").status_code == 200
+        go.touch()  # it ends while nothing can be written
+        assert len(client.jobs().jobs) == 1
+        disk.free()
+        small.until(lambda: ready().status_code == 200)
+        assert client.wait(running, 60).state == "succeeded"
+        assert client.wait(client.submit(JobSubmit(command=["true"], gpus=0)).id, 60).state == "succeeded"
+    assert "Traceback" not in small.log.read_text()
+
+
+def test_a_start_on_a_full_disk_says_so(small: Service, disk: Disk) -> None:
+    disk.fill()
+    assert small.spawn().wait(30) == 1
+    assert small.log.read_text().strip().endswith(f"The scheduler cannot start. {FULL}")
+    disk.free()
+    small.start()
+    small.kill()
+    disk.fill()
+    small.log.write_text("")
+    assert small.spawn().wait(30) == 1
+    (said,) = small.log.read_text().strip().splitlines()
+    assert "disk is full" in said
+    with pytest.raises(Unavailable, match="disk is full"):
+        ensure(small.folder.path)
+
+
+def test_a_start_on_a_read_only_disk_says_so(small: Service, disk: Disk) -> None:
+    small.start()
+    small.stop()
+    small.log.write_text("")
+    disk.remount("ro")
+    try:
+        assert small.spawn().wait(30) == 1
+    finally:
+        disk.remount("rw")
+    assert small.log.read_text().strip() == f"The scheduler cannot start. {READ_ONLY}"
+
+
+# -- descriptors --------------------------------------------------------------------------------------------
+
+
+def test_a_thousand_unfinished_requests_leave_room_for_others_and_the_log_short(service: Service) -> None:
+    service.start(files=1024)
+    url = urlsplit(service.folder.endpoint().url)
+    with contextlib.ExitStack() as stack:
+        for _ in range(1_000):
+            line = stack.enter_context(socket.create_connection((url.hostname, url.port)))
+            line.send(b"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+        with service.client() as client:
+            assert client.wait(client.submit(JobSubmit(command=["true"], gpus=0)).id, 60).state == "succeeded"
+    assert len(service.log.read_bytes()) < 20_000
+
+
+def test_without_descriptors_it_waits_says_so_now_and_then_and_goes_on(service: Service) -> None:
+    if sys.platform != "linux":
+        pytest.skip("Another process's limits can only be changed on Linux.")
+    service.start()
+    assert service.process is not None
+    process, url = psutil.Process(service.process.pid), urlsplit(service.folder.endpoint().url)
+    limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    with service.client() as client:
+        client.me()
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (process.num_fds(), limits[1]))
+        with contextlib.ExitStack() as stack:
+            for _ in range(50):
+                line = stack.enter_context(socket.create_connection((url.hostname, url.port)))
+                line.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            service.until(
+                lambda: "No connection can be taken (Too many open files)" in service.log.read_text()
+            )
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
+            assert line.makefile("rb").read().endswith(b"ok\n")
+        assert client.me().admin
+    log = service.log.read_text()
+    assert "Traceback" not in log
+    assert log.count("No connection can be taken") <= 20
+
+
+def test_jobs_may_open_as_many_files_as_the_scheduler_was_started_with(service: Service) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    service.start()
+    assert service.process is not None
+    with service.client() as client:
+        job = client.submit(JobSubmit(command=["sh", "-c", "ulimit -Sn; ulimit -Hn"], gpus=0)).id
+        assert client.wait(job, 60).state == "succeeded"
+        assert client.log(job).split() == [str(soft).encode(), str(hard).encode()]
+    if sys.platform == "linux":
+        assert resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)

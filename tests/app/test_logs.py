@@ -1,0 +1,33 @@
+"""The log stays readable, whatever goes wrong again and again."""
+
+from __future__ import annotations
+
+import logging
+
+from scheduler.service.logs import MINUTE, MOST, Repeats
+
+
+def test_repeats_are_left_out_and_counted() -> None:
+    now = 0.0
+    log, written = logging.Logger("a room"), list[str]()
+    handler = logging.Handler()
+    handler.emit = lambda record: written.append(record.getMessage())  # type: ignore[method-assign]
+    handler.addFilter(Repeats(lambda: now))
+    log.addHandler(handler)
+
+    def complain(number: int) -> None:
+        log.error("It fails: %d.", number)
+
+    for number in range(1000):
+        complain(number)
+    log.error("Something else fails.")
+    for _ in range(100):
+        log.info("All is well.")
+    assert written[:MOST] == [f"It fails: {number}." for number in range(MOST)]
+    assert written[MOST] == "Something else fails."
+    assert len(written) == MOST + 1 + 100
+    written.clear()
+    now = MINUTE
+    complain(1)
+    complain(2)
+    assert written == ["It fails: 1. (980 more like the ones before were left out)", "It fails: 2."]
