@@ -360,7 +360,7 @@ class Cycle:
 
     def _what_for(self, job: WorkloadState, project: ProjectState, result: SearchResult) -> str:
         if all(cut.job.moved for cut in result.cuts):
-            return f"NodeState is made for {job.id}; nobody is queued again for that."
+            return f"Room is made for {job.id}; nobody is queued again for that."
         if all(cut.job.project is project for cut in result.cuts):
             return f"{job.id} of the same project is more important."
         return f"Project {project.name} is due the GPUs, for {job.id}."

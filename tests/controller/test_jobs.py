@@ -88,15 +88,25 @@ async def test_a_job_that_runs_too_long_is_stopped(bench: Bench) -> None:
     assert "longest run time of 0.05 s" in failed.reason
 
 
-@pytest.mark.parametrize(
-    ("error", "state"), [(Unavailable("No."), JobState.QUEUED), (Invalid("No."), JobState.FAILED)]
-)
-async def test_a_launch_that_the_engine_refuses(bench: Bench, error: Exception, state: JobState) -> None:
-    bench.engine.refuse = error  # type: ignore[assignment]
-    job = await bench.controller.submit(make_job())
-    failed = await bench.reaches(job, JobState.FAILED)
+async def test_a_launch_that_the_engine_refuses_fails_the_job(bench: Bench) -> None:
+    bench.engine.refuse = Invalid("No.")
+    failed = await bench.reaches(await bench.controller.submit(make_job()), JobState.FAILED)
     assert "No." in failed.reason
-    assert len(failed.attempts) == (1 if state is JobState.FAILED else 5)
+    assert len(failed.attempts) == 1
+
+
+async def test_a_launch_that_is_impossible_now_is_tried_again_after_ever_longer_pauses(bench: Bench) -> None:
+    bench.engine.refuse = Unavailable("No.")
+    job = await bench.controller.submit(make_job())
+    events = bench.controller.events(0)
+    async for _ in events:
+        decision = bench.controller.book.decision(job.id)
+        if decision is not None and (decision.blocked_by or {}).get("kind") == "retry":
+            break
+    await events.aclose()
+    assert decision is not None
+    assert decision.reason == "Could not be started (No.); is tried again 10 s after that."
+    assert len(bench.controller.book.jobs[job.id].attempts) == 2
 
 
 # -- what an owner asks -----------------------------------------------------------------------------------------

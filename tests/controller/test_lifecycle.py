@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.controller import lifecycle, sentences
+from scheduler.controller import lifecycle, retries, sentences
 from scheduler.controller.lifecycle import LaunchAttempt, StopAttempt
 from scheduler.controller.retries import LOSSES
 from scheduler.engines.base import WorkerState, WorkerStatus
@@ -184,9 +184,7 @@ def test_what_cannot_be_started_waits_ever_longer_for_better_times() -> None:
         job = lifecycle.start(job, placed(1), NOW).job
         job = lifecycle.refused(job, "The disk is full.", NOW + 1, blameless=True).job
         assert job.state is JobState.QUEUED
-        assert lifecycle.again_at(job) == (
-            None if number == 0 else NOW + 1 + min(600, 10 * 2 ** (number - 1))
-        )
+        assert retries.again_at(job) == (None if number == 0 else NOW + 1 + min(600, 10 * 2 ** (number - 1)))
 
 
 def test_losses_count_only_in_a_row() -> None:
