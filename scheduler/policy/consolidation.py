@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 
 from scheduler.model import WorkerPlacement
 from scheduler.policy.demands import Demand
+from scheduler.policy.eligibility import EligibilityRules, Eviction, Losses, Reclaim
 from scheduler.policy.nodes import NodeState
-from scheduler.policy.paper import Paper
+from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.reservation import Reservations, most_free
-from scheduler.policy.terms import Cut, Losses, Reclaim, Terms
 from scheduler.policy.topology import NODE
-from scheduler.policy.victims import Budget, Hunt, SearchResult
+from scheduler.policy.victims import Budget, SearchResult, VictimSearch
 from scheduler.policy.workloads import WorkloadState, by_rank
 
 NODES = 64
@@ -30,7 +30,7 @@ TRIALS = 8
 """In how many of them it is tried to place everybody again."""
 
 
-class Moving(Terms):
+class Moving(EligibilityRules):
     """Whoever may be preempted may be moved; nobody loses GPUs by it, and nobody goes where a place is reserved."""
 
     def __init__(
@@ -46,28 +46,28 @@ class Moving(Terms):
         must, should = self.reservations.kept_from(job, job.project, moving_for=self.newcomer)
         return must | should
 
-    def classes(self) -> Iterator[Iterator[Cut]]:
+    def classes(self) -> Iterator[Iterator[Eviction]]:
         yield from ()
 
-    def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
+    def may_lose(self, eviction: Eviction, losses: Losses, straddling: bool) -> bool:
         return True
 
-    def on_node(self, node: NodeState) -> list[Cut]:
+    def on_node(self, node: NodeState) -> list[Eviction]:
         """Who might be moved out of a node, the least work lost first."""
-        cuts = []
+        evictions = []
         for job in self.state.standing.get(node.index, {}).values():
             if job.project is None or not job.preemptible or not job.workload.running or job.moved:
                 continue
             if self._unprotected(job):
                 saved = job.saved
                 loss = 0.0 if saved is None else max(0.0, self.now - saved) * job.amount
-                cuts.append(Cut(job, loss, job.amount))
-        cuts.sort(key=lambda cut: (cut.loss, cut.job.id))
-        return cuts
+                evictions.append(Eviction(job, loss, job.amount))
+        evictions.sort(key=lambda eviction: (eviction.loss, eviction.job.id))
+        return evictions
 
 
-Settle = Callable[[Cut], list[Cut] | None]
-"""Finds another place for one that was cut, and says who leaves for that in turn; None where it finds none."""
+Settle = Callable[[Eviction], list[Eviction] | None]
+"""Finds another place for one that was eviction, and says who leaves for that in turn; None where it finds none."""
 
 
 def consolidate(
@@ -79,12 +79,12 @@ def consolidate(
     now: float,
 ) -> SearchResult | None:
     """Places for the newcomer's gang, and who moves for it; None, and nothing done, where that can't be."""
-    terms = Moving(state, newcomer, now, reservations)
+    rules = Moving(state, newcomer, now, reservations)
 
-    def settle(cut: Cut) -> list[Cut] | None:
-        return [] if settle_elsewhere(state, placer, cut.job, terms.kept_from(cut.job)) else None
+    def settle(eviction: Eviction) -> list[Eviction] | None:
+        return [] if settle_elsewhere(state, placer, eviction.job, rules.kept_from(eviction.job)) else None
 
-    return _clear_nodes(state, placer, terms, settle, kept_from)
+    return _clear_nodes(state, placer, rules, settle, kept_from)
 
 
 def rearrange(
@@ -96,13 +96,13 @@ def rearrange(
     kept_from: int,
 ) -> SearchResult | None:
     """Places for the newcomer's gang, who moves for it, and who is stopped for it or for those who move."""
-    terms = Moving(state, reclaim.newcomer, reclaim.now, reservations)
+    rules = Moving(state, reclaim.newcomer, reclaim.now, reservations)
     in_vain: set[tuple[int, str]] = set()
 
-    def settle(cut: Cut) -> list[Cut] | None:
-        job, project = cut.job, cut.job.project
+    def settle(eviction: Eviction) -> list[Eviction] | None:
+        job, project = eviction.job, eviction.job.project
         assert project is not None
-        if settle_elsewhere(state, placer, job, terms.kept_from(job)):
+        if settle_elsewhere(state, placer, job, rules.kept_from(job)):
             return []
         floors = reclaim.floors(project)
         if floors is not None and all(step.allocated >= floor for step, floor in floors):
@@ -113,23 +113,23 @@ def rearrange(
         )
         if name in in_vain or not own.possible() or len(job.placement) != job.request.gang_size:
             return None
-        result = Hunt(
-            state, placer, own, budget, terms.kept_from(job) | project.nodes_at_limit(job.amount)
+        result = VictimSearch(
+            state, placer, own, budget, rules.kept_from(job) | project.nodes_at_limit(job.amount)
         ).search()
         if result is None:
             in_vain.add(name)
             return None
         state.move(job, result.workers)
-        return result.cuts
+        return result.evictions
 
-    return _clear_nodes(state, placer, terms, settle, kept_from)
+    return _clear_nodes(state, placer, rules, settle, kept_from)
 
 
 def _clear_nodes(
-    state: PoolState, placer: Placer, terms: Moving, settle: Settle, kept_from: int
+    state: PoolState, placer: Placer, rules: Moving, settle: Settle, kept_from: int
 ) -> SearchResult | None:
     """Places for the newcomer's gang in nodes that are cleared one after the other, and who leaves for it."""
-    request = terms.newcomer.request
+    request = rules.newcomer.request
     mask = request.eligible & ~kept_from
     if not request.demand.whole or (request.groups and request.require == NODE):
         return None
@@ -138,28 +138,28 @@ def _clear_nodes(
     if request.require is not None and request.require != NODE:
         domains = [domain & mask for domain in placer.topology.domains(request.require)]
     for domain in domains:
-        mark, cuts, found = state.mark(), list[Cut](), dict[int, list[WorkerPlacement]]()
+        mark, evictions, found = state.mark(), list[Eviction](), dict[int, list[WorkerPlacement]]()
         for number, group in request.largest_first:
             result = SearchResult([], [])
             while len(result.workers) < group.gang_size:
                 if not _one_more(
-                    state, terms, settle, result, group.demand, domain & group.eligible, together
+                    state, rules, settle, result, group.demand, domain & group.eligible, together
                 ):
                     break
             else:
-                cuts += result.cuts
+                evictions += result.evictions
                 found[number] = result.workers
                 continue
             state.undo(mark)
             break
         else:
-            return SearchResult(by_rank(found), cuts)
+            return SearchResult(by_rank(found), evictions)
     return None
 
 
 def _one_more(
     state: PoolState,
-    terms: Moving,
+    rules: Moving,
     settle: Settle,
     result: SearchResult,
     demand: Demand,
@@ -173,30 +173,30 @@ def _one_more(
         return True
     cleared = []
     for node in most_free(state, mask, NODES):
-        paper = Paper(node)
-        for cut in terms.on_node(node):
-            if paper.fits(demand, together):
+        trial = NodeTrial(node)
+        for eviction in rules.on_node(node):
+            if trial.fits(demand, together):
                 break
-            paper.take(cut, terms, False)
-        if paper.fits(demand, together):
-            paper.drop_unneeded(demand, together)
-            cleared.append((paper.loss(), len(paper.cuts), node.index, paper))
+            trial.take(eviction, rules, False)
+        if trial.fits(demand, together):
+            trial.drop_unneeded(demand, together)
+            cleared.append((trial.loss(), len(trial.evictions), node.index, trial))
     cleared.sort(key=lambda entry: entry[:3])
-    for _, _, _, paper in cleared[:TRIALS]:
+    for _, _, _, trial in cleared[:TRIALS]:
         mark = state.mark()
-        cuts = paper.made()
-        for cut in cuts:
-            state.release(cut.job)
-        workers = [state.seat(paper.node, demand, True) for _ in range(together)]
-        for cut in sorted(cuts, key=_largest_first):
-            others = settle(cut)
+        evictions = trial.made()
+        for eviction in evictions:
+            state.release(eviction.job)
+        workers = [state.seat(trial.node, demand, True) for _ in range(together)]
+        for eviction in sorted(evictions, key=_largest_first):
+            others = settle(eviction)
             if others is None:
                 state.undo(mark)
                 break
-            cuts.extend(others)
+            evictions.extend(others)
         else:
             result.workers.extend(workers)
-            result.cuts.extend(cuts)
+            result.evictions.extend(evictions)
             return True
     return False
 
@@ -214,5 +214,5 @@ def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_
     return True
 
 
-def _largest_first(cut: Cut) -> tuple[int, str]:
-    return -cut.amount, cut.job.id
+def _largest_first(eviction: Eviction) -> tuple[int, str]:
+    return -eviction.amount, eviction.job.id

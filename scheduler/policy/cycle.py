@@ -10,6 +10,7 @@ from __future__ import annotations
 from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.consolidation import consolidate, rearrange, settle_elsewhere
 from scheduler.policy.decisions import Decisions
+from scheduler.policy.eligibility import Eviction, Preemption, Reclaim
 from scheduler.policy.growth import NEVER, may_grow_from
 from scheduler.policy.nominations import honour_nominations
 from scheduler.policy.partitions import Partition
@@ -20,9 +21,8 @@ from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
 from scheduler.policy.reasons import Blocked, list_of
 from scheduler.policy.reservation import Reservations, may_starve
 from scheduler.policy.sessions import seat_sessions
-from scheduler.policy.terms import Cut, Preemption, Reclaim
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, together
-from scheduler.policy.victims import Budget, Hunt, SearchResult
+from scheduler.policy.victims import Budget, SearchResult, VictimSearch
 from scheduler.policy.why import Why
 from scheduler.policy.workloads import RequestClass, WorkloadState
 
@@ -47,7 +47,7 @@ class Cycle:
         self.started: list[WorkloadState] = []
         self.grown: dict[str, WorkloadState] = {}
         self.stopped: dict[str, str] = {}
-        self.cut: dict[str, WorkloadState] = {}
+        self.evicted: dict[str, WorkloadState] = {}
         self.kept: dict[str, Decision] = {}
         self.again_at: float | None = None
         self.reservations = Reservations(self.state, self.placer, self.settings, now)
@@ -94,8 +94,8 @@ class Cycle:
         for job in self.planner.sessions.values():
             if job.placement and not job.workload.running:
                 self.started.append(job)
-        for id, cuts in recalled.items():
-            self._note_cuts(cuts, f"The GPU was lent, and {id} takes it back.")
+        for id, evictions in recalled.items():
+            self._note_evictions(evictions, f"The GPU was lent, and {id} takes it back.")
 
     # -- jobs ---------------------------------------------------------------------------------------------
 
@@ -237,11 +237,11 @@ class Cycle:
                 self.state.undo(mark)
                 return False
             workers = result.workers
-            for cut in result.cuts:
-                victim = cut.job.project
+            for eviction in result.evictions:
+                victim = eviction.job.project
                 assert victim is not None
                 order.changed(victim)
-            self._note_cuts(result.cuts, self._what_for(job, project, result))
+            self._note_evictions(result.evictions, self._what_for(job, project, result))
         self.state.settle(job, workers)
         self.started.append(job)
         return True
@@ -324,18 +324,18 @@ class Cycle:
             return None  # nobody else's GPUs would help
         to_fair_share = self.settings.reclaim == "fair_share"
         within = full[0] if full else None
-        terms = Reclaim(self.state, job, project, self.now, to_fair_share=to_fair_share, within=within)
-        if not terms.possible():
+        rules = Reclaim(self.state, job, project, self.now, to_fair_share=to_fair_share, within=within)
+        if not rules.possible():
             return None
-        name = (request.fit_class, kept_from, project.parent, terms.inside_guarantee, within)
+        name = (request.fit_class, kept_from, project.parent, rules.inside_guarantee, within)
         if self._no_victims.get(name) == self.state.gains:
             return None
         over = max([step.allocated + request.gang_amount - step.limit for step in full], default=0)
-        hunt = Hunt(self.state, self.placer, terms, self.budget, kept_from)
-        result = hunt.search(over, project if full else None)
-        self._again(terms.protected_until)
-        if result is None and not full and terms.inside_guarantee:
-            result = rearrange(self.state, self.placer, self.reservations, terms, self.budget, kept_from)
+        search = VictimSearch(self.state, self.placer, rules, self.budget, kept_from)
+        result = search.search(over, project if full else None)
+        self._again(rules.protected_until)
+        if result is None and not full and rules.inside_guarantee:
+            result = rearrange(self.state, self.placer, self.reservations, rules, self.budget, kept_from)
         if result is None:
             self._no_victims[name] = self.state.gains
         return result
@@ -351,28 +351,28 @@ class Cycle:
             if limited
             else 0
         )
-        terms = Preemption(self.state, job, project, self.now)
-        result = Hunt(self.state, self.placer, terms, self.budget, kept_from).search(
+        rules = Preemption(self.state, job, project, self.now)
+        result = VictimSearch(self.state, self.placer, rules, self.budget, kept_from).search(
             over, project if limited else None
         )
-        self._again(terms.protected_until)
+        self._again(rules.protected_until)
         return result
 
     def _what_for(self, job: WorkloadState, project: ProjectState, result: SearchResult) -> str:
-        if all(cut.job.moved for cut in result.cuts):
+        if all(eviction.job.moved for eviction in result.evictions):
             return f"Room is made for {job.id}; nobody is queued again for that."
-        if all(cut.job.project is project for cut in result.cuts):
+        if all(eviction.job.project is project for eviction in result.evictions):
             return f"{job.id} of the same project is more important."
         return f"Project {project.name} is due the GPUs, for {job.id}."
 
-    def _note_cuts(self, cuts: list[Cut], what_for: str) -> None:
-        for cut in cuts:
-            self.cut[cut.job.id] = cut.job
-            self.stopped[cut.job.id] = what_for
+    def _note_evictions(self, evictions: list[Eviction], what_for: str) -> None:
+        for eviction in evictions:
+            self.evicted[eviction.job.id] = eviction.job
+            self.stopped[eviction.job.id] = what_for
 
     def _settle_victims(self) -> None:
         """Who was stopped goes on elsewhere, where there is a place for it that nobody who waits could use."""
-        victims = [job for job in self.cut.values() if job.releasing and job.placement]
+        victims = [job for job in self.evicted.values() if job.releasing and job.placement]
         for job in sorted(victims, key=lambda job: job.urgency):
             project = job.project
             if project is not None and project.over_limit(job.amount) is None:
@@ -389,7 +389,7 @@ class Cycle:
             missing = job.request.workers - len(job.placement)
             if job.project is None or job.releasing or missing <= 0 or not job.placement:
                 continue
-            if job.id in self.cut or job.id in self.kept or self._after(job):
+            if job.id in self.evicted or job.id in self.kept or self._after(job):
                 continue
             earliest = may_grow_from(job, self.settings.resize_interval, self.now)
             if earliest <= self.now:

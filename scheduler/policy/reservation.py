@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from scheduler.model import ONE, Milli, Settings
 from scheduler.policy.demands import Demand
+from scheduler.policy.eligibility import Eviction, Losses, Reclaim
 from scheduler.policy.nodes import NodeState
-from scheduler.policy.paper import Paper
+from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.terms import Cut, Losses, Reclaim
 from scheduler.policy.topology import NODE
 from scheduler.policy.workloads import RequestClass, WorkloadState
 
@@ -156,13 +156,13 @@ class Reservations:
         if project is owner:
             return job.priority < reservation.job.priority
         name = (reservation.job, owner, owner.allocated)
-        terms = self._known.get(name)
-        if terms is None:
-            terms = self._known[name] = self._terms(reservation.job, owner)
-        floors = terms.floors(project)
+        rules = self._known.get(name)
+        if rules is None:
+            rules = self._known[name] = self._rules(reservation.job, owner)
+        floors = rules.floors(project)
         return floors is not None and all(step.allocated + asked > floor for step, floor in floors)
 
-    def _terms(self, job: WorkloadState, project: ProjectState) -> Reclaim:
+    def _rules(self, job: WorkloadState, project: ProjectState) -> Reclaim:
         to_fair_share = self.settings.reclaim == "fair_share"
         return Reclaim(self.state, job, project, self.now, to_fair_share=to_fair_share)
 
@@ -184,7 +184,7 @@ class Reservations:
                 for domain in topology.domains(str(request.require))
                 if (mask := domain & request.eligible)
             ]
-        ends = Ends(self._terms(job, project), project, self._patient_until(job))
+        ends = Ends(self._rules(job, project), project, self._patient_until(job))
         found = [entry for mask in domains if (entry := self._in_domain(request, mask, ends)) is not None]
         if not found:
             return None
@@ -227,8 +227,8 @@ class Reservations:
 class Ends:
     """When those who run will be gone, be it that they end or that a gang may take their places."""
 
-    def __init__(self, terms: Reclaim, project: ProjectState, patient_until: float) -> None:
-        self._terms = terms
+    def __init__(self, rules: Reclaim, project: ProjectState, patient_until: float) -> None:
+        self._rules = rules
         self._project = project
         self._patient_until = patient_until
         self._losses: Losses = {}
@@ -243,7 +243,7 @@ class Ends:
     def _end(self, job: WorkloadState) -> float:
         end = self._known.get(job)
         if end is None:
-            end = end_of(job, self._terms.now)
+            end = end_of(job, self._rules.now)
             if end > self._patient_until and self._may_be_taken(job):
                 end = min(end, max(self._patient_until, job.protected_until()))
             self._known[job] = end
@@ -253,11 +253,11 @@ class Ends:
         if job.project is None or not job.preemptible:
             return False
         if job.project is self._project:
-            return job.priority < self._terms.newcomer.priority
-        if self._terms.floors(job.project) is None:
+            return job.priority < self._rules.newcomer.priority
+        if self._rules.floors(job.project) is None:
             return False
-        cut = Cut(job, 0.0, job.amount)
-        if not self._terms.may_lose(cut, self._losses, True):
+        eviction = Eviction(job, 0.0, job.amount)
+        if not self._rules.may_lose(eviction, self._losses, True):
             return False
         for step in job.project.path:
             self._losses[step] = self._losses.get(step, 0) + job.amount
@@ -277,15 +277,15 @@ def _places(
     now: float,
 ) -> list[Place]:
     """The places that the node will have for the gang, up to `most`."""
-    paper, before, at = Paper(node), node.keys[True][0], now
+    trial, before, at = NodeTrial(node), node.keys[True][0], now
     places: list[Place] = []
     for end, _, job in (*ends, (UNKNOWN, "", None)):
-        while len(places) < most and paper.fits(demand, together * (len(places) + 1)):
+        while len(places) < most and trial.fits(demand, together * (len(places) + 1)):
             places.append((at, max(0, demand.whole * together * (len(places) + 1) - before), node.index))
         if len(places) == most or job is None:
             break
         at = end
-        paper.vacate(job)
+        trial.vacate(job)
     return places
 
 

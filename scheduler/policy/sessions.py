@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy import reasons
+from scheduler.policy.eligibility import Eviction, Recall
 from scheduler.policy.placement import Placer
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.reasons import Blocked
-from scheduler.policy.terms import Cut, Recall
-from scheduler.policy.victims import Budget, Hunt
+from scheduler.policy.victims import Budget, VictimSearch
 from scheduler.policy.workloads import WorkloadState
 
 
 def seat_sessions(
     planner: PlannerState, placer: Placer, now: float, budget: Budget
-) -> tuple[dict[str, Blocked], dict[str, list[Cut]]]:
+) -> tuple[dict[str, Blocked], dict[str, list[Eviction]]]:
     """Give every waiting session its GPUs, the first that asked first.
 
     Returns why the others wait, and which jobs on lent GPUs each session takes them back from.
@@ -26,7 +26,7 @@ def seat_sessions(
         user = job.workload.request.user or ""
         held[user] = held.get(user, 0) + job.amount
     blocked: dict[str, Blocked] = {}
-    recalled: dict[str, list[Cut]] = {}
+    recalled: dict[str, list[Eviction]] = {}
     waiting = [job for job in planner.sessions.values() if not job.workload.running]
     for job in sorted(waiting, key=lambda job: (job.workload.submitted, job.id)):
         user = job.workload.request.user or ""
@@ -40,9 +40,9 @@ def seat_sessions(
             continue
         workers = _seat(job, placer)
         if workers is None and pool.settings.lending:
-            result = Hunt(planner.state, placer, Recall(planner.state, job, now), budget).search()
+            result = VictimSearch(planner.state, placer, Recall(planner.state, job, now), budget).search()
             if result is not None:
-                workers, recalled[job.id] = result.workers, result.cuts
+                workers, recalled[job.id] = result.workers, result.evictions
         if workers is None:
             free = planner.state.nodes.free_gpus(job.request.eligible)
             blocked[job.id] = reasons.no_build_gpu(job.request, free)

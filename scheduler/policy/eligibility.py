@@ -26,7 +26,7 @@ Losses = dict[ProjectState, Milli]
 
 
 @dataclass(slots=True, eq=False)
-class Cut:
+class Eviction:
     """One victim, or with `worker` one surplus worker of an elastic job."""
 
     job: WorkloadState
@@ -51,8 +51,8 @@ class Cut:
         return self.job.releasing or self.worker not in self.job.placement
 
 
-class Terms(ABC):
-    """Who may be a victim. `classes` come in order of rank; in a class the cut that loses least comes first."""
+class EligibilityRules(ABC):
+    """Who may be a victim. `classes` come in order of rank; in a class the eviction that loses the least work comes first."""
 
     def __init__(self, state: PoolState, newcomer: WorkloadState, now: float) -> None:
         self.state = state
@@ -61,30 +61,30 @@ class Terms(ABC):
         self.protected_until: float | None = None
 
     @abstractmethod
-    def classes(self) -> Iterator[Iterator[Cut]]:
-        """The cuts that might be made."""
+    def classes(self) -> Iterator[Iterator[Eviction]]:
+        """The evictions that might be made."""
 
     @abstractmethod
-    def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
-        """Whether this cut is allowed after `losses`."""
+    def may_lose(self, eviction: Eviction, losses: Losses, straddling: bool) -> bool:
+        """Whether this eviction is allowed after `losses`."""
 
-    def _whole(self, project: ProjectState, priority: int) -> Iterator[Cut]:
+    def _whole(self, project: ProjectState, priority: int) -> Iterator[Eviction]:
         for loss, job in self.state.candidates[project].by_loss(priority, self.now):
             if self._unprotected(job):
-                yield Cut(job, loss, job.amount)
+                yield Eviction(job, loss, job.amount)
 
-    def _surplus(self, project: ProjectState, most: int | None = None) -> list[Cut]:
+    def _surplus(self, project: ProjectState, most: int | None = None) -> list[Eviction]:
         """The workers that elastic jobs (of a priority up to `most`) have above their minimum."""
-        cuts: list[Cut] = []
+        evictions: list[Eviction] = []
         for job in list(self.state.candidates[project].elastic.values()):
             if (most is None or job.priority <= most) and self._unprotected(job):
                 saved = job.saved
                 for worker in reversed(job.placement):
                     amount = amount_of((worker,))
                     loss = 0.0 if saved is None else max(0.0, self.now - saved) * amount
-                    cuts.append(Cut(job, loss, amount, worker))
-        cuts.sort(key=lambda cut: (cut.job.priority, cut.loss, cut.job.id))
-        return cuts
+                    evictions.append(Eviction(job, loss, amount, worker))
+        evictions.sort(key=lambda eviction: (eviction.job.priority, eviction.loss, eviction.job.id))
+        return evictions
 
     def _unprotected(self, job: WorkloadState) -> bool:
         until = job.protected_until()
@@ -95,14 +95,14 @@ class Terms(ABC):
         return False
 
 
-class Preemption(Terms):
+class Preemption(EligibilityRules):
     """A more important job takes from less important ones of its own project, and surplus from its equals."""
 
     def __init__(self, state: PoolState, newcomer: WorkloadState, project: ProjectState, now: float) -> None:
         super().__init__(state, newcomer, now)
         self.project = project
 
-    def classes(self) -> Iterator[Iterator[Cut]]:
+    def classes(self) -> Iterator[Iterator[Eviction]]:
         candidates = self.state.candidates.get(self.project)
         if not candidates:
             return
@@ -112,11 +112,11 @@ class Preemption(Terms):
         for lower in candidates.below(priority):
             yield self._whole(self.project, lower)
 
-    def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
+    def may_lose(self, eviction: Eviction, losses: Losses, straddling: bool) -> bool:
         return not straddling
 
 
-class Reclaim(Terms):
+class Reclaim(EligibilityRules):
     """A project takes back what it is due, or was guaranteed: only from `within` what has its limit in the way, if any."""
 
     def __init__(
@@ -144,7 +144,7 @@ class Reclaim(Terms):
         within_share = self.project.allocated + self.newcomer.request.gang_amount <= self.project.share
         return self.inside_guarantee or (self.to_fair_share and within_share)
 
-    def classes(self) -> Iterator[Iterator[Cut]]:
+    def classes(self) -> Iterator[Iterator[Eviction]]:
         state = self.state
         able = []
         for project, candidates in state.candidates.items():
@@ -187,30 +187,30 @@ class Reclaim(Terms):
         _, theirs = sibling_ancestors(self.project, project)
         return theirs.due - theirs.allocated
 
-    def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
-        assert cut.job.project is not None
-        for project, floor in self.floors(cut.job.project) or ():
+    def may_lose(self, eviction: Eviction, losses: Losses, straddling: bool) -> bool:
+        assert eviction.job.project is not None
+        for project, floor in self.floors(eviction.job.project) or ():
             held = project.allocated - losses.get(project, 0)
-            if held <= floor or (not straddling and held - cut.amount < floor):
+            if held <= floor or (not straddling and held - eviction.amount < floor):
                 return False
         return True
 
 
-class Recall(Terms):
+class Recall(EligibilityRules):
     """A session takes back the build GPUs that were lent to jobs."""
 
-    def classes(self) -> Iterator[Iterator[Cut]]:
+    def classes(self) -> Iterator[Iterator[Eviction]]:
         own = self.newcomer.request.eligible
         nodes = self.state.nodes.by_name
-        cuts = [
-            Cut(job, loss, job.amount)
+        evictions = [
+            Eviction(job, loss, job.amount)
             for candidates in self.state.candidates.values()
             for priority in candidates.below(None)
             for loss, job in candidates.by_loss(priority, self.now)
             if any(nodes[worker.node].bit & own for worker in job.placement)
         ]
-        cuts.sort(key=lambda cut: (cut.loss, cut.job.id))
-        yield iter(cuts)
+        evictions.sort(key=lambda eviction: (eviction.loss, eviction.job.id))
+        yield iter(evictions)
 
-    def may_lose(self, cut: Cut, losses: Losses, straddling: bool) -> bool:
+    def may_lose(self, eviction: Eviction, losses: Losses, straddling: bool) -> bool:
         return not straddling

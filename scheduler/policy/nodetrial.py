@@ -1,0 +1,202 @@
+"""Trying a node: what would be free on it without some of the workloads there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.model import ONE, WorkerPlacement
+from scheduler.policy.demands import Demand
+from scheduler.policy.eligibility import EligibilityRules, Eviction, Losses
+from scheduler.policy.nodes import NodeState
+from scheduler.policy.workloads import WorkloadState
+
+
+class NodeTrial:
+    """`evictions` are taken on trial, in order of rank; `spare` were looked at and turned out not to be needed (yet)."""
+
+    __slots__ = (
+        "_seen",
+        "cleared",
+        "cpus",
+        "evictions",
+        "free",
+        "losses",
+        "memory",
+        "node",
+        "shares",
+        "spare",
+    )
+
+    def __init__(self, node: NodeState) -> None:
+        self.node = node
+        self.cleared = False
+        self.spare: list[tuple[Eviction, bool]] = []
+        self._open()
+
+    def _open(self) -> None:
+        node = self.node
+        self.free = node.free(True)
+        self.shares = dict(node.shares) if node.shares else {}
+        self.cpus = node.cpus
+        self.memory = node.memory
+        self.evictions: list[tuple[Eviction, bool]] = []
+        self.losses: Losses = {}
+        self._seen: set[tuple[str, int]] = set()
+
+    def take(self, eviction: Eviction, rules: EligibilityRules, straddling: bool) -> bool:
+        """Try one more eviction, if the rules allow it; whether that was done."""
+        name = (eviction.job.id, id(eviction.worker) if eviction.worker is not None else 0)
+        if (
+            name in self._seen
+            or not self._has(eviction)
+            or not rules.may_lose(eviction, self.losses, straddling)
+        ):
+            return False
+        if eviction.worker is None and any(other.job is eviction.job for other, _ in self.evictions):
+            self._instead_of_surplus(eviction, straddling)
+            return True
+        self._seen.add(name)
+        self.evictions.append((eviction, straddling))
+        self._free(eviction, 1)
+        return True
+
+    def _has(self, eviction: Eviction) -> bool:
+        """Whether that worker may still go: an elastic job keeps its minimum until it goes whole, with all its workers."""
+        if eviction.worker is None:
+            return True
+        evicted_before = [other for other, _ in self.evictions if other.job is eviction.job]
+        if any(other.worker is None for other in evicted_before):
+            return False
+        return (
+            len(evicted_before) < len(eviction.job.placement) - eviction.job.request.gang_size
+            and eviction.worker in eviction.job.placement
+        )
+
+    def _instead_of_surplus(self, eviction: Eviction, straddling: bool) -> None:
+        """Stop a whole job of which surplus workers were tried before."""
+        for other, _ in [entry for entry in self.evictions if entry[0].job is eviction.job]:
+            self._free(other, -1)
+        self.evictions = [entry for entry in self.evictions if entry[0].job is not eviction.job]
+        self._seen.add((eviction.job.id, 0))
+        self.evictions.append((eviction, straddling))
+        self._free(eviction, 1)
+
+    def _free(self, eviction: Eviction, sign: int) -> None:
+        """Free (1) or fill again (-1) what a eviction gives back in this node, and note what its projects lose."""
+        self._give_back(eviction.standing, sign)
+        project = eviction.job.project
+        assert project is not None
+        for step in project.path:
+            self.losses[step] = self.losses.get(step, 0) + sign * eviction.amount
+
+    def vacate(self, job: WorkloadState) -> None:
+        """Free what a workload holds on this node."""
+        self._give_back(job.standing, 1)
+
+    def _give_back(self, standing: Iterable[tuple[WorkerPlacement, Demand]], sign: int) -> None:
+        here = self.node.name
+        for worker, demand in standing:
+            if worker.node != here:
+                continue
+            self.cpus += sign * demand.cpus
+            self.memory += sign * demand.memory
+            if worker.share == ONE:
+                for gpu in worker.gpus:
+                    self.free ^= 1 << gpu
+                continue
+            for gpu in worker.gpus:
+                used = self.shares[gpu] = self.shares.get(gpu, 0) - sign * worker.share
+                if used:
+                    self.free &= ~(1 << gpu)
+                else:
+                    self.free |= 1 << gpu
+
+    def fits(self, demand: Demand, count: int) -> bool:
+        """Whether `count` workers would fit."""
+        if demand.cpus * count > self.cpus or demand.memory * count > self.memory:
+            return False
+        if not demand.partial:
+            return self.free.bit_count() >= demand.whole * count
+        share = demand.share_on(self.node.spec)
+        if share > ONE:
+            return False
+        shared = [ONE - used for used in self.shares.values() if 0 < used < ONE]
+        return self.free.bit_count() * (ONE // share) + sum([left // share for left in shared]) >= count
+
+    def drop_unneeded(self, demand: Demand, count: int) -> None:
+        """Fill again, the last first, whoever is not in the way of `count` workers."""
+        kept = []
+        for eviction, straddling in reversed(self.evictions):
+            self._free(eviction, -1)
+            if self.fits(demand, count):
+                self.spare.append((eviction, straddling))
+            else:
+                self._free(eviction, 1)
+                kept.append((eviction, straddling))
+        self.evictions = kept[::-1]
+
+    def improve(
+        self, eviction: Eviction, straddling: bool, rules: EligibilityRules, demand: Demand, count: int
+    ) -> bool:
+        """Of a cleared node: whether this eviction in place of others loses less work, in which case it takes their place."""
+        before, loss = self.evictions, self.loss()
+        if eviction.loss >= loss:
+            self.spare.append((eviction, straddling))
+            return False
+        spare = self.spare
+        self.spare = [*before, *spare]
+        self._open()
+        self.take(eviction, rules, straddling)
+        for other, straddles in before:
+            if self.fits(demand, count):
+                break
+            self.take(other, rules, straddles)
+        if self.fits(demand, count):
+            self.drop_unneeded(demand, count)
+            if self.loss() < loss:
+                chosen = {id(other) for other, _ in self.evictions}
+                self.spare = [entry for entry in (*before, *spare) if id(entry[0]) not in chosen]
+                return True
+        self._open()
+        for other, straddles in before:
+            self.take(other, rules, straddles)
+        self.spare = [*spare, (eviction, straddling)]
+        return False
+
+    def loss(self) -> float:
+        return sum([eviction.loss for eviction, _ in self.evictions])
+
+    def still_stands(self, rules: EligibilityRules, demand: Demand, count: int) -> bool:
+        """Whether the evictions tried may still be made, and are enough."""
+        losses: Losses = {}
+        surplus: dict[WorkloadState, int] = {}
+        for eviction, straddling in self.evictions:
+            if eviction.worker is not None:
+                surplus[eviction.job] = surplus.get(eviction.job, 0) + 1
+                if len(eviction.job.placement) - surplus[eviction.job] < eviction.job.request.gang_size:
+                    return False
+            if eviction.gone or not rules.may_lose(eviction, losses, straddling):
+                return False
+            project = eviction.job.project
+            assert project is not None
+            for step in project.path:
+                losses[step] = losses.get(step, 0) + eviction.amount
+        return self.fits(demand, count)
+
+    def made(self) -> list[Eviction]:
+        """Hand out the evictions, which are made now; the trial keeps the spare ones."""
+        evictions = [eviction for eviction, _ in self.evictions]
+        self.evictions = []
+        return evictions
+
+    def begin_again(self, rules: EligibilityRules, demand: Demand, count: int) -> None:
+        """Things have changed in this node: take those that were looked at anew, as far as they are needed."""
+        looked_at = [*self.evictions, *reversed(self.spare)]
+        self.spare = []
+        self._open()
+        for number, (eviction, straddling) in enumerate(looked_at):
+            if self.fits(demand, count):
+                self.spare.extend(entry for entry in looked_at[number:] if not entry[0].gone)
+                return
+            if not eviction.gone:
+                self.take(eviction, rules, straddling)
