@@ -30,7 +30,7 @@ MAY_KNOW: Mapping[str, tuple[str, ...]] = {
     "store": ("errors", "model"),
     "schema": ("errors", "model"),
     "simulation": ("errors", "model", "policy"),
-    "engines": ("errors", "files", "model", "worker"),
+    "engines": ("discovery", "errors", "files", "model", "telemetry", "worker"),
     "pool": ("errors", "model", "policy", "schema"),
     "submission": ("errors", "model", "schema"),
     "client": ("discovery", "errors", "files", "model", "schema"),

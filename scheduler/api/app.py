@@ -50,9 +50,8 @@ from scheduler.files.disk import Disk
 if TYPE_CHECKING:
     from scheduler.api.auth import Authenticator
     from scheduler.controller import Controller
-    from scheduler.engines.base import Engine
+    from scheduler.engines.backend import Backend
     from scheduler.files.blobs import Blobs
-    from scheduler.telemetry import Inventory
 
 ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/me", MeHandler),
@@ -105,8 +104,7 @@ def pattern(path: str) -> str:
 def make_app(
     controller: Controller,
     blobs: Blobs,
-    engine: Engine,
-    inventory: Inventory,
+    backend: Backend,
     authenticator: Authenticator,
     *,
     state_dir: Path,
@@ -127,8 +125,8 @@ def make_app(
     api = Context(
         controller=controller,
         blobs=blobs,
-        engine=engine,
-        inventory=inventory,
+        files=backend.files,
+        inventory=backend.inventory,
         authenticator=authenticator,
         owners=Owners(state_dir / "blobs" / "owners"),
         base_url=base_url,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scheduler.api.owners import Owners
     from scheduler.controller import Controller
     from scheduler.controller.book import Book
-    from scheduler.engines.base import Engine
+    from scheduler.engines.files import JobFiles
     from scheduler.files.blobs import Blobs
     from scheduler.files.disk import Disk
     from scheduler.telemetry import Inventory
@@ -31,7 +31,7 @@ class Context:
 
     controller: Controller
     blobs: Blobs
-    engine: Engine
+    files: JobFiles
     inventory: Inventory
     authenticator: Authenticator
     owners: Owners

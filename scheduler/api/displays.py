@@ -5,9 +5,8 @@ It is answered as JSON, a message a line: it is a user's HTML, and nothing on th
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,11 +14,12 @@ from scheduler.api.access import Scope
 from scheduler.api.endpoint import LINES, endpoint
 from scheduler.api.logs import PAGE, FollowHandler
 from scheduler.api.weave import displays, weave
+from scheduler.engines.files import log_file, output_file
 from scheduler.errors import Forbidden, Invalid, NotFound
 from scheduler.schema import ATTEMPT_LINE, DisplayLine
 
 if TYPE_CHECKING:
-    from scheduler.engines.base import Engine
+    from scheduler.engines.files import JobFiles
 
 FILE = ".runai-cell/displays.{}.jsonl"
 """Where `jupyter_ext.displays` writes those of an attempt, in the output folder."""
@@ -52,7 +52,7 @@ class DisplayHandler(FollowHandler):
         job = await self.owned(job_id)
         attempt = self.first(job, query.attempt, query.follow)
         self.set_header("Content-Type", LINES)
-        reading = _Shown(self.api.engine, job_id, attempt, query.log, query.display)
+        reading = _Shown(self.api.files, job_id, attempt, query.log, query.display)
         await self.send(job, reading, follow=query.follow, only=False)
 
 
@@ -60,7 +60,7 @@ class DisplayHandler(FollowHandler):
 class _Shown:
     """The log of an attempt's first worker with its displays in their places."""
 
-    engine: Engine
+    files: JobFiles
     job: str
     attempt: int
     log: int
@@ -70,7 +70,7 @@ class _Shown:
 
     async def take(self, over: bool) -> bytes:
         # The log first: each display was written before its text.
-        text = await self.engine.read_log(self.job, self.attempt, 0, self.log, PAGE)
+        text = await self.files.read(log_file(self.job, self.attempt, 0), self.log, PAGE)
         self.seen = self.log + len(text)
         data, more = await self._displays()
         found = list(displays(data, self.display))
@@ -90,24 +90,16 @@ class _Shown:
 
     async def _displays(self) -> tuple[bytes, bool]:
         """Whole lines from where this reader is, and whether there may be more."""
-        try:
-            file = await self.engine.open_output(self.job, FILE.format(self.attempt))
-        except NotFound:
-            return b"", False
-        return await asyncio.to_thread(_lines, file, self.display)
+        file = output_file(self.job, FILE.format(self.attempt))
+        data = await self.files.read(file, self.display, PAGE)
+        more = len(data) == PAGE
+        if more and b"\n" not in data:
+            line, end, _ = (await self.files.read(file, self.display + PAGE, LONGEST)).partition(b"\n")
+            data += line + end
+        return data, more
 
     def go_on(self) -> bytes:
         self.attempt, self.log, self.display = self.attempt + 1, 0, 0
         output = {"output_type": "stream", "name": "stdout", "text": ATTEMPT_LINE.format(self.attempt)}
         line = DisplayLine(attempt=self.attempt, log=0, display=0, output=output)
         return line.model_dump_json().encode() + b"\n"
-
-
-def _lines(file: BinaryIO, start: int) -> tuple[bytes, bool]:
-    with file:
-        file.seek(start)
-        data = file.read(PAGE)
-        more = len(data) == PAGE
-        if more and b"\n" not in data:
-            data += file.readline(LONGEST)
-        return data, more

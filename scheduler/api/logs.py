@@ -13,12 +13,13 @@ from tornado.iostream import StreamClosedError
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import TEXT, endpoint
+from scheduler.engines.files import log_file
 from scheduler.errors import Forbidden, Invalid, NotFound
 from scheduler.model import Job
 from scheduler.schema import ATTEMPT_LINE
 
 if TYPE_CHECKING:
-    from scheduler.engines.base import Engine
+    from scheduler.engines.files import JobFiles
 
 PAGE = 1024 * 1024
 """The most bytes that one page, or one piece of a stream, has."""
@@ -121,7 +122,7 @@ class FollowHandler(ApiHandler):
 
     async def _grows(self, job: Job, reading: Reading) -> bool:
         """Wait for more of this attempt's output; False where no more will come, or nobody reads any more."""
-        wait = self.api.engine.wait_log(job.id, reading.attempt, reading.rank, reading.seen)
+        wait = self.api.files.grown(log_file(job.id, reading.attempt, reading.rank), reading.seen)
         self._waiting = asyncio.ensure_future(wait)
         done, _ = await asyncio.wait({self._waiting}, timeout=CHECK_EVERY)
         if not done:
@@ -161,7 +162,7 @@ class LogHandler(FollowHandler):
         attempt = self.first(job, query.attempt, query.follow)
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         limit = PAGE if query.follow else query.limit
-        reading = _Text(self.api.engine, job_id, attempt, query.rank, query.offset, limit)
+        reading = _Text(self.api.files, job_id, attempt, query.rank, query.offset, limit)
         await self.send(job, reading, follow=query.follow, only=query.attempt is not None)
 
 
@@ -169,7 +170,7 @@ class LogHandler(FollowHandler):
 class _Text:
     """A worker's log, byte for byte."""
 
-    engine: Engine
+    files: JobFiles
     job: str
     attempt: int
     rank: int
@@ -177,7 +178,8 @@ class _Text:
     limit: int
 
     async def take(self, over: bool) -> bytes:
-        piece = await self.engine.read_log(self.job, self.attempt, self.rank, self.seen, self.limit)
+        log = log_file(self.job, self.attempt, self.rank)
+        piece = await self.files.read(log, self.seen, self.limit)
         self.seen += len(piece)
         return piece
 

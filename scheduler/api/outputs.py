@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from urllib.parse import quote
 
 from tornado.iostream import StreamClosedError
@@ -11,6 +9,7 @@ from tornado.iostream import StreamClosedError
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import BYTES, endpoint
+from scheduler.engines.files import Area, output_file
 from scheduler.errors import Forbidden, NotFound
 from scheduler.model import Job
 from scheduler.schema import OutputFile, OutputList
@@ -27,7 +26,7 @@ class OutputsHandler(OutputsBase):
     @endpoint("The files a job brought back", Scope.SUBMIT, answer=OutputList, refuses=(NotFound, Forbidden))
     async def get(self, job_id: str) -> None:
         job = await self.owned(job_id)
-        files = await self.api.engine.outputs(job.id)
+        files = await self.api.files.list(job.id, Area.OUTPUT)
         self.answer(
             OutputList(files=[OutputFile(path=f.path, size=f.size, modified=f.modified) for f in files])
         )
@@ -37,21 +36,21 @@ class OutputHandler(OutputsBase):
     @endpoint("One of these files", Scope.SUBMIT, media=BYTES, refuses=(NotFound, Forbidden))
     async def get(self, job_id: str, path: str) -> None:
         job = await self.owned(job_id)
-        file = await self.api.engine.open_output(job.id, path)
+        file = await self.api.files.open_file(output_file(job.id, path))
         try:
-            left = os.fstat(file.fileno()).st_size
+            left = file.size
             name = quote(path.rsplit("/", 1)[-1], safe="")
             self.set_header("Content-Type", BYTES)
             self.set_header("Content-Length", str(left))
             self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{name}")
-            while left and (piece := await asyncio.to_thread(file.read, min(PIECE, left))):
+            while left and (piece := await file.read(min(PIECE, left))):
                 left -= len(piece)
                 self.write(piece)
                 await self.flush()
         except StreamClosedError:
             return
         finally:
-            await asyncio.to_thread(file.close)
+            await file.close()
         if left:
             # The file became shorter meanwhile: a broken connection says so, a complete answer would lie.
             self.close_connection()

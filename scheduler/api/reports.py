@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, BinaryIO
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import endpoint
+from scheduler.engines.files import output_file
 from scheduler.engines.throughput import FILE
 from scheduler.errors import Forbidden, Invalid, NotFound
 from scheduler.schema import MetricsPage
@@ -36,19 +37,12 @@ class ReportHandler(ApiHandler):
     async def get(self, job_id: str) -> None:
         query = self.query(ReportQuery)
         job = self.access.owned_job(await self.api.controller.job(job_id), job_id)
-        try:
-            file = await self.api.engine.open_output(job.id, FILE)
-        except NotFound:
-            self.answer(MetricsPage(points=[], next=0))
-            return
-        self.answer(await asyncio.to_thread(_page, file, query.offset))
+        data = await self.api.files.read(output_file(job.id, FILE), query.offset, PAGE)
+        self.answer(await asyncio.to_thread(_page, data, query.offset))
 
 
-def _page(file: BinaryIO, offset: int) -> MetricsPage:
+def _page(data: bytes, offset: int) -> MetricsPage:
     """Whole lines only: what is being written is read next time."""
-    with file:
-        file.seek(offset)
-        data = file.read(PAGE)
     end = data.rfind(b"\n") + 1
     if not end and len(data) == PAGE:
         end = PAGE  # no line of ours is so long

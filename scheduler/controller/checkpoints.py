@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
+from scheduler.engines.files import Area, JobFiles
 from scheduler.model import Job, JobState
 
 log = logging.getLogger(__name__)
@@ -20,15 +21,15 @@ EVERY = 15.0
 
 
 class Checkpoints:
-    """`saved` tells when a job saved last; what is new is told by `note`."""
+    """What is new in `files` is told by `note`."""
 
     def __init__(
         self,
-        saved: Callable[[str], Awaitable[float | None]],
+        files: JobFiles,
         jobs: Callable[[], Collection[Job]],
         note: Callable[[str, float], None],
     ) -> None:
-        self._saved = saved
+        self._files = files
         self._jobs = jobs
         self._note = note
         self._task: asyncio.Task[None] | None = None
@@ -51,9 +52,10 @@ class Checkpoints:
 
     async def _look(self, job: Job) -> None:
         try:
-            at = await self._saved(job.id)
+            saved = await self._files.list(job.id, Area.CHECKPOINT)
         except Exception:
             log.exception("Nobody can say when job %s saved its state.", job.id)
             return
+        at = max((file.modified for file in saved), default=None)
         if at is not None and at != job.checkpointed:
             self._note(job.id, at)

@@ -29,13 +29,12 @@ from scheduler.controller.ledger import Ledger
 from scheduler.controller.planloop import Decide, Digest, PlanLoop
 from scheduler.controller.sessions import Sessions
 from scheduler.controller.submissions import Submissions
-from scheduler.engines.base import Engine
+from scheduler.engines.backend import Backend
 from scheduler.errors import RunaiError
 from scheduler.model import Job, JobState, Node, Pool, Session
 from scheduler.policy import Action, Decision, Forecast, Plan, Snapshot, SnapshotPlanner, forecast
 from scheduler.pool.changes import refuse_harm
 from scheduler.store import ChangeSet, EventRecord, Store
-from scheduler.telemetry import Inventory
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +50,14 @@ class Controller:
     def __init__(
         self,
         store: Store,
-        engine: Engine,
-        inventory: Inventory,
+        backend: Backend,
         *,
         clock: Callable[[], float] = time.time,
         decide: Decide | None = None,
     ) -> None:
         self.ready = False
-        self._inventory = inventory
+        self._files = backend.files
+        self._inventory = backend.inventory
         self._clock = clock
         self._ledger = Ledger(store, self._begin_anew)
         self._plan_loop = PlanLoop(
@@ -67,14 +66,14 @@ class Controller:
         submissions = Submissions(self._ledger, store, self._plan_loop.wake, clock)
         self.submit, self.submit_array = submissions.submit, submissions.submit_array
         self.check = submissions.check
-        self._jobs = Jobs(self._ledger, store, engine, self._plan_loop.wake, clock)
+        self._jobs = Jobs(self._ledger, store, backend.engine, self._plan_loop.wake, clock)
         self.job, self.jobs = self._jobs.find, self._jobs.list
         self.cancel, self.pause, self.resume = self._jobs.cancel, self._jobs.pause, self._jobs.resume
         self._sessions = Sessions(self._ledger, store, self._plan_loop.wake, clock)
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
-        self._deletion = Deletion(self._ledger, store, engine, clock)
+        self._deletion = Deletion(self._ledger, store, backend.files, clock)
         self._forecaster = Forecaster(forecast, self._foretell, clock)
-        self._checkpoints = Checkpoints(engine.saved, lambda: self._ahead.jobs.values(), self._jobs.saved)
+        self._checkpoints = Checkpoints(backend.files, lambda: self._ahead.jobs.values(), self._jobs.saved)
         self._idleness = Idleness()
         self._looking: asyncio.TimerHandle | None = None
         self._held: Mapping[str, Decision] = {}
@@ -103,8 +102,11 @@ class Controller:
     async def start(self) -> None:
         """Read the store, find the workers again, begin to plan."""
         await self._ledger.open()
+        await self._inventory.open(self.refresh)
+        await self._files.open()
         self._ledger.set_nodes(self._inventory.nodes(self.book.pool))
         await self._jobs.open()
+        self._ledger.set_nodes(self._inventory.nodes(self.book.pool))  # they may have changed meanwhile
         self._begin_anew()
         self._plan_loop.open()
         self._forecaster.open()
@@ -125,6 +127,8 @@ class Controller:
         with suppress(RunaiError):
             await self._ledger.durable()
         self._ledger.close()
+        await self._files.close()
+        await self._inventory.close()
 
     def _begin_anew(self) -> None:
         """Judge everything that holds GPUs from what is durable and from what is known of its workers."""
@@ -161,7 +165,8 @@ class Controller:
 
     def refresh(self) -> None:
         """Look again which nodes there are."""
-        self._set_nodes(self._inventory.nodes(self.book.pool))
+        if self.ready:
+            self._set_nodes(self._inventory.nodes(self.book.pool))
 
     def _set_nodes(self, nodes: tuple[Node, ...]) -> None:
         self._ledger.set_nodes(nodes)

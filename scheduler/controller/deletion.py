@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from scheduler.controller import held, notices
 from scheduler.controller.ledger import Ledger
-from scheduler.engines.base import Engine
+from scheduler.engines.files import JobFiles
 from scheduler.errors import Conflict, RunaiError
 from scheduler.model import Job
 from scheduler.store import ChangeSet, Store
@@ -33,12 +33,12 @@ REST = 0.05
 
 
 class Deletion:
-    """Deletes from the state, and then what the engine keeps."""
+    """Deletes from the state, and then their files."""
 
-    def __init__(self, ledger: Ledger, store: Store, engine: Engine, clock: Callable[[], float]) -> None:
+    def __init__(self, ledger: Ledger, store: Store, files: JobFiles, clock: Callable[[], float]) -> None:
         self._ledger = ledger
         self._store = store
-        self._engine = engine
+        self._files = files
         self._clock = clock
         self._left_behind = True
 
@@ -73,7 +73,7 @@ class Deletion:
         if not self._left_behind:
             return
         self._left_behind = False
-        kept = sorted(await self._engine.kept())
+        kept = sorted(await self._files.kept())
         for start in range(0, len(kept), STEP):
             await self._clear(sorted(await self._store.deleted(kept[start : start + STEP])))
             await asyncio.sleep(REST)
@@ -96,7 +96,7 @@ class Deletion:
     async def _clear(self, jobs: Sequence[str]) -> None:
         for job in jobs:
             try:
-                await self._engine.forget(job)
+                await self._files.forget(job)
             except (RunaiError, OSError) as error:
                 self._left_behind = True
                 log.warning("What is kept of the deleted job %s could not be deleted yet: %s", job, error)

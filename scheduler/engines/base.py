@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import BinaryIO
 
 from scheduler.model import Node, Program, WorkerGroup, WorkerPlacement
 
@@ -65,15 +64,6 @@ class Launch:
     groups: tuple[WorkerGroup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A file that a job left in its output folder; `path` is relative to that, with `/` between its parts."""
-
-    path: str
-    size: int
-    modified: float
-
-
 Report = Callable[[WorkerStatus], None]
 """Called in the event loop's thread. Reports of one worker come in order; a repeated one must be harmless."""
 
@@ -111,34 +101,3 @@ class Engine(ABC):
         Returns those attempts of which nothing was ever launched (to be launched now); a gang that was being launched
         is completed. Ends what runs and is not named.
         """
-
-    @abstractmethod
-    async def read_log(self, job: str, attempt: int, rank: int, offset: int, limit: int) -> bytes:
-        """Up to `limit` bytes of a worker's output from byte `offset`; empty where there is none (yet)."""
-
-    @abstractmethod
-    async def wait_log(self, job: str, attempt: int, rank: int, offset: int) -> bool:
-        """Wait until a worker's output is longer than `offset`: True then, False where no more will come.
-
-        False also, and at once, for a worker that does not run: wait for the attempt first, as events tell of it.
-        """
-
-    @abstractmethod
-    async def outputs(self, job: str) -> tuple[Output, ...]:
-        """The files under a job's output folder, by path; links and what is not a file are left out."""
-
-    @abstractmethod
-    async def open_output(self, job: str, path: str) -> BinaryIO:
-        """Open one of them for reading (to be closed by the caller). Raises `NotFound`; never leaves the folder."""
-
-    @abstractmethod
-    async def saved(self, job: str) -> float | None:
-        """When a job last wrote into its checkpoint folder; `None` where there is nothing in it, or nobody can say."""
-
-    @abstractmethod
-    async def forget(self, job: str) -> None:
-        """Delete everything that is kept of a job that has ended."""
-
-    @abstractmethod
-    async def kept(self) -> frozenset[str]:
-        """The jobs of which anything is kept. What was being forgotten when the scheduler died is gone when this returns."""

@@ -14,29 +14,27 @@ import errno
 import logging
 import os
 import secrets
-import shutil
 import signal
 import sys
 import time
-import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
 from weakref import WeakValueDictionary
 
-from scheduler.engines import accounts, outputs
+from scheduler.engines import accounts
 from scheduler.engines.accounts import Account
-from scheduler.engines.base import Engine, Launch, Output, Report, WorkerState, WorkerStatus
+from scheduler.engines.base import Engine, Launch, Report, WorkerState, WorkerStatus
 from scheduler.engines.environment import environment, identifying
+from scheduler.engines.files import log_file
 from scheduler.engines.folders import CLOSED, PASSABLE, AttemptFolder, Folders, Stand, Standing, WorkerFolder
-from scheduler.engines.follow import Growth
+from scheduler.engines.jobfolders import JobFolders, read_part, size_of
 from scheduler.engines.lastwords import TAIL, last_words, taken
 from scheduler.engines.launcher import Launcher
 from scheduler.engines.ports import Ports
 from scheduler.engines.processes import clear, ended, terminate
 from scheduler.engines.rendezvous import Meeting, command, needs
 from scheduler.engines.throughput import steps_per_second
-from scheduler.errors import Conflict, Invalid, RunaiError, Unavailable
+from scheduler.errors import Invalid, RunaiError, Unavailable
 from scheduler.files.blobs import Blobs
 
 _log = logging.getLogger(__name__)
@@ -59,12 +57,12 @@ class LocalEngine(Engine):
 
     def __init__(self, state_dir: Path, *, log_limit: int = LOG_LIMIT, as_owner: bool = False) -> None:
         self._folders = Folders(state_dir)
+        self.files = JobFolders(self._folders)
         self._blobs = Blobs(self._folders.state_dir)
         self._log_limit = log_limit
         self._as_owner = as_owner
         self._launcher = Launcher(self._folders.state_dir)
         self._ports = Ports(ADDRESS)
-        self._growth = Growth()
         self._report: Report | None = None
         self._watched: dict[Key, asyncio.Task[None]] = {}
         self._launching: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
@@ -76,12 +74,10 @@ class LocalEngine(Engine):
             accounts.check(self._folders.state_dir)
         await asyncio.to_thread(self._folders.make, passable=self._as_owner)
         await self._launcher.open()
-        self._growth.open()
         self._report = report
 
     async def close(self) -> None:
         self._report = None
-        self._growth.close()
         watched = list(self._watched.values())
         self._watched.clear()
         for task in watched:
@@ -94,17 +90,22 @@ class LocalEngine(Engine):
     async def launch(self, launch: Launch) -> None:
         attempt = (launch.job, launch.attempt)
         async with self._launching.setdefault(attempt, asyncio.Lock()):
-            await self._prepare(launch)
-            folder = self._folders.attempt(*attempt)
-            ranks = range(len(launch.workers))
-            starts = (self._launcher.start(folder.worker(rank).path) for rank in ranks)
-            faults = [fault for fault in await asyncio.gather(*starts, return_exceptions=True) if fault]
-            standings = [await self._take_up(*attempt, rank) for rank in ranks]
-            refusal = next(filter(None, map(_refusal, standings)), None)
-            if refusal is not None:
-                await self.stop(*attempt, grace=0)
-                await self._gone(*attempt)
-                raise refusal from (faults[0] if faults else None)
+            with self.files.in_use(launch.job):
+                await self._launch(launch)
+
+    async def _launch(self, launch: Launch) -> None:
+        attempt = (launch.job, launch.attempt)
+        await self._prepare(launch)
+        folder = self._folders.attempt(*attempt)
+        ranks = range(len(launch.workers))
+        starts = (self._launcher.start(folder.worker(rank).path) for rank in ranks)
+        faults = [fault for fault in await asyncio.gather(*starts, return_exceptions=True) if fault]
+        standings = [await self._take_up(*attempt, rank) for rank in ranks]
+        refusal = next(filter(None, map(_refusal, standings)), None)
+        if refusal is not None:
+            await self.stop(*attempt, grace=0)
+            await self._gone(*attempt)
+            raise refusal from (faults[0] if faults else None)
 
     async def _prepare(self, launch: Launch) -> None:
         """Make the folders of an attempt and write down what each worker is to run."""
@@ -158,7 +159,8 @@ class LocalEngine(Engine):
         if standing.started is not None:
             self._tell(key, WorkerState.RUNNING, standing.started)
         if standing.stand is Stand.ALIVE:
-            self._watched[key] = asyncio.create_task(self._watch(key, standing))
+            self._watched[key] = watch = asyncio.create_task(self._watch(key, standing))
+            self.files.written_by(log_file(*key), watch)
         else:
             await self._conclude(key, standing)
         return standing
@@ -314,51 +316,6 @@ class LocalEngine(Engine):
             )
         await asyncio.to_thread(folder.unmark)
 
-    # -- what a job leaves ----------------------------------------------------------------------------------
-
-    async def read_log(self, job: str, attempt: int, rank: int, offset: int, limit: int) -> bytes:
-        return await asyncio.to_thread(_read, self._worker((job, attempt, rank)).log, offset, limit)
-
-    async def wait_log(self, job: str, attempt: int, rank: int, offset: int) -> bool:
-        log = self._worker((job, attempt, rank)).log
-        while True:
-            watched = self._watched.get((job, attempt, rank))
-            with self._growth.of(log) as grown:
-                if await asyncio.to_thread(_size, log) > offset:
-                    return True
-                if watched is None or watched.done():
-                    return False
-                wait = asyncio.ensure_future(grown.wait())
-                try:
-                    await asyncio.wait({watched, wait}, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    wait.cancel()
-
-    async def outputs(self, job: str) -> tuple[Output, ...]:
-        return await asyncio.to_thread(outputs.listing, self._folders.job(job).output)
-
-    async def open_output(self, job: str, path: str) -> BinaryIO:
-        return await asyncio.to_thread(outputs.open_file, self._folders.job(job).output, path)
-
-    async def saved(self, job: str) -> float | None:
-        files = await asyncio.to_thread(outputs.listing, self._folders.job(job).checkpoint)
-        return max((file.modified for file in files), default=None)
-
-    async def forget(self, job: str) -> None:
-        folder = self._folders.job(job)
-        marked = await asyncio.to_thread(lambda: [each for each in self._folders.marked() if each[0] == job])
-        attempts = [self._folders.attempt(*each) for each in marked]
-        if any(lock.locked() for each, lock in self._launching.items() if each[0] == job) or any(
-            [await asyncio.to_thread(attempt.alive) for attempt in attempts]
-        ):
-            raise Conflict(f"Job {job} still has processes; cancel it first.")
-        await asyncio.to_thread(_delete, folder.path)
-        for attempt in attempts:
-            await asyncio.to_thread(attempt.unmark)
-
-    async def kept(self) -> frozenset[str]:
-        return await asyncio.to_thread(_kept, self._folders.jobs)
-
 
 _TO_COME = frozenset({Stand.UNCLAIMED, Stand.ALIVE})
 _OF_ITS_FILES = frozenset(
@@ -410,61 +367,5 @@ def _stop_worker(worker: WorkerFolder) -> bool:
     return False
 
 
-def _size(log: Path) -> int:
-    try:
-        return log.stat().st_size
-    except FileNotFoundError:
-        return 0
-
-
 def _tail(log: Path) -> str:
-    return _read(log, max(0, _size(log) - TAIL), TAIL).decode(errors="replace")
-
-
-def _read(log: Path, offset: int, limit: int) -> bytes:
-    try:
-        descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return b""
-    try:
-        return os.pread(descriptor, limit, offset)
-    finally:
-        os.close(descriptor)
-
-
-def _delete(folder: Path) -> None:
-    """Take a job's folder out of sight at once, and then away."""
-    doomed = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
-    try:
-        os.rename(folder, doomed)
-    except FileNotFoundError:
-        return
-    _remove(doomed)
-
-
-def _kept(jobs: Path) -> frozenset[str]:
-    """The jobs that have a folder; what was out of sight already is taken away."""
-    names = os.listdir(jobs)
-    for name in names:
-        if name.startswith("."):
-            with contextlib.suppress(OSError):
-                _remove(jobs / name)
-    return frozenset(name for name in names if not name.startswith("."))
-
-
-def _remove(doomed: Path) -> None:
-    """Folders that the job made unwritable, too. Root needs no leave, and changes nothing that a job may have linked to."""
-
-    def make_writable(remove: Callable[[str], object], path: str, error: Any) -> None:
-        if issubclass(error[0], FileNotFoundError):
-            return
-        if os.geteuid() == 0:
-            raise error[1]
-        os.chmod(os.path.dirname(path), 0o700)
-        if os.path.isdir(path) and not os.path.islink(path):
-            os.chmod(path, 0o700)
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)
-
-    shutil.rmtree(doomed, onerror=make_writable)
+    return read_part(log, max(0, size_of(log) - TAIL), TAIL).decode(errors="replace")

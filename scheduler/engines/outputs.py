@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from scheduler.engines.base import Output
+from scheduler.engines.files import FileInfo
 from scheduler.errors import NotFound
 
 MOST = 10_000
@@ -21,9 +21,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def listing(folder: Path) -> tuple[Output, ...]:
+def listing(folder: Path) -> tuple[FileInfo, ...]:
     """The files below a folder, by path."""
-    found: list[Output] = []
+    found: list[FileInfo] = []
     if not os.path.isdir(folder):
         return ()
     for where, _, names, descriptor in os.fwalk(folder, follow_symlinks=False):
@@ -35,10 +35,10 @@ def listing(folder: Path) -> tuple[Output, ...]:
                 continue
             if stat.S_ISREG(about.st_mode):
                 path = name if below == os.curdir else f"{below}/{name}"
-                found.append(Output(path, about.st_size, about.st_mtime))
+                found.append(FileInfo(path, about.st_size, about.st_mtime))
         if len(found) >= MOST:
             break
-    return tuple(sorted(found[:MOST], key=lambda output: output.path))
+    return tuple(sorted(found[:MOST], key=lambda file: file.path))
 
 
 def open_file(folder: Path, path: str) -> BinaryIO:

@@ -38,6 +38,7 @@ FROM_ENVIRONMENT = (
     "pool_file",
     "auth",
     "jobs_as",
+    "engine",
     "base_url",
     "scrape_token",
     "idle_timeout",
@@ -100,6 +101,11 @@ class RunaiService(JupyterApp):
         config=True,
         help="As whom jobs run: as the scheduler's own user, or each as the system user who owns it, which only root can do.",
     )
+    engine = Unicode(
+        "local",
+        config=True,
+        help="Where jobs run: `local` on this machine, or by another engine that an installed package brings.",
+    )
     scrape_token = Unicode(
         config=True, help="A token that may read /metrics and nothing else. Default: none."
     )
@@ -125,6 +131,7 @@ class RunaiService(JupyterApp):
             "Seconds after which it ends where there is nothing to do.",
         ),
         "jobs-as": ("RunaiService.jobs_as", "scheduler or owner: as whom jobs run."),
+        "engine": ("RunaiService.engine", "Where jobs run: local, or another engine that is installed."),
         "log-level": "Application.log_level",
         "config": "JupyterApp.config_file",
     }
@@ -216,6 +223,8 @@ class RunaiService(JupyterApp):
             idle_timeout=self.idle_timeout,
             hub_managed=self.hub_managed,
             log=self.log,
+            engine=self.engine,
+            config=self.config,
         )
         asyncio.run(serve(options))
 

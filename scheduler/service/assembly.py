@@ -1,7 +1,7 @@
 """The running service: store, engine, inventory, controller and API put together, started and stopped in order.
 
 What must hold:
-- The lock on the state folder comes first and goes last.
+- Leadership comes first and goes last.
 - Nobody is told an address before the book is read: `endpoint.json` is written when the scheduler is ready.
 - SIGTERM and SIGINT end it promptly with status 0; workers run on.
 """
@@ -19,13 +19,14 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
+from traitlets.config import Config
 
 from scheduler.api.app import make_app
 from scheduler.api.auth import Authenticator, TokenAuth
@@ -33,7 +34,8 @@ from scheduler.api.metrics import Metrics
 from scheduler.api.server import Server, make_server
 from scheduler.controller import Controller
 from scheduler.discovery.statefolder import StateFolder
-from scheduler.engines.local import LocalEngine
+from scheduler.engines.backend import Backend, Setup, backend
+from scheduler.engines.leadership import Leadership
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.files.blobs import Blobs
 from scheduler.policy import SnapshotPlanner
@@ -41,7 +43,7 @@ from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import parse, pool_of
 from scheduler.service.retention import Retention
 from scheduler.store import Store
-from scheduler.telemetry import Inventory, open_inventory
+from scheduler.telemetry import Inventory
 
 GLANCE = 0.5
 """How many seconds the lock is tried for: who only looks whether it is held has it for an instant."""
@@ -73,6 +75,8 @@ class Options:
     idle_timeout: float
     hub_managed: bool
     log: logging.Logger
+    engine: str = "local"
+    config: Config = field(default_factory=Config)
 
 
 async def serve(options: Options) -> None:
@@ -82,18 +86,31 @@ async def serve(options: Options) -> None:
     gone = asyncio.create_task(_orphaned(os.getppid())) if options.hub_managed else None
     folder = StateFolder(options.state_dir)
     folder.open()
-    await _lock(folder, PREDECESSOR if options.hub_managed else GLANCE, stopped)
+    ours = backend(
+        options.engine,
+        Setup(
+            folder,
+            declared_gpus=options.declared_gpus,
+            jobs_as=options.jobs_as,
+            patience=PREDECESSOR if options.hub_managed else GLANCE,
+            config=options.config,
+        ),
+    )
+    if not await _leads(ours.leadership, stopped):
+        return
+    lost = asyncio.create_task(ours.leadership.lost())
     try:
-        async with _running(options, folder) as (url, server, controller):
+        async with _running(options, folder, ours) as (url, server, controller):
             folder.write_endpoint(url)
             options.log.info("The scheduler answers at %s; its state is in %s", url, folder.path)
             idle = _idle(server, controller, options.idle_timeout) if options.idle_timeout else None
-            await _first(stopped.wait(), controller.lost.wait(), gone, idle)
-            if controller.lost.is_set():
+            await _first(stopped.wait(), controller.lost.wait(), asyncio.shield(lost), gone, idle)
+            if controller.lost.is_set() or lost.done():
                 raise Unavailable("The state has become another scheduler's; this one ends, and jobs run on.")
             options.log.info("Stopping; jobs run on")
     finally:
-        folder.unlock()
+        lost.cancel()
+        await ours.leadership.release()
 
 
 def _allow_descriptors() -> None:
@@ -110,7 +127,7 @@ def _stop_signals() -> asyncio.Event:
     return stopped
 
 
-async def _first(*waits: Coroutine[Any, Any, Any] | asyncio.Task[None] | None) -> None:
+async def _first(*waits: Coroutine[Any, Any, Any] | asyncio.Future[None] | None) -> None:
     """Wait until the first of these is over."""
     tasks = [asyncio.ensure_future(wait) for wait in waits if wait is not None]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -118,16 +135,15 @@ async def _first(*waits: Coroutine[Any, Any, Any] | asyncio.Task[None] | None) -
         task.cancel()
 
 
-async def _lock(folder: StateFolder, patience: float, stopped: asyncio.Event) -> None:
-    """Take the folder's lock, within `patience` seconds, unless it is to stop before."""
-    until = time.monotonic() + patience
-    while True:
-        try:
-            return folder.lock()
-        except Conflict:
-            if time.monotonic() >= until or stopped.is_set():
-                raise
-        await asyncio.sleep(0.05)
+async def _leads(leadership: Leadership, stopped: asyncio.Event) -> bool:
+    """Wait until this process leads; False where it is to stop before. Raises `Conflict` where another one goes on."""
+    acquiring = asyncio.create_task(leadership.acquire())
+    await _first(asyncio.shield(acquiring), stopped.wait())
+    if not acquiring.done():
+        acquiring.cancel()
+        return False
+    await acquiring
+    return True
 
 
 async def _orphaned(hub: int) -> None:
@@ -148,26 +164,24 @@ async def _idle(server: Server, controller: Controller, patience: float) -> None
 
 
 @contextlib.asynccontextmanager
-async def _running(options: Options, folder: StateFolder) -> AsyncIterator[tuple[str, Server, Controller]]:
+async def _running(
+    options: Options, folder: StateFolder, ours: Backend
+) -> AsyncIterator[tuple[str, Server, Controller]]:
     """The service, ready: its address, and what answers there."""
     async with contextlib.AsyncExitStack() as ends:
         sockets = _listen(options.ip, options.port, folder)
-        inventory = open_inventory(options.declared_gpus)
-        ends.callback(inventory.close)
         store = Store(options.db_url)
         store.open()
         ends.callback(store.close)
-        engine = LocalEngine(folder.path, as_owner=options.jobs_as == "owner")
         metrics = Metrics()
-        controller = Controller(store, engine, inventory, decide=metrics.timed(SnapshotPlanner()))
+        controller = Controller(store, ours, decide=metrics.timed(SnapshotPlanner()))
         await controller.start()
         ends.push_async_callback(controller.stop)
-        await _bring_about(options, folder, controller, inventory)
+        await _bring_about(options, folder, controller, ours.inventory)
         app = make_app(
             controller,
             Blobs(folder.path),
-            engine,
-            inventory,
+            ours,
             _authenticator(options, folder),
             state_dir=folder.path,
             base_url=options.base_url,

@@ -1,6 +1,7 @@
 """What GPUs there are and how busy they are."""
 
-from scheduler.telemetry.inventory import DECLARED, GpuUsage, Inventory
-from scheduler.telemetry.opening import open_inventory
+from scheduler.telemetry.inventory import GpuUsage, Inventory
+from scheduler.telemetry.local import LocalInventory
+from scheduler.telemetry.machine_gpus import DECLARED
 
-__all__ = ["DECLARED", "GpuUsage", "Inventory", "open_inventory"]
+__all__ = ["DECLARED", "GpuUsage", "Inventory", "LocalInventory"]

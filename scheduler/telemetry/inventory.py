@@ -1,16 +1,12 @@
-"""What GPUs there are, and how busy they are: found by NVML, or declared where it finds none."""
+"""Which nodes a pool has, how busy their GPUs are, and what changes about them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from scheduler.model import MiB, Node, Pool
-from scheduler.telemetry.machine import Gpu, Machine, cpus, divide, host, memory
-
-DECLARED = 8
-"""How many GPUs are declared where nobody says another number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,39 +19,23 @@ class GpuUsage:
 
 
 class Inventory(ABC):
-    """The GPUs of this machine. `notes` are sentences for the administrator: what was found but cannot be used, say."""
+    """The nodes of an engine. `nodes` and `usage` answer from memory, once it is open."""
 
-    def __init__(self, machine: Machine, notes: tuple[str, ...] = ()) -> None:
-        self.machine = machine
-        self.notes = notes
+    @abstractmethod
+    async def open(self, changed: Callable[[], None]) -> None:
+        """Find the nodes. From now on `changed` is called, in the event loop, when `nodes` has another answer.
 
-    @property
-    def declared(self) -> bool:
-        """True where the GPUs were not found, but are said to be there."""
-        return self.machine.declared
+        Raises `Unavailable` where they cannot be found.
+        """
 
+    @abstractmethod
+    async def close(self) -> None:
+        """Look no more."""
+
+    @abstractmethod
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
-        """The nodes that this machine makes for a pool."""
-        return divide(self.machine, pool)
+        """The nodes that there are for a pool. One that has not changed is the same object each time, where that is cheap."""
 
     @abstractmethod
     def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
-        """How busy the GPUs of `nodes` were a moment ago, by node and index. Never waits for the driver."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of the driver."""
-
-
-class DeclaredInventory(Inventory):
-    """GPUs that nobody has seen: jobs find their numbers in the environment, and nothing can be measured."""
-
-    def __init__(self, gpus: int, notes: tuple[str, ...] = ()) -> None:
-        found = tuple(Gpu(str(number)) for number in range(gpus))
-        super().__init__(Machine(host(), found, cpus=cpus(), memory=memory(), declared=True), notes)
-
-    def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
-        return {}
-
-    def close(self) -> None:
-        pass
+        """How busy the GPUs of `nodes` were a moment ago, by node and index; those that cannot be measured are absent."""

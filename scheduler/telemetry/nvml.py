@@ -19,8 +19,9 @@ import pynvml  # type: ignore[import-untyped]
 
 from scheduler.errors import Unavailable
 from scheduler.model import Node
-from scheduler.telemetry.inventory import GpuUsage, Inventory
+from scheduler.telemetry.inventory import GpuUsage
 from scheduler.telemetry.machine import Gpu, Machine, cpus, host, memory
+from scheduler.telemetry.machine_gpus import MachineGpus
 
 FRESH = 1.0
 """For how many seconds a measurement is told again before another is taken."""
@@ -168,7 +169,7 @@ def _groups(count: int, joined: Callable[[int, int], bool]) -> tuple[tuple[int, 
     return tuple(sorted(each for each in members if len(each) > 1))
 
 
-class NvmlInventory(Inventory):
+class NvmlGpus(MachineGpus):
     """The GPUs that NVML has found."""
 
     def __init__(self, found: Found) -> None:

@@ -23,13 +23,14 @@ from scheduler.api.auth import Authenticator, token_of
 from scheduler.api.metrics import Metrics
 from scheduler.api.server import make_server
 from scheduler.controller import Controller
-from scheduler.engines.local import LocalEngine
+from scheduler.discovery.statefolder import StateFolder
+from scheduler.engines.backend import Setup
+from scheduler.engines.local_backend import local
 from scheduler.errors import Conflict
 from scheduler.files.blobs import MAX_BYTES, Blobs
 from scheduler.model import JobState, Pool, Project
 from scheduler.policy import SnapshotPlanner
 from scheduler.store import Store
-from scheduler.telemetry import open_inventory
 
 SCRAPE = "only-for-metrics"
 
@@ -147,12 +148,11 @@ async def running(
     connections: int | None = None,
 ) -> AsyncIterator[Service]:
     state_dir.chmod(0o700)
-    engine = LocalEngine(state_dir)
-    inventory = open_inventory(8)
+    backend = local(Setup(StateFolder(state_dir), declared_gpus=8))
     store = Store(f"sqlite:///{state_dir}/runai.sqlite")
     store.open()
     metrics = Metrics()
-    controller = Controller(store, engine, inventory, decide=metrics.timed(SnapshotPlanner()))
+    controller = Controller(store, backend, decide=metrics.timed(SnapshotPlanner()))
     await controller.start()
     if controller.book.pool.projects != pool.projects:
         await controller.apply(pool)
@@ -160,8 +160,7 @@ async def running(
     app = make_app(
         controller,
         Blobs(state_dir),
-        engine,
-        inventory,
+        backend,
         authenticator or tokens,
         state_dir=state_dir,
         base_url=base_url,
@@ -196,7 +195,6 @@ async def running(
         await settled(controller)
         await controller.stop()
         store.close()
-        inventory.close()
 
 
 async def settled(controller: Controller) -> None:

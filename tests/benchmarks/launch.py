@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scheduler.engines.base import Launch, WorkerState, WorkerStatus
+from scheduler.engines.files import log_file
 from scheduler.engines.local import LocalEngine
 from scheduler.model import JobKind, Node, Program, WorkerPlacement
 
@@ -40,6 +41,7 @@ async def main() -> None:
                 ended[status.job].set_result(time.time())
 
         engine = LocalEngine(Path(name))
+        await engine.files.open()
         await engine.open(report)
         try:
             await starts(engine, ended)
@@ -47,6 +49,7 @@ async def main() -> None:
             await gang(engine, ended)
         finally:
             await engine.close()
+            await engine.files.close()
 
 
 async def starts(engine: LocalEngine, ended: dict[str, asyncio.Future[float]]) -> None:
@@ -58,7 +61,7 @@ async def starts(engine: LocalEngine, ended: dict[str, asyncio.Future[float]]) -
         begun = time.time()
         await engine.launch(attempt(job, "/bin/date", "+%s.%N"))
         told = await ended[job]
-        printed = float(await engine.read_log(job, 1, 0, 0, 100))
+        printed = float(await engine.files.read(log_file(job, 1, 0), 0, 100))
         begins.append(printed - begun)
         ends.append(told - printed)
     bares = [bare() for _ in range(ROUNDS)]
@@ -74,8 +77,9 @@ async def output(engine: LocalEngine, ended: dict[str, asyncio.Future[float]]) -
     ticks = "import os,time\nfor _ in range(200): os.write(1, b'%.6f\\n' % time.time()); time.sleep(0.01)"
     await engine.launch(attempt("output", sys.executable, "-I", "-S", "-c", ticks))
     seen, late = 0, []
-    while await engine.wait_log("output", 1, 0, seen):
-        piece = await engine.read_log("output", 1, 0, seen, 65536)
+    log = log_file("output", 1, 0)
+    while await engine.files.grown(log, seen):
+        piece = await engine.files.read(log, seen, 65536)
         seen += len(piece)
         late += [time.time() - float(line) for line in piece.split()]
     tell("a line is printed → read, 95th percentile", 1000 * statistics.quantiles(late, n=20)[-1], "ms")

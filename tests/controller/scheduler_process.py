@@ -14,10 +14,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from scheduler.controller import Controller
-from scheduler.engines.local import LocalEngine
+from scheduler.discovery.statefolder import StateFolder
+from scheduler.engines.backend import Setup
+from scheduler.engines.local_backend import local
 from scheduler.model import Job, JobKind, Program, Request
 from scheduler.store import Store
-from scheduler.telemetry import open_inventory
 
 LEAVES_A_TRACE = 'echo "$RUNAI_ATTEMPT $RUNAI_RANK" >> "$RUNAI_OUTPUT_DIR/ran"; sleep 0.4'
 
@@ -27,7 +28,7 @@ async def scheduling(state_dir: Path, gpus: int = 8) -> AsyncIterator[Controller
     """The real thing: real policy, real processes, a real database."""
     store = Store(f"sqlite:///{state_dir}/runai.sqlite")
     store.open()
-    controller = Controller(store, LocalEngine(state_dir), open_inventory(gpus))
+    controller = Controller(store, local(Setup(StateFolder(state_dir), declared_gpus=gpus)))
     await controller.start()
     try:
         yield controller

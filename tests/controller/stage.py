@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO
 
 from scheduler.controller import Controller
-from scheduler.engines.base import Engine, Launch, Output, Report, WorkerState, WorkerStatus
+from scheduler.engines.backend import Backend
+from scheduler.engines.base import Engine, Launch, Report, WorkerState, WorkerStatus
+from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader
+from scheduler.engines.leadership import Leadership
 from scheduler.errors import NotFound, RunaiError, Unavailable
 from scheduler.model import (
     ONE,
@@ -33,7 +35,6 @@ from scheduler.model import (
 from scheduler.policy import Action, Decision, Plan, Snapshot, decide
 from scheduler.store import Store
 from scheduler.telemetry import GpuUsage, Inventory
-from scheduler.telemetry.machine import Machine
 
 ids = itertools.count(1)
 
@@ -42,18 +43,26 @@ class Machines(Inventory):
     """Nodes that a test may take away."""
 
     def __init__(self, *nodes: Node) -> None:
-        super().__init__(Machine("box", (), declared=True))
         self.there = nodes
+        self.changed: Callable[[], None] = lambda: None
         self.use: Mapping[tuple[str, int], GpuUsage] = {}
 
+    async def open(self, changed: Callable[[], None]) -> None:
+        self.changed = changed
+
+    async def close(self) -> None:
+        self.changed = lambda: None
+
+    def become(self, *nodes: Node) -> None:
+        """These are the nodes from now on."""
+        self.there = nodes
+        self.changed()
+
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
-        return tuple(self.there)
+        return self.there
 
     def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
         return self.use
-
-    def close(self) -> None:
-        pass
 
 
 @dataclass
@@ -151,26 +160,50 @@ class ScriptedEngine(Engine):
         if self.report is not None:
             self.report(status)
 
-    async def read_log(self, job: str, attempt: int, rank: int, offset: int, limit: int) -> bytes:
+
+class ScriptedFiles(JobFiles):
+    """Jobs of a `World` leave nothing but the time at which they saved their state."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def read(self, file: JobFile, offset: int, limit: int) -> bytes:
         return b""
 
-    async def wait_log(self, job: str, attempt: int, rank: int, offset: int) -> bool:
+    async def grown(self, file: JobFile, offset: int) -> bool:
         return False
 
-    async def outputs(self, job: str) -> tuple[Output, ...]:
-        return ()
+    async def list(self, job: str, area: Area) -> tuple[FileInfo, ...]:
+        saved = self.world.saved.get(job) if area is Area.CHECKPOINT else None
+        return () if saved is None else (FileInfo("state", 1, saved),)
 
-    async def open_output(self, job: str, path: str) -> BinaryIO:
+    async def open_file(self, file: JobFile) -> Reader:
         raise NotFound("There are no files here.")
-
-    async def saved(self, job: str) -> float | None:
-        return self.world.saved.get(job)
 
     async def forget(self, job: str) -> None:
         self.world.workers = {k: v for k, v in self.world.workers.items() if k[0] != job}
 
     async def kept(self) -> frozenset[str]:
         return frozenset(job for job, _ in self.world.workers)
+
+
+class Alone(Leadership):
+    """There is no other scheduler."""
+
+    async def acquire(self) -> None:
+        pass
+
+    async def lost(self) -> None:
+        await asyncio.Event().wait()
+
+    async def release(self) -> None:
+        pass
 
 
 def first_come(snapshot: Snapshot) -> Plan:
@@ -278,6 +311,7 @@ class Bench:
 
     controller: Controller
     engine: ScriptedEngine
+    files: ScriptedFiles
     machines: Machines
     store: Store
 
@@ -372,10 +406,10 @@ async def begin(
     """A scheduler starts on the state in `folder`."""
     store = Store(f"sqlite:///{folder}/runai.sqlite")
     store.open()
-    engine, machines = ScriptedEngine(world), Machines(*(nodes or NODES))
-    controller = Controller(store, engine, machines, decide=decide)
+    engine, files, machines = ScriptedEngine(world), ScriptedFiles(world), Machines(*(nodes or NODES))
+    controller = Controller(store, Backend(engine, files, machines, Alone()), decide=decide)
     await controller.start()
-    return Bench(controller, engine, machines, store)
+    return Bench(controller, engine, files, machines, store)
 
 
 @asynccontextmanager

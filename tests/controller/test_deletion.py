@@ -41,7 +41,7 @@ async def test_a_job_that_has_ended_is_deleted_and_everybody_is_told(bench: Benc
     events = bench.controller.events(bench.controller.book.last_event)
     await bench.controller.delete(job.id)
     assert await bench.controller.job(job.id) is None
-    assert job.id not in await bench.engine.kept()
+    assert job.id not in await bench.files.kept()
     async with asyncio.timeout(10):
         told = await anext(events)
     assert (told.kind, told.subject, told.user, told.project) == (JOB_DELETED, job.id, "ana", "default")
@@ -129,31 +129,31 @@ async def test_a_crash_between_the_state_and_the_files_is_made_good_at_the_next_
     async def killed(job: str) -> None:
         raise Unavailable("Killed.")
 
-    bench.engine.forget = killed  # type: ignore[method-assign]
+    bench.files.forget = killed  # type: ignore[method-assign]
     await bench.controller.delete(job.id)
     with bench.store._engine.begin() as connection:  # of another database: nobody here has deleted it
         connection.exec_driver_sql("DELETE FROM jobs WHERE id = ?", (stranger.id,))
     await bench.crash()
     async with opened(tmp_path, world, pool=None) as bench:
-        assert await bench.engine.kept() == {job.id, stranger.id}
+        assert await bench.files.kept() == {job.id, stranger.id}
         await bench.controller.tidy()
-        assert await bench.engine.kept() == {stranger.id}
+        assert await bench.files.kept() == {stranger.id}
 
 
 async def test_what_could_not_be_deleted_is_tried_again(bench: Bench) -> None:
     job = await ran(bench)
     await bench.controller.tidy()
-    forget: Callable[[str], object] = bench.engine.forget
+    forget: Callable[[str], object] = bench.files.forget
 
     async def refuse(job: str) -> None:
         raise OSError("The disk is away.")
 
-    bench.engine.forget = refuse  # type: ignore[method-assign]
+    bench.files.forget = refuse  # type: ignore[method-assign]
     await bench.controller.delete(job.id)
-    assert job.id in await bench.engine.kept()
-    bench.engine.forget = forget  # type: ignore[method-assign,assignment]
+    assert job.id in await bench.files.kept()
+    bench.files.forget = forget  # type: ignore[method-assign,assignment]
     await bench.controller.tidy()
-    assert job.id not in await bench.engine.kept()
+    assert job.id not in await bench.files.kept()
 
 
 async def test_kill_9_at_any_instant_leaves_each_job_whole_or_nothing_of_it(tmp_path: Path) -> None:

@@ -45,8 +45,7 @@ async def test_a_pool_that_would_harm_is_refused(bench: Bench) -> None:
 async def test_more_nodes_are_used_at_once(bench: Bench) -> None:
     jobs = [await bench.controller.submit(make_job(gpus=4)) for _ in range(2)]
     await bench.reaches(jobs[0], JobState.RUNNING)
-    bench.machines.there = (*NODES, replace(NODES[1], name="n2"))
-    bench.controller.refresh()
+    bench.machines.become(*NODES, replace(NODES[1], name="n2"))
     assert (await bench.reaches(jobs[1], JobState.RUNNING)).placement[0].node == "n2"
 
 
@@ -59,8 +58,7 @@ async def test_what_stood_on_a_node_that_is_gone_goes_on_elsewhere(tmp_path: Pat
         for job in (whole, half, other):
             await bench.reaches(job, JobState.RUNNING)
         session = await bench.controller.open_session(make_session())
-        bench.machines.there = (n2,)
-        bench.controller.refresh()
+        bench.machines.become(n2)
         waiting = await bench.reaches(whole, JobState.QUEUED)
         assert "Node n1 is gone." in waiting.reason
         assert bench.controller.book.jobs[half.id].state is JobState.RUNNING
@@ -86,8 +84,7 @@ async def test_what_is_started_while_its_node_goes_does_not_run_beside_the_next_
         job = await bench.controller.submit(make_job(gpus=4))
         await under_way.wait()
         assert bench.controller.book.jobs[job.id].placement[0].node == "n1"
-        bench.machines.there = (n2,)
-        bench.controller.refresh()
+        bench.machines.become(n2)
         go_on.set()
         await bench.until(lambda: (job.id, 2) in world.running())
         assert world.running() == {(job.id, 2)}

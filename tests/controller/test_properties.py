@@ -200,8 +200,7 @@ class Lives(RuleBasedStateMachine):
                 for rank, worker in enumerate(self.world.placements[attempt].workers):
                     if worker.node == SPARE.name:
                         self.bench.engine.end(*attempt, rank, None)
-            self.bench.machines.there = self.nodes
-            self.bench.controller.refresh()
+            self.bench.machines.become(*self.nodes)
 
         self.run(go())
 
@@ -209,8 +208,7 @@ class Lives(RuleBasedStateMachine):
     def a_node_comes(self) -> None:
         self.nodes = (*NODES, SPARE)
         self.world.gone = frozenset()
-        self.bench.machines.there = self.nodes
-        self.bench.controller.refresh()
+        self.bench.machines.become(*self.nodes)
 
     @rule(user=st.sampled_from(["ana", "bo", "cy"]), gpus=st.sampled_from([0.5, 1]))
     def open_session(self, user: str, gpus: float) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.controller import Controller
+from scheduler.engines.files import log_file
 from scheduler.model import Environment, Job, JobState, Request, Session
 from tests.controller.scheduler_process import command, scheduling
 
@@ -51,12 +52,12 @@ async def test_a_paused_job_goes_on_from_what_it_saved(tmp_path: Path) -> None:
         "echo ready; while :; do sleep 0.05; done"
     )
     async with scheduling(tmp_path) as controller:
-        engine = controller._jobs._crew._engine
         job = await controller.submit(command(saves_itself))
         await reaches(controller, job.id, JobState.RUNNING)
         async with asyncio.timeout(30):
-            while b"ready" not in await engine.read_log(job.id, 1, 0, 0, 100):
-                await engine.wait_log(job.id, 1, 0, 0)
+            log, files = log_file(job.id, 1, 0), controller._files
+            while b"ready" not in await files.read(log, 0, 100):
+                await files.grown(log, 0)
         await controller.pause(job.id)
         await reaches(controller, job.id, JobState.PAUSED)
         await controller.resume(job.id)

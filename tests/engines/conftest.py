@@ -20,7 +20,7 @@ async def here(tmp_path: Path) -> AsyncIterator[Workplace]:
     try:
         yield workplace
     finally:
-        await workplace.engine.close()
+        await workplace.close()
         for process in [*processes(workplace.state_dir), *supervisors(workplace.state_dir)]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)

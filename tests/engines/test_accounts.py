@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.discovery.statefolder import StateFolder
+from scheduler.engines.files import Area, log_file
 from scheduler.engines.local import LocalEngine
 from scheduler.errors import Invalid
 from scheduler.files.blobs import Blobs
@@ -44,7 +45,7 @@ async def shared() -> AsyncIterator[Workplace]:
     await here.open()
     state.open()  # as a restart does: it leaves the way to the jobs open
     yield here
-    await here.engine.close()
+    await here.close()
     store.close()
     state.unlock()
     shutil.rmtree(folder)
@@ -71,7 +72,7 @@ async def test_a_job_is_its_owners_process_with_their_groups_and_home(shared: Wo
         launch("j", shell("id -u; id -g; id -G; echo $HOME $USER $LOGNAME"), user=OWNER)
     )
     assert (await shared.end("j")).exit_code == 0
-    log = (await shared.engine.read_log("j", 1, 0, 0, 1000)).decode().split("\n")
+    log = (await shared.files.read(log_file("j", 1, 0), 0, 1000)).decode().split("\n")
     them = pwd.getpwnam(OWNER)
     groups = {int(each) for each in log[2].split()}
     assert log[:2] == [str(them.pw_uid), str(them.pw_gid)]
@@ -89,9 +90,9 @@ async def test_its_folders_are_the_owners_from_attempt_to_attempt(shared: Workpl
     for attempt in (1, 2):
         await shared.engine.launch(launch("j", shell(code), user=OWNER, bundle=digest, attempt=attempt))
         assert (await shared.end("j", attempt=attempt)).exit_code == 0
-    assert await shared.engine.read_log("j", 2, 0, 0, 1000) == b"sent\nmore\nx\nx\n"
-    assert [output.path for output in await shared.engine.outputs("j")] == ["y"]
-    await shared.engine.forget("j")
+    assert await shared.files.read(log_file("j", 2, 0), 0, 1000) == b"sent\nmore\nx\nx\n"
+    assert [output.path for output in await shared.files.list("j", Area.OUTPUT)] == ["y"]
+    await shared.files.forget("j")
     assert not shared.job("j").exists()
 
 
@@ -120,7 +121,7 @@ async def test_it_reads_nothing_of_the_schedulers_or_of_another_job(shared: Work
     code = f"while [ $# -gt 0 ]; do {look}; done; cat /proc/{os.getpid()}/environ; ls {folders}"
     await shared.engine.launch(launch("j", (*shell(code), "sh", *below), user=OWNER))
     await shared.end("j")
-    log = (await shared.engine.read_log("j", 1, 0, 0, 100_000)).decode()
+    log = (await shared.files.read(log_file("j", 1, 0), 0, 100_000)).decode()
     assert all("ermission denied" in line for line in log.splitlines()), log
     for path in shared.state_dir.rglob("*"):
         about = path.lstat()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.engines.files import Area, log_file, output_file
 from scheduler.errors import NotFound
 from tests.engines.workplace import Workplace, launch, python, shell
 
@@ -24,8 +25,8 @@ async def test_output_is_there_within_200_ms_of_being_printed(here: Workplace) -
     await here.engine.launch(launch("j", TICKS))
     seen = b""
     late = []
-    while await here.engine.wait_log("j", 1, 0, len(seen)):
-        piece = await here.engine.read_log("j", 1, 0, len(seen), 65536)
+    while await here.files.grown(log_file("j", 1, 0), len(seen)):
+        piece = await here.files.read(log_file("j", 1, 0), len(seen), 65536)
         now = time.time()
         seen += piece
         late += [now - float(line) for line in piece.split()]
@@ -36,8 +37,8 @@ async def test_output_is_there_within_200_ms_of_being_printed(here: Workplace) -
 async def test_many_follow_one_log_to_its_end(here: Workplace) -> None:
     async def follow() -> bytes:
         seen = b""
-        while await here.engine.wait_log("j", 1, 0, len(seen)):
-            seen += await here.engine.read_log("j", 1, 0, len(seen), 65536)
+        while await here.files.grown(log_file("j", 1, 0), len(seen)):
+            seen += await here.files.read(log_file("j", 1, 0), len(seen), 65536)
         return seen
 
     await here.engine.launch(launch("j", shell("for i in 1 2 3; do echo $i; sleep 0.05; done; printf end")))
@@ -46,23 +47,23 @@ async def test_many_follow_one_log_to_its_end(here: Workplace) -> None:
 
 
 async def test_no_more_is_expected_of_a_worker_that_does_not_run(here: Workplace) -> None:
-    assert not await here.engine.wait_log("j", 1, 0, 0)
+    assert not await here.files.grown(log_file("j", 1, 0), 0)
     await here.engine.launch(launch("j", shell("printf abc")))
     await here.end("j")
-    assert await here.engine.wait_log("j", 1, 0, 2)
-    assert not await here.engine.wait_log("j", 1, 0, 3)
+    assert await here.files.grown(log_file("j", 1, 0), 2)
+    assert not await here.files.grown(log_file("j", 1, 0), 3)
 
 
 async def test_a_silent_worker_is_waited_for_until_its_end(here: Workplace) -> None:
     await here.engine.launch(launch("j", shell("exec sleep 600")))
-    waiting = asyncio.create_task(here.engine.wait_log("j", 1, 0, 0))
+    waiting = asyncio.create_task(here.files.grown(log_file("j", 1, 0), 0))
     assert not (await asyncio.wait({waiting}, timeout=0.1))[0]
     await here.engine.stop("j", 1, 5)
     assert await waiting is False
 
 
 async def test_logs_are_followed_where_the_system_does_not_tell(here: Workplace) -> None:
-    here.engine._growth._libc = None
+    here.engine.files._growth._libc = None
     await test_many_follow_one_log_to_its_end(here)
 
 
@@ -85,19 +86,20 @@ def output(here: Workplace) -> Path:
 
 
 async def test_outputs_are_files_and_nothing_else(here: Workplace, output: Path) -> None:
-    found = await here.engine.outputs("j")
+    found = await here.files.list("j", Area.OUTPUT)
     assert [(each.path, each.size) for each in found] == [
         ("hard", 5),
         ("model.bin", 5),
         ("sub/deep/é.txt", 4),
     ]
-    assert await here.engine.outputs("none") == ()
+    assert await here.files.list("none", Area.OUTPUT) == ()
 
 
 @pytest.mark.parametrize("path", ["model.bin", "sub/deep/é.txt", "hard"])
 async def test_an_output_is_opened_by_its_path(here: Workplace, output: Path, path: str) -> None:
-    with await here.engine.open_output("j", path) as file:
-        assert file.read() in (b"model", b"deep")
+    file = await here.files.open_file(output_file("j", path))
+    assert await file.read(100) in (b"model", b"deep")
+    await file.close()
 
 
 @pytest.mark.parametrize(
@@ -129,17 +131,17 @@ async def test_an_output_is_opened_by_its_path(here: Workplace, output: Path, pa
 )
 async def test_nothing_else_is_opened(here: Workplace, output: Path, path: str) -> None:
     with pytest.raises(NotFound):
-        await here.engine.open_output("j", path)
+        await here.files.open_file(output_file("j", path))
 
 
 @pytest.mark.parametrize("job", ["", ".", "..", "../jobs/j", "j/../j", "a b", "j\0", "-j"])
 async def test_only_an_id_names_a_job(here: Workplace, output: Path, job: str) -> None:
     with pytest.raises(NotFound):
-        await here.engine.open_output(job, "model.bin")
+        await here.files.open_file(output_file(job, "model.bin"))
     with pytest.raises(NotFound):
-        await here.engine.read_log(job, 1, 0, 0, 10)
+        await here.files.read(log_file(job, 1, 0), 0, 10)
     with pytest.raises(NotFound):
-        await here.engine.forget(job)
+        await here.files.forget(job)
 
 
 async def test_a_link_in_the_place_of_the_output_folder_is_not_followed(
@@ -150,22 +152,24 @@ async def test_a_link_in_the_place_of_the_output_folder_is_not_followed(
     here.job("j").mkdir()
     os.symlink(tmp_path / "other", here.job("j") / "output")
     with pytest.raises(NotFound):
-        await here.engine.open_output("j", "file")
-    assert await here.engine.outputs("j") == ()
+        await here.files.open_file(output_file("j", "file"))
+    assert await here.files.list("j", Area.OUTPUT) == ()
+
+
+async def saved(here: Workplace) -> float | None:
+    return max((file.modified for file in await here.files.list("j", Area.CHECKPOINT)), default=None)
 
 
 async def test_it_is_seen_when_a_job_last_saved_its_state(here: Workplace) -> None:
-    assert await here.engine.saved("j") is None
+    assert await saved(here) is None
     await here.engine.launch(
         launch("j", shell("mkdir $RUNAI_CHECKPOINT_DIR/a; ln -s /etc $RUNAI_CHECKPOINT_DIR/b"))
     )
     await here.end("j")
-    assert await here.engine.saved("j") is None, (
-        "A folder is nothing, and what a link leads to is not the job's."
-    )
+    assert await saved(here) is None, "A folder is nothing, and what a link leads to is not the job's."
     before = time.time()
     await here.engine.launch(launch("j", shell("echo 1 > $RUNAI_CHECKPOINT_DIR/a/model"), attempt=2))
     await here.end("j", attempt=2)
-    saved = await here.engine.saved("j")
-    assert saved is not None
-    assert before - 1 < saved < time.time() + 1
+    at = await saved(here)
+    assert at is not None
+    assert before - 1 < at < time.time() + 1

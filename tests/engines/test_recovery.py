@@ -115,7 +115,7 @@ async def test_killed_while_it_launches_each_worker_runs_once(
             assert (await here.end("j", rank)).exit_code == -15
         assert sorted(here.output("j").split()) == ["0", "1", "2"]
         assert processes(here.state_dir) == []
-        await here.engine.close()
+        await here.close()
 
 
 async def test_killed_at_any_instant_what_nobody_names_is_ended(tmp_path: Path, doomed: Doomed) -> None:
@@ -131,11 +131,11 @@ async def test_killed_at_any_instant_what_nobody_names_is_ended(tmp_path: Path, 
         assert here.reports == []
         await asyncio.sleep(0.02)  # nothing was on its way, either
         assert processes(here.state_dir) == []
-        await here.engine.close()
+        await here.close()
 
 
 async def test_a_grace_period_ends_although_the_scheduler_is_dead(here: Workplace, doomed: Doomed) -> None:
-    await here.engine.close()
+    await here.close()
     deaf = python(
         "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
         "open(os.environ['RUNAI_OUTPUT_DIR'] + '/out', 'w').write('ready\\n'); time.sleep(600)"
@@ -168,7 +168,7 @@ async def test_everything_is_found_again_as_it_stands(here: Workplace) -> None:
     await here.engine.launch(launch("ends", shell("sleep 0.1; exit 4")))
     await here.engine.launch(launch("lost", SLEEP))
     await here.engine.launch(launch("unnamed", SLEEP))
-    await here.engine.close()
+    await here.close()
     os.kill(here.supervisor("lost"), signal.SIGKILL)
     await eventually(lambda: (here.job("ends") / "attempts/1/0/done").exists())
     await here.restart()
@@ -223,11 +223,11 @@ async def test_a_job_is_forgotten_when_nothing_of_it_runs(here: Workplace) -> No
         launch("j", shell('mkdir -p "$RUNAI_OUTPUT_DIR/a/b"; chmod -R 0 .; exec sleep 600'))
     )
     with pytest.raises(Conflict):
-        await here.engine.forget("j")
+        await here.files.forget("j")
     await here.engine.stop("j", 1, 5)
     await here.end("j")
-    await here.engine.forget("j")
-    await here.engine.forget("j")
+    await here.files.forget("j")
+    await here.files.forget("j")
     assert list((here.state_dir / "jobs").iterdir()) == []
     assert list((here.state_dir / "running").iterdir()) == []
 
@@ -238,7 +238,7 @@ async def test_a_job_whose_launch_failed_half_way_is_forgotten(here: Workplace) 
     with pytest.raises(Unavailable):
         await here.engine.launch(launch("j", SLEEP, workers=2))
     assert processes(here.state_dir) == []
-    await here.engine.forget("j")
+    await here.files.forget("j")
     assert list((here.state_dir / "jobs").iterdir()) == []
     assert list((here.state_dir / "running").iterdir()) == []
 
@@ -247,10 +247,10 @@ async def test_what_is_kept_is_known_and_what_was_half_deleted_is_gone(here: Wor
     for job in ("j", "k"):
         await here.engine.launch(launch(job, shell('echo x > "$RUNAI_OUTPUT_DIR/file"')))
         await here.end(job)
-    assert await here.engine.kept() == {"j", "k"}
+    assert await here.files.kept() == {"j", "k"}
     os.rename(
         here.job("j"), here.state_dir / "jobs" / ".j-0123"
     )  # as far as a scheduler came that was killed
     await here.restart()
-    assert await here.engine.kept() == {"k"}
+    assert await here.files.kept() == {"k"}
     assert [path.name for path in (here.state_dir / "jobs").iterdir()] == ["k"]

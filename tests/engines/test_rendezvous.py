@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engines.base import Launch, WorkerState
+from scheduler.engines.files import log_file
 from scheduler.engines.lastwords import last_words, taken
 from scheduler.engines.ports import Ports
 from scheduler.engines.rendezvous import Meeting, command, needs, variables
@@ -133,8 +134,8 @@ async def test_jobs_at_the_same_time_and_later_attempts_have_ports_of_their_own(
 
 async def port(here: Workplace, job: str, rank: int) -> str:
     async with asyncio.timeout(30):
-        while not (said := await here.engine.read_log(job, 1, rank, 0, 100)).endswith(b"\n"):
-            await here.engine.wait_log(job, 1, rank, len(said))
+        while not (said := await here.files.read(log_file(job, 1, rank), 0, 100)).endswith(b"\n"):
+            await here.files.grown(log_file(job, 1, rank), len(said))
     return said.decode().strip()
 
 
@@ -163,7 +164,7 @@ async def test_a_pytorch_job_keeps_its_own_way_to_start_python(here: Workplace, 
     env = {"PYTHONPATH": str(tmp_path), "MINE": str(tmp_path)}
     await here.engine.launch(of(Framework.TORCH, "j", (sys.executable, "-c", look), env=env))
     assert (await here.end("j")).exit_code == 0
-    assert await here.engine.read_log("j", 1, 0, 0, 1000) == b"its own\nTrue False\n"
+    assert await here.files.read(log_file("j", 1, 0), 0, 1000) == b"its own\nTrue False\n"
 
 
 async def test_horovods_rendezvous_stands_beside_rank_0_until_it_ends(here: Workplace) -> None:
@@ -189,7 +190,7 @@ async def test_horovods_rendezvous_stands_beside_rank_0_until_it_ends(here: Work
     )
     await here.engine.launch(of(Framework.HOROVOD, "j", meet))
     assert [(await here.end("j", rank)).exit_code for rank in (0, 1)] == [3, 0]
-    logs = [await here.engine.read_log("j", 1, rank, 0, 1000) for rank in (0, 1)]
+    logs = [await here.files.read(log_file("j", 1, rank), 0, 1000) for rank in (0, 1)]
     assert logs == [b"I am 1\n", b"I am 0\n"]
 
 
@@ -202,12 +203,12 @@ async def test_horovods_rendezvous_passes_a_stop_and_a_signal_on(here: Workplace
         )
     )
     for rank in (0, 1):
-        await here.engine.wait_log("j", 1, rank, 0)
+        await here.files.grown(log_file("j", 1, rank), 0)
     await here.engine.stop("j", 1, 30)
     ends = [await here.end("j", rank) for rank in (0, 1)]
     assert [end.exit_code for end in ends] == [-9, -9]
     for rank in (0, 1):
-        assert (await here.engine.read_log("j", 1, rank, 0, 100)).endswith(b"saved\n")
+        assert (await here.files.read(log_file("j", 1, rank), 0, 100)).endswith(b"saved\n")
 
 
 # -- the parts ----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.engines.base import WorkerState
+from scheduler.engines.files import log_file
 from scheduler.errors import Invalid, NotFound, Unavailable
 from scheduler.model import Node, WorkerPlacement
 from tests.engines.workplace import Workplace, eventually, launch, processes, python, shell
@@ -94,16 +95,16 @@ async def test_a_worker_starts_with_ordinary_signals_and_nothing_open(here: Work
     )
     await here.engine.launch(launch("j", python(code)))
     await here.end("j")
-    assert await here.engine.read_log("j", 1, 0, 0, 1000) == b"4 [] set() True b''\n"
+    assert await here.files.read(log_file("j", 1, 0), 0, 1000) == b"4 [] set() True b''\n"
 
 
 async def test_output_and_errors_are_one_log(here: Workplace) -> None:
     await here.engine.launch(launch("j", shell("echo one; echo two >&2; printf three")))
     await here.end("j")
-    assert await here.engine.read_log("j", 1, 0, 0, 1000) == b"one\ntwo\nthree"
-    assert await here.engine.read_log("j", 1, 0, 4, 3) == b"two"
-    assert await here.engine.read_log("j", 1, 0, 99, 3) == b""
-    assert await here.engine.read_log("j", 2, 0, 0, 3) == b""
+    assert await here.files.read(log_file("j", 1, 0), 0, 1000) == b"one\ntwo\nthree"
+    assert await here.files.read(log_file("j", 1, 0), 4, 3) == b"two"
+    assert await here.files.read(log_file("j", 1, 0), 99, 3) == b""
+    assert await here.files.read(log_file("j", 2, 0), 0, 3) == b""
 
 
 async def test_the_checkpoint_folder_is_the_same_in_every_attempt(here: Workplace) -> None:
@@ -113,7 +114,7 @@ async def test_the_checkpoint_folder_is_the_same_in_every_attempt(here: Workplac
     for attempt in (1, 2):
         await here.engine.launch(launch("j", save, attempt=attempt))
         await here.end("j", attempt=attempt)
-    assert await here.engine.read_log("j", 2, 0, 0, 10) == b"1\n"
+    assert await here.files.read(log_file("j", 2, 0), 0, 10) == b"1\n"
 
 
 # -- what cannot be started ---------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ async def _refused(here: Workplace, *command: str) -> str:
         end = await here.end("j", rank)
         assert WorkerState.RUNNING not in here.states("j", rank)
         assert end.exit_code in (127, None)
-    assert (await here.engine.read_log("j", 1, 0, 0, 1000)).decode() == f"{refused.value.sentence}\n"
+    assert (await here.files.read(log_file("j", 1, 0), 0, 1000)).decode() == f"{refused.value.sentence}\n"
     assert processes(here.state_dir) == []
     return refused.value.sentence
 
@@ -245,7 +246,7 @@ async def test_a_log_is_cut_at_its_limit_and_says_so(tmp_path: Path) -> None:
     await eventually(lambda: b"has reached its limit" in log.read_bytes()[10_000:])
     (here.job("j") / "output" / "enough").touch()
     await eventually(lambda: log.stat().st_size < 10_200)
-    assert (await here.engine.read_log("j", 1, 0, 0, 4)) == b"0\n1\n"
+    assert (await here.files.read(log_file("j", 1, 0), 0, 4)) == b"0\n1\n"
     await here.engine.stop("j", 1, 0)
     await here.end("j")
-    await here.engine.close()
+    await here.close()

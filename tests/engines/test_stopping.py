@@ -175,7 +175,7 @@ async def test_a_killed_supervisor_takes_its_worker_with_it(here: Workplace) -> 
 async def test_a_killed_supervisor_takes_its_worker_with_it_while_nobody_looks(here: Workplace) -> None:
     await here.engine.launch(launch("j", DEAF))
     await here.output_of("j")
-    await here.engine.close()
+    await here.close()
     os.kill(here.supervisor("j"), signal.SIGKILL)
     await eventually(lambda: processes(here.state_dir) == [])
     await here.restart()
@@ -207,7 +207,7 @@ async def test_an_exit_status_survives_its_supervisor(here: Workplace) -> None:
 async def test_a_number_that_another_process_has_now_is_left_alone(here: Workplace) -> None:
     """What `status.json` names is killed only where it is the same process still."""
     await here.engine.launch(launch("j", shell("exec sleep 600")))
-    await here.engine.close()
+    await here.close()
     os.kill(here.supervisor("j"), signal.SIGKILL)
     await eventually(lambda: processes(here.state_dir) == [])
     stranger = await asyncio.create_subprocess_exec("sleep", "600", process_group=0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scheduler.engines.base import Launch, WorkerState, WorkerStatus
+from scheduler.engines.files import JobFiles
 from scheduler.engines.local import LocalEngine
 from scheduler.model import JobKind, Node, Program, WorkerPlacement
 
@@ -65,12 +66,21 @@ class Workplace:
         self.reports.append(status)
         self._changed.set()
 
+    @property
+    def files(self) -> JobFiles:
+        return self.engine.files
+
     async def open(self) -> None:
+        await self.files.open()
         await self.engine.open(self.report)
+
+    async def close(self) -> None:
+        await self.engine.close()
+        await self.files.close()
 
     async def restart(self) -> None:
         """Another engine in the same folder, which knows nothing but what is written there."""
-        await self.engine.close()
+        await self.close()
         self.engine = LocalEngine(self.state_dir)
         self.reports.clear()
         await self.open()

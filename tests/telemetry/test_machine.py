@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.model import Environment, Node, NodePool, Pool
-from scheduler.telemetry import open_inventory
-from scheduler.telemetry.inventory import DeclaredInventory
+from scheduler.telemetry.local import find_gpus
 from scheduler.telemetry.machine import Gpu, Machine, cpus, divide, host, memory, shares
+from scheduler.telemetry.machine_gpus import DeclaredGpus
 
 BUILD, TRAIN = Environment.BUILD, Environment.TRAIN
 
@@ -71,15 +71,15 @@ def test_no_gpu_belongs_to_two_nodes(gpus: int, kinds: int, node_pools: list[Nod
 
 
 def test_declared_gpus_have_their_numbers_on_the_machine() -> None:
-    inventory = DeclaredInventory(4)
-    assert inventory.declared
-    build, train = inventory.nodes(Pool())
+    found = DeclaredGpus(4)
+    assert found.declared
+    build, train = found.nodes(Pool())
     assert (build.name, train.name) == (f"{host()}-build", f"{host()}-train")
     assert (build.devices, train.devices) == (("0",), ("1", "2", "3"))
     assert build.declared
     assert train.declared
     assert (build.gpu_type, build.gpu_memory) == (None, None)
-    assert inventory.usage((build, train)) == {}
+    assert found.usage((build, train)) == {}
 
 
 def test_a_node_has_its_part_of_cpus_and_memory() -> None:
@@ -97,5 +97,5 @@ def test_without_gpus_eight_are_declared_unless_said_otherwise() -> None:
     def count(nodes: tuple[Node, ...]) -> int:
         return sum(node.gpus for node in nodes)
 
-    assert count(open_inventory().nodes(Pool())) == 8
-    assert count(open_inventory(3).nodes(Pool())) == 3
+    assert count(find_gpus().nodes(Pool())) == 8
+    assert count(find_gpus(3).nodes(Pool())) == 3

@@ -21,18 +21,18 @@ import json, logging, sys
 from dataclasses import asdict
 from scheduler.errors import RunaiError
 from scheduler.model import Pool
-from scheduler.telemetry import open_inventory
+from scheduler.telemetry.local import find_gpus
 logging.basicConfig(format="%(message)s")
 try:
-    inventory = open_inventory(*json.loads(sys.argv[1]))
+    gpus = find_gpus(*json.loads(sys.argv[1]))
 except RunaiError as error:
     print(json.dumps({"refused": error.sentence}))
 else:
-    nodes = inventory.nodes(Pool())
-    usage = [[*at, asdict(each)] for at, each in inventory.usage(nodes).items()]
-    about = {"nodes": [asdict(node) for node in nodes], "usage": usage, "notes": inventory.notes}
-    print(json.dumps({"declared": inventory.declared, **about}))
-    inventory.close()
+    nodes = gpus.nodes(Pool())
+    usage = [[*at, asdict(each)] for at, each in gpus.usage(nodes).items()]
+    about = {"nodes": [asdict(node) for node in nodes], "usage": usage, "notes": gpus.notes}
+    print(json.dumps({"declared": gpus.declared, **about}))
+    gpus.close()
 """
 
 

@@ -1,0 +1,71 @@
+"""A backend: an engine with what belongs to it, chosen by the setting `engine` and found by entry point.
+
+A package adds one by an entry point of the group `jupyter_runai.engines` that names a `Factory`:
+
+```toml
+[project.entry-points."jupyter_runai.engines"]
+slurm = "runai_slurm:backend"
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+
+from traitlets.config import Config
+
+from scheduler.discovery.statefolder import StateFolder
+from scheduler.engines.base import Engine
+from scheduler.engines.files import JobFiles
+from scheduler.engines.leadership import Leadership
+from scheduler.errors import Invalid
+from scheduler.telemetry import Inventory
+
+GROUP = "jupyter_runai.engines"
+
+OWN = (EntryPoint("local", "scheduler.engines.local_backend:local", GROUP),)
+"""Those of this package. The others are looked for among all installed packages, which takes its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What the service tells the backend that it is to make.
+
+    `patience` is how many seconds another scheduler that is about to end is waited for. `config` is the service's whole
+    configuration, for settings of the backend's own.
+    """
+
+    folder: StateFolder
+    declared_gpus: int | None = None
+    jobs_as: str = "scheduler"
+    patience: float = 0.0
+    config: Config = field(default_factory=Config)
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Where workers run, their files, the nodes, and who leads. Its parts are opened one by one, leadership first."""
+
+    engine: Engine
+    files: JobFiles
+    inventory: Inventory
+    leadership: Leadership
+
+
+Factory = Callable[[Setup], Backend]
+"""Makes a backend and opens nothing. Raises `Invalid` for settings that it cannot use."""
+
+
+def backend(name: str, setup: Setup) -> Backend:
+    """The backend of that name. Raises `Invalid` where no installed package has one."""
+    found = {entry.name: entry for entry in OWN}
+    if name not in found:
+        found = {entry.name: entry for entry in (*entry_points(group=GROUP), *OWN)}
+    if name not in found:
+        raise Invalid(
+            f"There is no engine {name!r}; choose one of: {', '.join(sorted(found))}.", field="engine"
+        )
+    factory: Factory = found[name].load()
+    return factory(setup)
