@@ -57,7 +57,7 @@ def _name(id: str, book: Book, access: Access) -> str:
     job = book.jobs.get(id)
     if job is not None:
         return job.name if access.sees_job(job) else ""
-    members = (job for job in book.bound if job.request.array is not None and job.request.array.id == id)
+    members = (job for job in book.dependent if job.request.array is not None and job.request.array.id == id)
     member = next(members, None)
     return member.name.rpartition("-")[0] if member is not None and access.sees_job(member) else ""
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from scheduler.controller.held import is_bound
+from scheduler.controller.dependencies import is_dependent
 from scheduler.controller.runtimes import RunTimes
 from scheduler.model import (
     ONE,
@@ -50,7 +50,7 @@ class Book:
         self._jobs: dict[str, Job] = {}
         self._sessions: dict[str, Session] = {}
         self._workloads: dict[str, Workload] = {}
-        self._bound: dict[str, Job] = {}
+        self._dependent: dict[str, Job] = {}
 
     @property
     def jobs(self) -> Mapping[str, Job]:
@@ -66,9 +66,9 @@ class Book:
         return MappingProxyType(self._workloads)
 
     @property
-    def bound(self) -> Collection[Job]:
+    def dependent(self) -> Collection[Job]:
         """The jobs that may have to wait for other jobs."""
-        return self._bound.values()
+        return self._dependent.values()
 
     def decision(self, job_id: str) -> Decision | None:
         """What the latest plan decided for a job, with the latest estimate of when it starts."""
@@ -81,7 +81,7 @@ class Book:
         twin.plan, twin.forecast, twin.last_event = self.plan, self.forecast, self.last_event
         twin.releases = self.releases
         twin._jobs, twin._sessions = dict(self._jobs), dict(self._sessions)
-        twin._workloads, twin._bound = dict(self._workloads), dict(self._bound)
+        twin._workloads, twin._dependent = dict(self._workloads), dict(self._dependent)
         return twin
 
     def put(self, change: ChangeSet) -> None:
@@ -97,11 +97,11 @@ class Book:
         self.run_times.note(job)
         if job.state.final:
             self._jobs.pop(job.id, None)
-            self._bound.pop(job.id, None)
+            self._dependent.pop(job.id, None)
         else:
             self._jobs[job.id] = job
-            if is_bound(job):
-                self._bound[job.id] = job
+            if is_dependent(job):
+                self._dependent[job.id] = job
         over = job.state.final or job.state is JobState.PAUSED
         self._put_workload(job.id, None if over else self.run_times.workload(job))
 

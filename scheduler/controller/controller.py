@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from scheduler.controller import held, notices
+from scheduler.controller import dependencies, notices
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.checkpoints import Checkpoints
 from scheduler.controller.deletion import Deletion
@@ -76,8 +76,8 @@ class Controller:
         self._checkpoints = Checkpoints(backend.files, lambda: self._ahead.jobs.values(), self._jobs.saved)
         self._idleness = Idleness()
         self._looking: asyncio.TimerHandle | None = None
-        self._held: Mapping[str, Decision] = {}
-        self._next_try: float | None = None
+        self._blocked: Mapping[str, Decision] = {}
+        self._next_retry: float | None = None
         self._releases = 0
 
     @property
@@ -196,23 +196,23 @@ class Controller:
     def snapshot(self) -> Snapshot:
         """The pool as the policy would see it now."""
         ahead, now = self._ahead, self._clock()
-        held_back = held.held_back(ahead.bound, ahead.jobs, now)
-        workloads = (w for w in ahead.workloads.values() if w.id not in held_back)
+        blocked = dependencies.blocked(ahead.dependent, ahead.jobs, now)
+        workloads = (w for w in ahead.workloads.values() if w.id not in blocked)
         return Snapshot(now, ahead.pool, ahead.nodes, (*workloads, *self._sessions.requested()))
 
     def _look(self) -> Snapshot:
         self._releases = self._ahead.releases
         snapshot = self.snapshot()
-        self._held = held.held_back(self._ahead.bound, self._ahead.jobs, snapshot.now)
-        self._next_try = held.next_try(self._ahead.bound, snapshot.now)
+        self._blocked = dependencies.blocked(self._ahead.dependent, self._ahead.jobs, snapshot.now)
+        self._next_retry = dependencies.next_retry(self._ahead.dependent, snapshot.now)
         return snapshot
 
     def _decide(self, decide: Decide, snapshot: Snapshot) -> Plan:
         """The policy's plan, and why those wait whom it has not seen."""
         plan = decide(snapshot)
-        times = [at for at in (plan.again_at, self._next_try) if at is not None]
+        times = [at for at in (plan.again_at, self._next_retry) if at is not None]
         plan = replace(plan, again_at=min(times, default=None))
-        return replace(plan, decisions={**plan.decisions, **self._held}) if self._held else plan
+        return replace(plan, decisions={**plan.decisions, **self._blocked}) if self._blocked else plan
 
     def _carry_out(self, digest: Digest) -> None:
         self.book.plan = digest.plan

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from scheduler.controller import held, notices
+from scheduler.controller import dependencies, notices
 from scheduler.controller.ledger import Ledger
 from scheduler.engines.files import JobFiles
 from scheduler.errors import Conflict, RunaiError
@@ -80,11 +80,11 @@ class Deletion:
 
     def _wanted(self) -> frozenset[str]:
         """The jobs and arrays that unfinished jobs come after or belong to."""
-        bound = self._ledger.ahead.bound
-        return held.names(bound) | {after.job for job in bound for after in job.request.after}
+        dependent = self._ledger.ahead.dependent
+        return dependencies.names(dependent) | {after.job for job in dependent for after in job.request.after}
 
     def _is_needed(self, job: Job, wanted: frozenset[str]) -> bool:
-        return not wanted.isdisjoint(held.names((job,)))
+        return not wanted.isdisjoint(dependencies.names((job,)))
 
     async def _delete(self, jobs: Sequence[Job]) -> None:
         now = self._clock()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from heapq import nlargest
 
-from scheduler.controller import held, lifecycle, notices
+from scheduler.controller import dependencies, lifecycle, notices
 from scheduler.controller.crew import Crew
 from scheduler.controller.ledger import Ledger, Written
 from scheduler.controller.lifecycle import Instruction, Step, StopAttempt
@@ -198,7 +198,9 @@ class Jobs:
                 self._do(instruction)
             return None
         now = self._clock()
-        behind = held.left_behind(job, self._ledger.ahead.bound, now) if job.state.final else ()
+        behind = (
+            dependencies.never_satisfied(job, self._ledger.ahead.dependent, now) if job.state.final else ()
+        )
         told = (job.state, job.reason) != (before.state, before.reason)
         events = tuple(notices.job_state(each, now) for each in ((job, *behind) if told else behind))
         do = (partial(self._do, instruction) for instruction in step.do)

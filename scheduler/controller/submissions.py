@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from scheduler.controller import admission, held, notices
+from scheduler.controller import admission, dependencies, notices
 from scheduler.controller.ledger import Ledger
 from scheduler.errors import Invalid
 from scheduler.model import After, Job, JobState
@@ -86,7 +86,7 @@ class Submissions:
         """When this returns, those of them that are not in the book have ended as they have to."""
         known: set[After] = set()
         while wanted:
-            unfinished = held.names(self._ledger.ahead.jobs.values())
+            unfinished = dependencies.names(self._ledger.ahead.jobs.values())
             ended = [after for after in wanted if after.job not in unfinished and after not in known]
             if not ended:
                 return
@@ -98,5 +98,5 @@ class Submissions:
                     raise Invalid(f"There is no job {after.job} to come after.", field="after")
                 if all(each.state.final for each in jobs):  # else what ended them could not be written
                     for each in jobs:
-                        held.may_follow(after, each)
+                        dependencies.check_dependency(after, each)
                     known.add(after)

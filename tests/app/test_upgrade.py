@@ -86,7 +86,7 @@ def test_everything_is_there(http: httpx.Client) -> None:
     (before,) = answers["sessions"]["sessions"]
     before["workers"][0]["node"] = f"{_here()}-build"
     assert holds(session, before)
-    jobs = http.get("jobs?limit=500").json()["jobs"]
+    jobs = http.get("jobs?limit=500").raise_for_status().json()["jobs"]
     for now, before in zip(jobs, answers["jobs?limit=500"]["jobs"], strict=True):
         volatile = set() if before["ended"] is not None else OF_A_PLAN
         if before["state"] == "running":  # its workers have ended with the machine that they ran on

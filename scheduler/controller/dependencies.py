@@ -22,7 +22,7 @@ from scheduler.model import After, Ending, Job, JobState
 from scheduler.policy.types import Action, Decision
 
 
-def is_bound(job: Job) -> bool:
+def is_dependent(job: Job) -> bool:
     """Whether a job may ever have to be held back, or hold back others as one of an array."""
     return bool(job.request.after) or job.request.array is not None or again_at(job) is not None
 
@@ -37,35 +37,35 @@ def names(jobs: Iterable[Job]) -> frozenset[str]:
     return frozenset(found)
 
 
-def next_try(bound: Iterable[Job], now: float) -> float | None:
+def next_retry(dependent: Iterable[Job], now: float) -> float | None:
     """When the first of the queued jobs that pause after a failure may be tried again."""
-    pauses = (again_at(job) for job in bound if job.state is JobState.QUEUED)
+    pauses = (again_at(job) for job in dependent if job.state is JobState.QUEUED)
     return min((at for at in pauses if at is not None and at > now), default=None)
 
 
-def held_back(bound: Collection[Job], jobs: Collection[str], now: float) -> dict[str, Decision]:
+def blocked(dependent: Collection[Job], jobs: Collection[str], now: float) -> dict[str, Decision]:
     """Those of the queued jobs that must not start now, with what they wait for; `jobs` are the unfinished ones."""
-    if not bound:
+    if not dependent:
         return {}
-    arrays = names(bound)
-    held: dict[str, Decision] = {}
+    arrays = names(dependent)
+    found: dict[str, Decision] = {}
     running: dict[str, int] = defaultdict(int)
     waiting: dict[str, list[Job]] = defaultdict(list)
-    for job in bound:
+    for job in dependent:
         array = job.request.array
         if job.state.holds_gpus and array is not None:
             running[array.id] += 1
         elif job.state is JobState.QUEUED and (at := again_at(job)) is not None and at > now:
-            held[job.id] = _pauses(job, at)
+            found[job.id] = _pauses(job, at)
         elif job.state is JobState.QUEUED:
             missing = [after for after in job.request.after if after.job in jobs or after.job in arrays]
             if missing:
-                held[job.id] = Decision(Action.WAIT, _waits_for(missing), blocked_by=_after(missing))
+                found[job.id] = Decision(Action.WAIT, _waits_for(missing), blocked_by=_after(missing))
             elif array is not None:
                 waiting[array.id].append(job)
     for name, members in waiting.items():
-        held.update(_beyond(members, running[name]))
-    return held
+        found.update(_beyond(members, running[name]))
+    return found
 
 
 def _beyond(jobs: list[Job], running: int) -> Mapping[str, Decision]:
@@ -105,7 +105,7 @@ def _after(missing: Iterable[After]) -> dict[str, object]:
     return {"kind": "after", "jobs": [each.job for each in missing]}
 
 
-def may_follow(after: After, ended: Job) -> None:
+def check_dependency(after: After, ended: Job) -> None:
     """Raises `Conflict` where a job that comes after one that has ended could never start."""
     if not (after.whatever or ended.state is JobState.SUCCEEDED):
         raise Conflict(
@@ -115,10 +115,10 @@ def may_follow(after: After, ended: Job) -> None:
         )
 
 
-def left_behind(ended: Job, bound: Iterable[Job], now: float) -> tuple[Job, ...]:
+def never_satisfied(ended: Job, dependent: Iterable[Job], now: float) -> tuple[Job, ...]:
     """The jobs that can't start any more now that this one has ended, and those that were to come after them."""
     followers: dict[str, list[Job]] = defaultdict(list)
-    for job in bound:
+    for job in dependent:
         for after in job.request.after:
             if not after.whatever:
                 followers[after.job].append(job)
