@@ -230,8 +230,8 @@ def jobs_of(
 
 
 def _after(given: str) -> After:
-    job, _, whatever = given.partition(":")
-    return After(job, bool(whatever))
+    job, _, condition = given.partition(":")
+    return After(job, afterany=condition == "any")
 
 
 def session_of(sent: SessionOpen, *, now: float) -> Session:

@@ -197,7 +197,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         ],
         outputs=list(job.program.outputs),
         exit_code=_exit_code(job, last) if job.state.final else None,
-        after=[f"{each.job}:any" if each.whatever else each.job for each in job.request.after]
+        after=[f"{each.job}:any" if each.afterany else each.job for each in job.request.after]
         if mine
         else [],
         array=job.request.array.id if job.request.array else None,

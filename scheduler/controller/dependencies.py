@@ -83,7 +83,7 @@ def _beyond(jobs: list[Job], running: int) -> Mapping[str, Decision]:
 
 
 def _waits_for(missing: Iterable[After]) -> str:
-    sentences = [f"job {each.job} to {'end' if each.whatever else 'succeed'}" for each in missing]
+    sentences = [f"job {each.job} to {'end' if each.afterany else 'succeed'}" for each in missing]
     more = f" and {len(sentences) - 3} more" if len(sentences) > 3 else ""
     return f"Waits for {', '.join(sentences[:3])}{more}."
 
@@ -107,7 +107,7 @@ def _after(missing: Iterable[After]) -> dict[str, object]:
 
 def check_dependency(after: After, ended: Job) -> None:
     """Raises `Conflict` where a job that comes after one that has ended could never start."""
-    if not (after.whatever or ended.state is JobState.SUCCEEDED):
+    if not (after.afterany or ended.state is JobState.SUCCEEDED):
         raise Conflict(
             f"Job {ended.id} has {AS_ENDED[ended.state]} already, so nothing can come after its success; "
             f"send that again first, or write {ended.id}:any for after its end, whatever it is.",
@@ -120,7 +120,7 @@ def never_satisfied(ended: Job, dependent: Iterable[Job], now: float) -> tuple[J
     followers: dict[str, list[Job]] = defaultdict(list)
     for job in dependent:
         for after in job.request.after:
-            if not after.whatever:
+            if not after.afterany:
                 followers[after.job].append(job)
     over: dict[str, Job] = {}
     causes = [ended]

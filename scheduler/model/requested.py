@@ -59,10 +59,10 @@ def relative_throughputs(throughputs: Mapping[str, float], best: float = 0.0) ->
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Another job that must have succeeded, or only ended (`whatever`), before this one may start."""
+    """Another job that must have succeeded, or only ended (`afterany`), before this one may start."""
 
     job: str
-    whatever: bool = False
+    afterany: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ async def test_what_was_to_come_after_a_success_that_never_comes_ends_with_the_r
             (await bench.controller.submit(replace(second, id="paused"))).id
         )
         third = await bench.controller.submit(make_job(after=(After(second.id),)))
-        anyway = await bench.controller.submit(make_job(after=(After(third.id, whatever=True),)))
+        anyway = await bench.controller.submit(make_job(after=(After(third.id, afterany=True),)))
         if how == "fails":
             bench.engine.end(first.id, 1, 0, 3)
         else:
@@ -99,7 +99,7 @@ async def test_what_has_ended_already_is_judged_at_once(tmp_path: Path, world: W
         bench.engine.end(bad.id, 1, 0, 1)
         await bench.reaches(bad, JobState.FAILED)
         await bench.reaches(good, JobState.SUCCEEDED)
-        await run(bench, make_job(after=(After(good.id), After(bad.id, whatever=True))))
+        await run(bench, make_job(after=(After(good.id), After(bad.id, afterany=True))))
         with pytest.raises(Conflict, match=f"Job {bad.id} has failed already") as refused:
             await bench.controller.submit(make_job(after=(After(bad.id),)))
         assert refused.value.field == "after"
