@@ -212,12 +212,13 @@ def jobs_of(
         if member.command is not None:
             _check_command(member.command, f"members[{at}].command")
     job = job_of(sent.job, user=user, project=project, now=now, idempotency_key=None)
+    bound = sent.at_once if sent.max_parallel is None else sent.max_parallel
     return [
         replace(
             job,
             id=f"{array}-{member.index}",
             name=f"{job.name[:120]}-{member.index}",
-            request=replace(job.request, array=ArrayPlace(array, member.index, len(indices), sent.at_once)),
+            request=replace(job.request, array=ArrayPlace(array, member.index, len(indices), bound)),
             program=replace(
                 job.program,
                 command=job.program.command if member.command is None else tuple(member.command),

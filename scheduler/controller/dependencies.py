@@ -4,8 +4,8 @@ Pure. What must hold:
 - A job that comes after another starts when that one has ended as it has to. One that can't start any more, because another
   has ended otherwise, is ended in the very change that ends the other: whatever is not in the book has ended well for
   those that are, also after a `kill -9` in between.
-- Of an array, never more than `at_once` hold GPUs, and those with the lowest indices go first, but for one that only changes
-  its size or its place.
+- Of an array, never more than `max_parallel` hold GPUs, and those with the lowest indices go first, but for one that only
+  changes its size or its place.
 - A job that failed again and again is tried after ever longer pauses. They follow from its attempts, so a restart keeps them.
 """
 
@@ -71,15 +71,18 @@ def blocked(dependent: Collection[Job], jobs: Collection[str], now: float) -> di
 def _beyond(jobs: list[Job], running: int) -> Mapping[str, Decision]:
     """Those of an array's waiting jobs that would be too many."""
     array = jobs[0].request.array
-    if array is None or array.at_once is None:
+    if array is None or array.max_parallel is None:
         return {}
     jobs.sort(key=lambda job: (not job.nomination, job.request.array.index if job.request.array else 0))
     decision = Decision(
         Action.WAIT,
-        f"At most {array.at_once} jobs of this array run at once.",
-        blocked_by={"kind": "array", "array": array.id, "at_once": array.at_once},
+        f"At most {array.max_parallel} jobs of this array run at once.",
+        blocked_by={
+            **{"kind": "array", "array": array.id, "max_parallel": array.max_parallel},
+            **{"at_once": array.max_parallel},  # its former name
+        },
     )
-    return {job.id: decision for job in jobs[max(0, array.at_once - running) :]}
+    return {job.id: decision for job in jobs[max(0, array.max_parallel - running) :]}
 
 
 def _waits_for(missing: Iterable[After]) -> str:

@@ -67,12 +67,12 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class ArrayPlace:
-    """A job's place among the many that were sent as one: its own `index`, and how many may hold GPUs `at_once`."""
+    """A job's place among the many that were sent as one. At most `max_parallel` of them hold GPUs at the same time."""
 
     id: str
     index: int
     size: int
-    at_once: int | None = None
+    max_parallel: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

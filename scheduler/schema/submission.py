@@ -101,7 +101,10 @@ class ArraySubmit(Wire):
 
     job: JobSubmit
     members: list[ArrayMember] = Field(min_length=1, max_length=1000)
-    at_once: int | None = Field(None, ge=1, description="so many may hold GPUs at the same time; absent: all")
+    max_parallel: int | None = Field(
+        None, ge=1, description="so many may hold GPUs at the same time; absent: all"
+    )
+    at_once: int | None = Field(None, ge=1, description="the former name of `max_parallel`")
 
 
 class SessionOpen(Wire):

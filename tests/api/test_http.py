@@ -338,7 +338,7 @@ async def test_an_array_is_kept_whole_or_not_at_all(service: Any) -> None:
         {"index": 7, "parameters": {"lr": 0.1, "on": True}},
         {"index": 3, "command": ["sh", "-c", "exit 1"]},
     ]
-    sent = {"job": {**job, "name": "try"}, "members": members, "at_once": 1}
+    sent = {"job": {**job, "name": "try"}, "members": members, "max_parallel": 2}
     created = await owner.post("arrays", json=sent, headers={"Idempotency-Key": "k"})
     assert created.status_code == 201, created.text
     array = created.json()
@@ -360,6 +360,22 @@ async def test_an_array_is_kept_whole_or_not_at_all(service: Any) -> None:
         refusal = await refused(service, 422, "POST", "arrays", json=wrong)
         assert refusal.field == field
     assert len((await owner.get("jobs")).json()["jobs"]) == 2
+
+
+@pytest.mark.parametrize("name", ["max_parallel", "at_once"])
+async def test_only_so_many_of_an_array_run_at_the_same_time(service: Any, name: str) -> None:
+    """By the name that the limit has now, and by its former one."""
+    sent = {"job": {"command": ["sleep", "60"], "gpus": 0}, "members": [{"index": 0}, {"index": 1}], name: 1}
+    created = await service.http["owner"].post("arrays", json=sent)
+    first, second = (view["id"] for view in created.json()["jobs"])
+    await service.until(first, JobState.RUNNING)
+    waiting = (await service.http["owner"].get(f"jobs/{second}")).json()
+    assert waiting["blocked_by"] == {
+        "kind": "array",
+        "array": waiting["array"],
+        "max_parallel": 1,
+        "at_once": 1,
+    }
 
 
 async def test_nobody_comes_after_a_job_that_they_may_not_see(service: Any) -> None:

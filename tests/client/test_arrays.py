@@ -52,7 +52,7 @@ def test_an_array_goes_on_over_a_kill_and_never_runs_more_at_once(scheduler: Any
     )
     with scheduler.client() as client:
         array = client.submit_array(
-            ArraySubmit(job=script(work), members=[ArrayMember(index=i) for i in range(6)], at_once=2)
+            ArraySubmit(job=script(work), members=[ArrayMember(index=i) for i in range(6)], max_parallel=2)
         )
         client.wait(array.jobs[1].id, timeout=60)
         scheduler.kill()

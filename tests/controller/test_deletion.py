@@ -78,7 +78,7 @@ async def test_who_comes_after_it_must_have_ended_before(bench: Bench) -> None:
 
 async def test_of_an_array_none_goes_before_all_have_ended(bench: Bench) -> None:
     jobs = [replace(make_job(), id=f"a-1-{n}") for n in range(2)]
-    places = [ArrayPlace("a-1", n, 2, at_once=1) for n in range(2)]
+    places = [ArrayPlace("a-1", n, 2, max_parallel=1) for n in range(2)]
     array = [
         replace(job, request=replace(job.request, array=place))
         for job, place in zip(jobs, places, strict=True)

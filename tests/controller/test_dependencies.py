@@ -18,13 +18,13 @@ async def run(bench: Bench, job: Job) -> Job:
     return await bench.reaches(await bench.controller.submit(job), JobState.RUNNING)
 
 
-def array(size: int, at_once: int | None) -> list[Job]:
+def array(size: int, max_parallel: int | None) -> list[Job]:
     first = make_job()
     return [
         replace(
             first,
             id=f"a-{first.id}-{index}",
-            request=replace(first.request, array=ArrayPlace(f"a-{first.id}", index, size, at_once)),
+            request=replace(first.request, array=ArrayPlace(f"a-{first.id}", index, size, max_parallel)),
         )
         for index in range(size)
     ]

@@ -270,7 +270,7 @@ async def test_who_is_paused_meanwhile_waits_like_any_other(tmp_path: Path, worl
 async def test_a_member_of_an_array_keeps_its_turn(tmp_path: Path, world: World) -> None:
     def members(indices: Iterable[int]) -> list[Job]:
         return [
-            make_job(workers=4, min_workers=1, array=ArrayPlace("a", index, 2, at_once=1))
+            make_job(workers=4, min_workers=1, array=ArrayPlace("a", index, 2, max_parallel=1))
             for index in indices
         ]
 

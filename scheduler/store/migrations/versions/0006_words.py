@@ -1,4 +1,4 @@
-"""Requests call their parts as Slurm does: a dependency is `afterany`."""
+"""Requests call their parts as Slurm does: a dependency is `afterany`, an array's limit `max_parallel`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from alembic import op
 revision = "0006"
 down_revision = "0005"
 
-RENAMED = {"whatever": "afterany"}
+RENAMED = {"whatever": "afterany", "at_once": "max_parallel"}
 """Keys of the documents in `jobs.request`, none of which has keys that people choose."""
 
 
