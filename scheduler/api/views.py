@@ -121,9 +121,9 @@ def worker_views(placement: Iterable[WorkerPlacement]) -> list[WorkerView]:
 
 def _with_last_words(told: str, reason: str, attempt: Attempt | None) -> str:
     """`Worker 3 of 8 ended with exit code 1: ValueError: …` where `reason`, as `told`, says why this attempt ended."""
-    if attempt is None or not attempt.said or not reason.endswith(attempt.reason):
+    if attempt is None or not attempt.error_excerpt or not reason.endswith(attempt.reason):
         return told
-    return f"{told.rstrip('.')}: {attempt.said}"
+    return f"{told.rstrip('.')}: {attempt.error_excerpt}"
 
 
 def _attempt_view(attempt: Attempt, reason: str) -> AttemptView:

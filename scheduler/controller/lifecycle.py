@@ -201,7 +201,9 @@ def observe(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Step:
         attempt = replace(attempt, ending=Ending.SUCCEEDED, reason="Succeeded.")
     elif fault is not None and attempt.ending is None:
         ending = Ending.LOST if fault.state is WorkerState.LOST else Ending.FAILED
-        attempt = replace(attempt, ending=ending, reason=blame(fault, world), said=fault.said)
+        attempt = replace(
+            attempt, ending=ending, reason=blame(fault, world), error_excerpt=fault.error_excerpt
+        )
     job = job.with_attempt(attempt)
     if len(workers) == world and all(_over_with(worker) for worker in workers.values()):
         return Step(_ended(job, workers, now))

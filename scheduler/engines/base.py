@@ -31,7 +31,7 @@ class WorkerStatus:
 
     `exit_code` is negative for a signal, as in `subprocess`; 127 where the command could not be started. An exited
     worker without one never started, because its attempt was stopped first. `reason` tells people what the exit code does
-    not say by itself. `said` is what its log ends with where it failed: its owner's alone to read, as the log is.
+    not say by itself. `error_excerpt` is what its log ends with where it failed, for its owner alone to read.
     `throughput` is the steps a second that an exited worker has reported, where it has.
     """
 
@@ -42,7 +42,7 @@ class WorkerStatus:
     at: float
     exit_code: int | None = None
     reason: str = ""
-    said: str = ""
+    error_excerpt: str = ""
     throughput: float | None = None
 
 

@@ -216,8 +216,8 @@ class LocalEngine(Engine):
         if log and (port := taken(log, await asyncio.to_thread(worker.ports))) is not None:
             self._tell(key, WorkerState.LOST, at, code, f"port {port}, where it was to listen, was taken.")
         else:
-            said = "" if code == -signal.SIGKILL else last_words(log)  # who is killed so has had none
-            self._tell(key, WorkerState.EXITED, at, code, standing.reason, said, throughput)
+            excerpt = "" if code == -signal.SIGKILL else last_words(log)  # who is killed so has had none
+            self._tell(key, WorkerState.EXITED, at, code, standing.reason, excerpt, throughput)
 
     def _clean_up(self, key: Key, standing: Standing) -> None:
         job, attempt, rank = key
@@ -240,11 +240,11 @@ class LocalEngine(Engine):
         at: float,
         exit_code: int | None = None,
         reason: str = "",
-        said: str = "",
+        excerpt: str = "",
         throughput: float | None = None,
     ) -> None:
         if self._report is not None:
-            self._report(WorkerStatus(*key, state, at, exit_code, reason, said, throughput))
+            self._report(WorkerStatus(*key, state, at, exit_code, reason, excerpt, throughput))
 
     def _worker(self, key: Key) -> WorkerFolder:
         return self._folders.attempt(key[0], key[1]).worker(key[2])

@@ -88,9 +88,9 @@ class Workload:
 class Attempt:
     """One run of a job from start to end. `exit_codes` has one entry a rank (`None`: not known).
 
-    `stopping` is when it was told to stop, if it was; `ending` why. `said` is what the log of the worker that failed first
-    ends with: its owner's alone to read, as the log is. `gpu_type` is that of all its GPUs, if they are of one; `throughput`
-    the steps a second that it reported.
+    `stopping` is when it was told to stop, if it was; `ending` why. `error_excerpt` is what the log of the worker
+    that failed first ends with: its owner's alone to read, as the log is. `gpu_type` is that of all its GPUs, if they are of
+    one; `throughput` the steps a second that it reported.
     """
 
     number: int
@@ -102,7 +102,7 @@ class Attempt:
     reason: str = ""
     stopping: float | None = None
     ending: Ending | None = None
-    said: str = ""
+    error_excerpt: str = ""
     gpu_type: str | None = None
     throughput: float | None = None
 

@@ -69,7 +69,7 @@ def of_attempt(job: str, attempt: Attempt) -> dict[str, Any]:
         "ended": attempt.ended,
         "ending": attempt.ending and attempt.ending.value,
         "reason": attempt.reason,
-        "said": attempt.said,
+        "error_excerpt": attempt.error_excerpt,
         "gpu_type": attempt.gpu_type,
         "throughput": attempt.throughput,
         "exit_codes": attempt.exit_codes,
@@ -88,7 +88,7 @@ def to_attempt(row: Row) -> Attempt:
         reason=row["reason"],
         stopping=row["stopping"],
         ending=Ending(row["ending"]) if row["ending"] else None,
-        said=row["said"],
+        error_excerpt=row["error_excerpt"],
         gpu_type=row["gpu_type"],
         throughput=row["throughput"],
     )

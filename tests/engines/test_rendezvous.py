@@ -154,7 +154,7 @@ async def test_a_port_that_another_took_meanwhile_is_no_failure_of_the_job(here:
 async def test_a_failed_worker_is_told_with_its_last_words(here: Workplace) -> None:
     await here.engine.launch(launch("j", python("print('so far so good'); raise ValueError('loss is nan')")))
     end = await here.end("j")
-    assert (end.exit_code, end.reason, end.said) == (1, "", "ValueError: loss is nan")
+    assert (end.exit_code, end.reason, end.error_excerpt) == (1, "", "ValueError: loss is nan")
 
 
 async def test_a_pytorch_job_keeps_its_own_way_to_start_python(here: Workplace, tmp_path: Path) -> None:

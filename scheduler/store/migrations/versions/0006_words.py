@@ -1,4 +1,4 @@
-"""Requests call their parts as Slurm does: a dependency is `afterany`, an array's limit `max_parallel`."""
+"""The words of the field: a dependency is `afterany`, an array's limit `max_parallel`, a claim a nomination."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ RENAMED = {"whatever": "afterany", "at_once": "max_parallel"}
 
 
 def upgrade() -> None:
+    op.execute("ALTER TABLE attempts RENAME COLUMN said TO error_excerpt")
+    op.execute("ALTER TABLE jobs RENAME COLUMN claim TO nomination")
     for before, after in RENAMED.items():
         op.execute(
             f"""UPDATE jobs SET request = replace(request, '"{before}":', '"{after}":')"""
