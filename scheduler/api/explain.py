@@ -16,8 +16,18 @@ from scheduler.api.convert import from_milli
 from scheduler.api.remedies import would_help
 from scheduler.api.views import held, over_quota_jobs
 from scheduler.controller.admission import capacity
-from scheduler.controller.sentences import duration
-from scheduler.model import ONE, Environment, Job, JobState, Milli, Node, Pool, Request, WorkerPlacement
+from scheduler.model import (
+    ONE,
+    Environment,
+    Job,
+    JobState,
+    Milli,
+    Node,
+    Pool,
+    Request,
+    WorkerPlacement,
+    duration,
+)
 from scheduler.schema import Explanation, Holder, HolderJob, SpeedView
 
 if TYPE_CHECKING:

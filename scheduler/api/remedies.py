@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from scheduler.model import Job, JobState
+from scheduler.model import ONE, Job, JobState, gpu_count
 
 if TYPE_CHECKING:
     from scheduler.policy import Decision
@@ -106,7 +106,7 @@ def _given_back(at: Details) -> str:
 
 
 def _gpus(amount: float) -> str:
-    return f"{amount:g} GPU{'' if amount == 1 else 's'}"
+    return gpu_count(round(amount * ONE))
 
 
 _REMEDIES: Mapping[str, Callable[[Job, Details], list[str]]] = {

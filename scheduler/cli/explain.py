@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from scheduler.cli.connect import connect
-from scheduler.cli.text import STATE_STYLES, Screen, amount, clean, duration, gpus
+from scheduler.cli.text import STATE_STYLES, Screen, amount, clean, gpus
+from scheduler.model import duration
 
 if TYPE_CHECKING:
     from scheduler.schema import Explanation, Holder

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scheduler.cli.connect import connect
-from scheduler.cli.text import STATE_STYLES, Screen, ago, amount, clean, duration
+from scheduler.cli.text import STATE_STYLES, Screen, ago, amount, clean, took
 from scheduler.client.arrays import is_array, jobs_of
 from scheduler.errors import Invalid, RunaiError
-from scheduler.model import JobState
+from scheduler.model import JobState, duration
 
 if TYPE_CHECKING:
     from scheduler.client import Client
@@ -81,7 +81,7 @@ def table(screen: Screen, jobs: list[JobView], now: float) -> None:
                 job.state.value,
                 amount(job.total_gpus),
                 ago(job.submitted, now),
-                duration(ran(job, now)),
+                took(ran(job, now)),
                 "" if job.state.value in ("running", "succeeded") else why(job, now),
             )
             for job in jobs

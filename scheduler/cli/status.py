@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from scheduler.cli import jobs, projects
 from scheduler.cli.connect import connect
-from scheduler.cli.text import STATE_STYLES, Screen, ago, amount, clean, duration, gpus
-from scheduler.model import JobState
+from scheduler.cli.text import STATE_STYLES, Screen, ago, amount, clean, gpus, took
+from scheduler.model import JobState, duration
 
 if TYPE_CHECKING:
     from scheduler.schema import AttemptView, GpuView, JobView, Occupant, PoolView
@@ -186,7 +186,7 @@ def _attempt(attempt: AttemptView, now: float) -> tuple[object, ...]:
     return (
         attempt.number,
         "" if attempt.started is None else ago(attempt.started, now),
-        duration(ran),
+        took(ran),
         places,
         attempt.ending and attempt.ending.value,
         ", ".join(codes),

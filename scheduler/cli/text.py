@@ -14,6 +14,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
+from scheduler.model import ONE, duration, gpu_count, number
+
 STYLES = {"strong": "1", "quiet": "2", "good": "32", "bad": "31", "busy": "36", "note": "33"}
 
 STATE_STYLES = {
@@ -103,30 +105,18 @@ def cut(text: str, columns: int) -> str:
 # -- amounts and times --------------------------------------------------------------------------------------
 
 
-def amount(number: float | None, none: str = "–") -> str:
+def amount(value: float | None, none: str = "–") -> str:
     """`1`, `0.25`, `1.5`; `none` where there is no number."""
-    return none if number is None else f"{number:.3f}".rstrip("0").rstrip(".")
+    return none if value is None else number(value)
 
 
-def gpus(number: float) -> str:
-    return f"{amount(number)} GPU{'' if number == 1 else 's'}"
+def gpus(value: float) -> str:
+    return gpu_count(round(value * ONE))
 
 
-def duration(seconds: float | None) -> str:
-    """`<1 s`, `8 s`, `3 min`, `2 h 5 min`, `4 d 3 h`."""
-    if seconds is None:
-        return ""
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole} s" if whole else "<1 s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if minutes < 10 and rest else f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
+def took(seconds: float | None) -> str:
+    """A duration; nothing where there is none."""
+    return "" if seconds is None else duration(seconds)
 
 
 def ago(at: float, now: float) -> str:

@@ -24,6 +24,7 @@ from scheduler.model import (
     Request,
     Session,
     Shape,
+    gpu_count,
 )
 from scheduler.pool.rules import check_job
 
@@ -53,7 +54,7 @@ def admit_session(session: Session, pool: Pool, nodes: Sequence[Node]) -> None:
     quota = next((u.build_quota for u in pool.users if u.name == session.user), pool.default_build_quota)
     if shape.gpu_memory is None and shape.gpus > quota:
         raise Invalid(
-            f"{session.user}'s build quota is {gpus(quota)}; ask for no more than that.", field="gpus"
+            f"{session.user}'s build quota is {gpu_count(quota)}; ask for no more than that.", field="gpus"
         )
     _fits_one_worker(shape, _of_environment(pool, nodes, Environment.BUILD))
 
@@ -178,7 +179,7 @@ def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
     most_gpus = max((node.gpus for node in nodes), default=0) * ONE
     if shape.gpus > most_gpus:
         raise Invalid(
-            f"A worker asks for {gpus(shape.gpus)}, and the largest node that it may use has {gpus(most_gpus)}; "
+            f"A worker asks for {gpu_count(shape.gpus)}, and the largest node that it may use has {gpu_count(most_gpus)}; "
             "ask for fewer per worker, or for more workers.",
             field="gpus",
         )
@@ -197,7 +198,7 @@ def _fits_gang(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
     most = max(capacities.values(), default=0)
     if request.min_workers <= most:
         return
-    size = f"workers of {gpus(request.shape.gpus)}" if request.shape.gpus else "such workers"
+    size = f"workers of {gpu_count(request.shape.gpus)}" if request.shape.gpus else "such workers"
     place = f"in one {request.require.removeprefix('same_')}" if request.require else "in the pool"
     raise Invalid(
         f"It needs {request.min_workers} {size} at the same time, and at most {most} could ever be {place}.",
@@ -213,7 +214,7 @@ def _fits_together(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
     most = max(there.values(), default=0)
     if request.groups and request.gpus > most:
         raise Invalid(
-            f"Its groups need {gpus(request.gpus)} at the same time, and at most {gpus(most)} could ever be had.",
+            f"Its groups need {gpu_count(request.gpus)} at the same time, and at most {gpu_count(most)} could ever be had.",
             field="groups",
         )
 
@@ -225,14 +226,15 @@ def _within_limits(request: Request, project: Project, pool: Pool, nodes: Sequen
     while above is not None:
         if above.limit is not None and asked > above.limit:
             raise Invalid(
-                f"It needs {gpus(asked)} at the same time, and project {above.name!r} may hold {gpus(above.limit)} "
+                f"It needs {gpu_count(asked)} at the same time, and project {above.name!r} may hold {gpu_count(above.limit)} "
                 "at the most.",
                 field="gpus" if request.workers == 1 else "workers",
             )
         for quota in above.quotas:
             if quota.limit is not None and asked > quota.limit and all(map(quota.covers, nodes)):
                 raise Invalid(
-                    f"It needs {gpus(asked)} at the same time, and project {above.name!r} may hold {gpus(quota.limit)} of "
+                    f"It needs {gpu_count(asked)} at the same time, and project {above.name!r} may hold "
+                    f"{gpu_count(quota.limit)} of "
                     f"{' in node pool '.join(filter(None, (quota.gpu_type or 'those', quota.node_pool)))} at the most.",
                     field="gpus" if request.workers == 1 else "workers",
                 )
@@ -243,8 +245,8 @@ def _inside_guarantee(request: Request, project: Project) -> None:
     asked, promised = _at_once(request), project.all_guaranteed
     if not request.preemptible and promised is not None and asked > promised:
         raise Invalid(
-            f"What can't be preempted stays inside the guarantee of its project; it needs {gpus(asked)}, and project "
-            f"{project.name!r} is guaranteed {gpus(promised)}. Ask for no more, or let it be preempted.",
+            f"What can't be preempted stays inside the guarantee of its project; it needs {gpu_count(asked)}, and project "
+            f"{project.name!r} is guaranteed {gpu_count(promised)}. Ask for no more, or let it be preempted.",
             field="preemptible",
         )
 
@@ -306,10 +308,6 @@ def _instead(name: str, known: Iterable[str]) -> str:
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-
-
-def gpus(amount: Milli) -> str:
-    return f"{amount / ONE:g} GPU{'' if amount == ONE else 's'}"
 
 
 def _gib(amount: MiB) -> str:

@@ -16,9 +16,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from scheduler.controller.lifecycle import AS_ENDED, never_starts
 from scheduler.controller.retries import again_at
-from scheduler.controller.sentences import duration
 from scheduler.errors import Conflict
-from scheduler.model import After, Ending, Job, JobState
+from scheduler.model import After, Ending, Job, JobState, duration
 from scheduler.policy.types import Action, Decision
 
 

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from scheduler.controller.retries import is_tried_again, why_again
-from scheduler.controller.sentences import blame, clause, duration, where
+from scheduler.controller.sentences import blame, clause, where
 from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.errors import Conflict
-from scheduler.model import Attempt, Ending, Job, JobState, WorkerPlacement
+from scheduler.model import Attempt, Ending, Job, JobState, WorkerPlacement, duration
 
 CANCELLING = "Is being cancelled"
 PAUSING = "Is being paused"

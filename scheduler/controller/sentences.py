@@ -1,4 +1,4 @@
-"""What jobs and their owners are told: where workers stand, how one ended, how long something takes."""
+"""What jobs and their owners are told: where workers stand, how one ended."""
 
 from __future__ import annotations
 
@@ -25,13 +25,6 @@ def where(placement: tuple[WorkerPlacement, ...]) -> str:
     if len(nodes) <= 2:
         return " and ".join(nodes) or "no node"
     return f"{nodes[0]}, {nodes[1]} and {len(nodes) - 2} more node{'s' if len(nodes) > 3 else ''}"
-
-
-def duration(seconds: float) -> str:
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
 
 
 def blame(worker: WorkerStatus, world: int) -> str:

@@ -48,6 +48,7 @@ from scheduler.model.running import (
     WorkerPlacement,
     Workload,
 )
+from scheduler.model.wording import duration, gpu_count, number
 
 __all__ = [
     "ONE",
@@ -85,6 +86,9 @@ __all__ = [
     "WorkerGroup",
     "WorkerPlacement",
     "Workload",
+    "duration",
+    "gpu_count",
+    "number",
     "relative_throughputs",
     "size_of",
 ]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from scheduler.errors import Conflict
-from scheduler.model import ONE, Environment, Milli, Node, Pool, Project, Workload
+from scheduler.model import ONE, Environment, Milli, Node, Pool, Project, Workload, gpu_count
 from scheduler.policy import quotas
 from scheduler.pool.file import file_of
 from scheduler.schema import Change, PoolFile
@@ -93,7 +93,7 @@ def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes:
     promised, there = _promised(after), _there(after, nodes)[Environment.BUILD]
     if promised > max(there, _promised(before)) and not after.build_overcommit:
         raise Conflict(
-            f"Build quotas would promise {_gpus(promised)} to {_count_users(after)}, and there are {_gpus(there)} "
+            f"Build quotas would promise {gpu_count(promised)} to {_count_users(after)}, and there are {gpu_count(there)} "
             "for building: lower them, give the build node pool more, or say `build_overcommit: true`.",
             field="users",
         )
@@ -171,13 +171,13 @@ def _build_promises(pool: Pool, there: Milli) -> Iterable[str]:
     promised = _promised(pool)
     if promised > there:
         yield (
-            f"Build quotas promise {_gpus(promised)} to {_count_users(pool)}, and there are {_gpus(there)} "
+            f"Build quotas promise {gpu_count(promised)} to {_count_users(pool)}, and there are {gpu_count(there)} "
             "for building; not all of them can work at the same time."
         )
     elif pool.default_build_quota > there:
         yield (
-            f"Every user may hold {_gpus(pool.default_build_quota)} to build with (default_build_quota), and there "
-            f"are {_gpus(there)} for building."
+            f"Every user may hold {gpu_count(pool.default_build_quota)} to build with (default_build_quota), and there "
+            f"are {gpu_count(there)} for building."
         )
 
 
@@ -193,7 +193,8 @@ def _train_promises(pool: Pool, nodes: Iterable[Node]) -> Iterable[str]:
         promised = sum(guaranteed[project.name] or 0 for project in pool.projects if project.parent is None)
         if promised > gpus:
             yield (
-                f"Projects are guaranteed {_gpus(promised)}{quotas.in_words(part)} together, and there are {_gpus(gpus)}"
+                f"Projects are guaranteed {gpu_count(promised)}{quotas.in_words(part)} together, and there "
+                f"are {gpu_count(gpus)}"
                 f"{' for training' if len(there) == 1 else ''}; not all guarantees can be kept at the same time."
             )
     for project in pool.projects:
@@ -214,13 +215,13 @@ def _family_promises(projects: Sequence[Project]) -> Iterable[str]:
             continue
         if project.name in unbound:
             yield (
-                f"Project {project.name!r} is guaranteed {_gpus(project.guaranteed)}, and a project below it is "
+                f"Project {project.name!r} is guaranteed {gpu_count(project.guaranteed)}, and a project below it is "
                 "guaranteed GPUs without bound."
             )
         elif below[project.name] > project.guaranteed:
             yield (
-                f"The projects below {project.name!r} are guaranteed {_gpus(below[project.name])} together, more "
-                f"than the {_gpus(project.guaranteed)} that it is guaranteed itself."
+                f"The projects below {project.name!r} are guaranteed {gpu_count(below[project.name])} together, more "
+                f"than the {gpu_count(project.guaranteed)} that it is guaranteed itself."
             )
 
 
@@ -232,7 +233,3 @@ def _closed_projects(projects: Sequence[Project]) -> Iterable[str]:
                 f"Nobody may submit to project {project.name!r}; name `members` or `groups` "
                 '("*" in `members` is everybody).'
             )
-
-
-def _gpus(amount: Milli) -> str:
-    return f"{amount / ONE:g} GPU{'' if amount == ONE else 's'}"

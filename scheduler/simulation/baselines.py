@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Milli
+from scheduler.model import ONE, Milli, gpu_count
 from scheduler.simulation.trace import Trace, TraceJob
 
 
@@ -186,7 +186,7 @@ class Simulation:
         if self.queue.length:
             job = self.queue.heads()[0][2]
             raise Invalid(
-                f"Job {job.id} wants {job.gpus / ONE:g} GPUs, which this pool never has free together; take a larger pool.",
+                f"Job {job.id} wants {gpu_count(job.gpus)}, which this pool never has free together; take a larger pool.",
                 field="gpus",
             )
         return tuple(runs)

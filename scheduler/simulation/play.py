@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Milli, Node, Pool, Request, Shape, WorkerPlacement, Workload
+from scheduler.model import ONE, Milli, Node, Pool, Request, Shape, WorkerPlacement, Workload, gpu_count
 from scheduler.policy import Action, Decision, Plan, Planner
 from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.sessions import Session
@@ -139,7 +139,7 @@ class Player:
         job = progress.job
         why = self.planner.plan(self._last).decisions[job.id].reason
         return Invalid(
-            f"Job {job.id} of {job.project} wants {job.gpus / ONE:g} GPUs and never starts on this pool: {why}",
+            f"Job {job.id} of {job.project} wants {gpu_count(job.gpus)} and never starts on this pool: {why}",
             field="gpus",
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Environment, Milli, Node, NodePool, Pool, Project
+from scheduler.model import ONE, Environment, Milli, Node, NodePool, Pool, Project, gpu_count
 from scheduler.simulation.baselines import POLICIES, Run, demand_quantile, play_baseline, play_static
 from scheduler.simulation.fairness import Comparison, compare, deprived
 from scheduler.simulation.metrics import Figures, figures
@@ -114,7 +114,7 @@ class Study:
             if set(names) - {STATIC} and job.gpus > nodes * self.gpus_per_node * ONE:
                 scaled = "" if scale == 1.0 else f" scaled by {scale:g}"
                 raise Invalid(
-                    f"Job {job.id} of {job.project} wants {job.gpus / ONE:g} GPUs, and the pool{scaled} has only "
+                    f"Job {job.id} of {job.project} wants {gpu_count(job.gpus)}, and the pool{scaled} has only "
                     f"{nodes * self.gpus_per_node} ({nodes} × {self.gpus_per_node}); take a larger pool.",
                     field="nodes",
                 )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Milli, RelativeThroughputs
+from scheduler.model import ONE, Milli, RelativeThroughputs, gpu_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def _rows(text: str, name: str, ignore: Collection[str]) -> Iterator[TraceJob]:
         each, rest = divmod(job.gpus, job.workers or 1)
         if rest or (each > ONE and each % ONE):
             raise Invalid(
-                f"{place}: workers: {job.gpus / ONE:g} GPUs can't be shared out equally to {job.workers} workers.",
+                f"{place}: workers: {gpu_count(job.gpus)} can't be shared out equally to {job.workers} workers.",
                 field=f"{place}: workers",
             )
         if (job.min_workers or 1) > (job.workers or 1):

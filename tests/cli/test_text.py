@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from scheduler.cli.text import Screen, amount, bar, clean, cut, duration, width
+from scheduler.cli.text import Screen, amount, bar, clean, cut, took, width
 from scheduler.submission.amounts import read_duration, read_memory
 
 
@@ -32,7 +32,7 @@ class Terminal(io.StringIO):
     ],
 )
 def test_durations_in_words(seconds: float | None, words: str) -> None:
-    assert duration(seconds) == words
+    assert took(seconds) == words
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,7 @@ def test_running_too_long_is_a_failure_that_is_not_tried_again() -> None:
     failed = ended(step.job, 0, at=NOW + 91)
     assert (failed.state, failed.reason) == (
         JobState.FAILED,
-        "Ran longer than its longest run time of 1.5 min.",
+        "Ran longer than its longest run time of 1 min 30 s.",
     )
 
 
@@ -390,13 +390,6 @@ def test_the_same_told_again_changes_nothing(
 )
 def test_where(nodes: int, words: str) -> None:
     assert sentences.where(placed(nodes)) == words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(5, "5 s"), (90, "1.5 min"), (7200, "2 h"), (129600, "1.5 d")]
-)
-def test_durations(seconds: float, words: str) -> None:
-    assert sentences.duration(seconds) == words
 
 
 # -- growing, shrinking, moving ---------------------------------------------------------------------------------

@@ -1,0 +1,30 @@
+"""How amounts and durations are written for people, everywhere the same."""
+
+from __future__ import annotations
+
+from scheduler.model.amounts import ONE, Milli
+
+
+def number(value: float) -> str:
+    """`1`, `0.25`, `1.5`: three decimals at the most."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def gpu_count(amount: Milli) -> str:
+    """`1 GPU`, `2.5 GPUs`."""
+    return f"{number(amount / ONE)} GPU{'' if amount == ONE else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """`<1 s`, `8 s`, `3 min`, `2 h 5 min`, `4 d 3 h`."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s" if whole else "<1 s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if minutes < 10 and rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
