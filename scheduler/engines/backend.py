@@ -25,7 +25,7 @@ from scheduler.telemetry import Inventory
 
 GROUP = "jupyter_runai.engines"
 
-OWN = (EntryPoint("local", "scheduler.engines.local_backend:local", GROUP),)
+OWN = (EntryPoint("local", "scheduler.engines.local.backend:local", GROUP),)
 """Those of this package. The others are looked for among all installed packages, which takes its time."""
 
 

@@ -1,6 +1,6 @@
 """How the workers of a distributed job find each other: what each framework's own scripts expect, and nothing else.
 
-Pure: the attempt's placement, where its workers are reached and the ports that are theirs in; variables and a command out. So
+Pure: the attempt's placement, where its workers are reached and the ports that are theirs in; variables and a wrapper out. So
 it serves every engine, and what is elastic needs nothing more: each attempt meets anew, at the size that it has.
 
 What must hold:
@@ -12,11 +12,11 @@ What must hold:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduler.model import Framework, WorkerPlacement
-from scheduler.worker import horovod, mpi
+from scheduler.worker import mpi
 
 _BY_RANK = (Framework.TENSORFLOW, Framework.MPI)
 """Frameworks in which each worker listens; in the others only the first does."""
@@ -38,6 +38,14 @@ class Meeting:
     @property
     def size(self) -> int:
         return len(self.workers)
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A file of `scheduler.worker` that a Python runs (`-I -S`) with these arguments and the job's command behind them."""
+
+    file: str
+    arguments: tuple[str, ...]
 
 
 def needs(framework: Framework, size: int) -> int:
@@ -64,15 +72,15 @@ def variables(meeting: Meeting, rank: int) -> Mapping[str, str]:
             return {}
 
 
-def command(meeting: Meeting, rank: int, argv: Sequence[str], python: str) -> tuple[str, ...]:
-    """What a worker runs: the job's own command, or with what has to stand beside it (`python` runs that)."""
+def wrapper(meeting: Meeting, rank: int) -> Wrapper | None:
+    """What stands before the job's own command, where something does."""
     match meeting.framework:
         case Framework.HOROVOD if rank == 0:
-            return (python, "-I", "-S", horovod.__file__, str(meeting.ports[0]), *argv)
+            return Wrapper("horovod.py", (str(meeting.ports[0]),))
         case Framework.MPI:
-            return (python, "-I", "-S", mpi.__file__, "worker", *argv)
+            return Wrapper("mpi.py", ("worker",))
         case _:
-            return tuple(argv)
+            return None
 
 
 def _torch(meeting: Meeting, rank: int) -> Mapping[str, str]:

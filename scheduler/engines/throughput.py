@@ -10,10 +10,6 @@ import json
 import math
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
-
-from scheduler.engines.outputs import open_file
-from scheduler.errors import NotFound
 
 FILE = "metrics.jsonl"
 """What a job reports of itself, a line of JSON each, in its output folder: one file over all attempts."""
@@ -28,15 +24,12 @@ MOST_STEPS = 2**53
 """Beyond this a number counts no steps."""
 
 
-def steps_per_second(output: Path, attempt: int) -> float | None:
-    """By the reports of rank 0 of an attempt; `None` where these don't tell. A counter that begins anew goes on counting."""
-    try:
-        with open_file(output, FILE) as file:
-            file.seek(max(0, file.seek(0, 2) - TAIL))
-            lines = file.read(TAIL).splitlines()
-    except (NotFound, OSError):
-        return None
-    points = list(_points(lines, attempt))
+def steps_per_second(tail: bytes, attempt: int) -> float | None:
+    """By the reports of rank 0 of an attempt in the end of the file; `None` where these don't tell.
+
+    A counter that begins anew goes on counting.
+    """
+    points = list(_points(tail.splitlines(), attempt))
     steps = sum(max(0, after - before) for (_, before), (_, after) in pairwise(points))
     seconds = points[-1][0] - points[0][0] if points else 0.0
     return steps / seconds if steps and seconds > INSTANT else None

@@ -25,7 +25,7 @@ from scheduler.api.server import make_server
 from scheduler.controller import Controller
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.backend import Setup
-from scheduler.engines.local_backend import local
+from scheduler.engines.local.backend import local
 from scheduler.errors import Conflict
 from scheduler.files.blobs import MAX_BYTES, Blobs
 from scheduler.model import JobState, Pool, Project

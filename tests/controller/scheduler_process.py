@@ -16,7 +16,7 @@ from pathlib import Path
 from scheduler.controller import Controller
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.backend import Setup
-from scheduler.engines.local_backend import local
+from scheduler.engines.local.backend import local
 from scheduler.model import Job, JobKind, Program, Request
 from scheduler.store import Store
 

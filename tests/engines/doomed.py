@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from scheduler.engines.local import LocalEngine
+from scheduler.engines.local.engine import LocalEngine
 from tests.engines.workplace import launch
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.files import Area, log_file
-from scheduler.engines.local import LocalEngine
+from scheduler.engines.local.engine import LocalEngine
 from scheduler.errors import Invalid
 from scheduler.files.blobs import Blobs
 from scheduler.store import Store

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.backend import Setup, backend
-from scheduler.engines.local import LocalEngine
+from scheduler.engines.local.engine import LocalEngine
 from scheduler.errors import Invalid
 
 

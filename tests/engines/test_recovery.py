@@ -208,7 +208,7 @@ async def test_a_gang_that_started_in_part_and_was_to_stop_is_not_completed(here
 
 
 async def test_two_engines_do_not_share_a_folder(here: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    from scheduler.engines import launcher
+    from scheduler.engines.local import launcher
 
     monkeypatch.setattr(launcher, "READY", 0.5)
     other = Workplace(here.state_dir)

@@ -235,7 +235,7 @@ async def test_a_launcher_that_is_killed_is_replaced(here: Workplace) -> None:
 
 
 async def test_a_log_is_cut_at_its_limit_and_says_so(tmp_path: Path) -> None:
-    from scheduler.engines.local import LocalEngine
+    from scheduler.engines.local.engine import LocalEngine
 
     here = Workplace(tmp_path / "state")
     here.engine = LocalEngine(here.state_dir, log_limit=10_000)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engines.throughput import TAIL, steps_per_second
+from scheduler.engines.local.outputs import tail
+from scheduler.engines.throughput import FILE, TAIL, steps_per_second
 from tests.engines.workplace import Workplace, launch, python
 
 REPORTS = python(
@@ -21,10 +22,8 @@ REPORTS = python(
 )
 
 
-def written(folder: Path, *lines: object) -> Path:
-    text = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
-    (folder / "metrics.jsonl").write_text(text)
-    return folder
+def written(*lines: object) -> bytes:
+    return "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines).encode()
 
 
 def point(time: object, step: object, attempt: object = 1, rank: object = 0) -> dict[str, object]:
@@ -36,37 +35,34 @@ async def test_a_workers_end_tells_its_pace(here: Workplace) -> None:
     assert (await here.end("j")).throughput == 40
 
 
-def test_only_the_attempts_own_first_worker_counts(tmp_path: Path) -> None:
+def test_only_the_attempts_own_first_worker_counts() -> None:
     others = [point(0.0, 0, attempt=1), point(1.0, 500, rank=1, attempt=2)]
     own = [point(10.0, 100, attempt=2), point(20.0, 150, attempt=2)]
-    assert steps_per_second(written(tmp_path, *others, *own), 2) == 5
+    assert steps_per_second(written(*others, *own), 2) == 5
 
 
-def test_a_counter_that_begins_anew_goes_on(tmp_path: Path) -> None:
-    assert (
-        steps_per_second(written(tmp_path, point(0.0, 0), point(1.0, 8), point(2.0, 0), point(4.0, 8)), 1)
-        == 4
-    )
+def test_a_counter_that_begins_anew_goes_on() -> None:
+    assert steps_per_second(written(point(0.0, 0), point(1.0, 8), point(2.0, 0), point(4.0, 8)), 1) == 4
 
 
 def test_the_end_of_a_long_file_is_enough(tmp_path: Path) -> None:
-    lines = [point(float(n), n) for n in range(20_000)]
-    assert (written(tmp_path, *lines) / "metrics.jsonl").stat().st_size > 2 * TAIL
-    assert steps_per_second(tmp_path, 1) == pytest.approx(1)
+    (tmp_path / FILE).write_bytes(written(*(point(float(n), n) for n in range(20_000))))
+    end = tail(tmp_path, FILE, TAIL)
+    assert len(end) == TAIL
+    assert steps_per_second(end, 1) == pytest.approx(1)
 
 
-def test_no_pace_where_nothing_tells_it(tmp_path: Path) -> None:
-    assert steps_per_second(tmp_path, 1) is None
-    assert steps_per_second(written(tmp_path, point(1.0, 5)), 1) is None
-    assert steps_per_second(written(tmp_path, point(1.0, 5), point(1.0, 9)), 1) is None
-    assert steps_per_second(written(tmp_path, point(1.0, 5), point(9.0, 5)), 1) is None
+def test_no_pace_where_nothing_tells_it() -> None:
+    assert steps_per_second(b"", 1) is None
+    assert steps_per_second(written(point(1.0, 5)), 1) is None
+    assert steps_per_second(written(point(1.0, 5), point(1.0, 9)), 1) is None
+    assert steps_per_second(written(point(1.0, 5), point(9.0, 5)), 1) is None
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    written(tmp_path / "elsewhere", point(0.0, 0), point(1.0, 1))
-    (tmp_path / "metrics.jsonl").symlink_to(tmp_path / "elsewhere" / "metrics.jsonl")
-    assert steps_per_second(tmp_path, 1) is None
+    (tmp_path / "elsewhere").write_bytes(written(point(0.0, 0), point(1.0, 1)))
+    (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
+    assert tail(tmp_path, FILE, TAIL) == b""
 
 
 json_values = st.recursive(
@@ -77,11 +73,6 @@ json_values = st.recursive(
 
 
 @given(st.lists(st.builds(point, json_values, json_values) | json_values, max_size=8), st.binary(max_size=40))
-def test_whatever_the_job_writes_it_is_a_pace_or_none(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[object], rest: bytes
-) -> None:
-    folder = written(tmp_path_factory.mktemp("output"), *lines)
-    with (folder / "metrics.jsonl").open("ab") as file:
-        file.write(rest)
-    found = steps_per_second(folder, 1)
+def test_whatever_the_job_writes_it_is_a_pace_or_none(lines: list[object], rest: bytes) -> None:
+    found = steps_per_second(written(*lines) + rest, 1)
     assert found is None or 0 < found < float("inf")

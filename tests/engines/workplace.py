@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scheduler.engines.base import Launch, WorkerState, WorkerStatus
 from scheduler.engines.files import JobFiles
-from scheduler.engines.local import LocalEngine
+from scheduler.engines.local.engine import LocalEngine
 from scheduler.model import JobKind, Node, Program, WorkerPlacement
 
 PATIENCE = 60.0

@@ -64,5 +64,15 @@ def open_file(folder: Path, path: str) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
+def tail(folder: Path, path: str, size: int) -> bytes:
+    """The last bytes of a file below a folder; empty where it cannot be read."""
+    try:
+        with open_file(folder, path) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read(size)
+    except (NotFound, OSError):
+        return b""
+
+
 def _missing(path: str) -> NotFound:
     return NotFound(f"The job has left no file {path!r}.")

@@ -34,8 +34,8 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from scheduler.engines.processes import holder, holds
-from scheduler.engines.workerfiles import (
+from scheduler.engines.local.processes import holder, holds
+from scheduler.engines.local.workerfiles import (
     DAMAGED,
     printable,
     read_claim,

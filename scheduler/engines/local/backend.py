@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduler.engines.backend import Backend, Setup
 from scheduler.engines.leadership import FolderLeadership
-from scheduler.engines.local import LocalEngine
+from scheduler.engines.local.engine import LocalEngine
 from scheduler.telemetry import LocalInventory
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from scheduler.engines import outputs
 from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader
-from scheduler.engines.folders import Folders, JobFolder
-from scheduler.engines.follow import Growth
+from scheduler.engines.local import outputs
+from scheduler.engines.local.folders import Folders, JobFolder
+from scheduler.engines.local.follow import Growth
 from scheduler.errors import Conflict, NotFound
 
 

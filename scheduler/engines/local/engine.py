@@ -15,25 +15,33 @@ import logging
 import os
 import secrets
 import signal
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from scheduler.engines import accounts
-from scheduler.engines.accounts import Account
+from scheduler.engines import throughput
 from scheduler.engines.base import Engine, Launch, Report, WorkerState, WorkerStatus
-from scheduler.engines.environment import environment, identifying
+from scheduler.engines.contract import worker_spec
 from scheduler.engines.files import log_file
-from scheduler.engines.folders import CLOSED, PASSABLE, AttemptFolder, Folders, Stand, Standing, WorkerFolder
-from scheduler.engines.jobfolders import JobFolders, read_part, size_of
 from scheduler.engines.lastwords import TAIL, last_words, taken
-from scheduler.engines.launcher import Launcher
-from scheduler.engines.ports import Ports
-from scheduler.engines.processes import clear, ended, terminate
-from scheduler.engines.rendezvous import Meeting, command, needs
-from scheduler.engines.throughput import steps_per_second
+from scheduler.engines.local import accounts, outputs
+from scheduler.engines.local.accounts import Account
+from scheduler.engines.local.environment import command, environment, identifying
+from scheduler.engines.local.files import JobFolders, read_part, size_of
+from scheduler.engines.local.folders import (
+    CLOSED,
+    PASSABLE,
+    AttemptFolder,
+    Folders,
+    Stand,
+    Standing,
+    WorkerFolder,
+)
+from scheduler.engines.local.launcher import Launcher
+from scheduler.engines.local.ports import Ports
+from scheduler.engines.local.processes import clear, ended, terminate
+from scheduler.engines.rendezvous import Meeting, needs
 from scheduler.errors import Invalid, RunaiError, Unavailable
 from scheduler.files.blobs import Blobs
 
@@ -131,11 +139,12 @@ class LocalEngine(Engine):
         meeting = self._meeting(launch)
         attempt.mark()
         for rank in range(meeting.size):
+            spec = worker_spec(launch, rank, meeting)
             attempt.worker(rank).write_spec(
                 {
-                    "command": command(meeting, rank, launch.program.command, sys.executable),
+                    "command": command(spec),
                     "cwd": str(job.work),
-                    "env": environment(launch, rank, job, meeting, os.environ, owner),
+                    "env": environment(spec, job, os.environ, owner),
                     "ports": meeting.ports,
                     "user": owner and {"user": owner.uid, "group": owner.gid, "extra_groups": owner.groups},
                     "grace": launch.program.grace,
@@ -211,13 +220,16 @@ class LocalEngine(Engine):
         at = time.time() if standing.ended is None else standing.ended
         code, worker = standing.exit_code, self._worker(key)
         log = await asyncio.to_thread(_tail, worker.log) if code else ""
-        output = self._folders.job(key[0]).output
-        throughput = None if key[2] else await asyncio.to_thread(steps_per_second, output, key[1])
+        speed = None if key[2] else await asyncio.to_thread(self._throughput, *key[:2])
         if log and (port := taken(log, await asyncio.to_thread(worker.ports))) is not None:
             self._tell(key, WorkerState.LOST, at, code, f"port {port}, where it was to listen, was taken.")
         else:
             excerpt = "" if code == -signal.SIGKILL else last_words(log)  # who is killed so has had none
-            self._tell(key, WorkerState.EXITED, at, code, standing.reason, excerpt, throughput)
+            self._tell(key, WorkerState.EXITED, at, code, standing.reason, excerpt, speed)
+
+    def _throughput(self, job: str, attempt: int) -> float | None:
+        reports = outputs.tail(self._folders.job(job).output, throughput.FILE, throughput.TAIL)
+        return throughput.steps_per_second(reports, attempt)
 
     def _clean_up(self, key: Key, standing: Standing) -> None:
         job, attempt, rank = key

@@ -1,0 +1,79 @@
+"""What a worker finds in its environment on this machine: the contract of a worker, over a small part of the scheduler's own.
+
+Only what is named here is handed on from the scheduler, so that none of its tokens ever is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from scheduler import worker
+from scheduler.engines import contract
+from scheduler.engines.contract import WorkerSpec
+from scheduler.engines.local.accounts import Account
+from scheduler.engines.local.folders import JobFolder
+
+_KEPT = frozenset(
+    {
+        *("LANG", "LANGUAGE", "TZ"),
+        *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"),
+        *("CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_ROOT"),
+        *("CUDA_HOME", "CUDA_PATH", "NVIDIA_DRIVER_CAPABILITIES"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+    }
+)
+_PERSONAL = frozenset(
+    {
+        *("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP"),
+        *("XDG_CACHE_HOME", "HF_HOME", "TORCH_HOME"),
+    }
+)
+"""Handed on, too, where the job runs as the scheduler's own user."""
+
+_FILES = Path(worker.__file__).parent
+"""The files that run beside a job's command."""
+
+
+def environment(
+    spec: WorkerSpec, folder: JobFolder, inherited: Mapping[str, str], owner: Account | None = None
+) -> dict[str, str]:
+    """The whole environment of one worker, which runs as `owner` or else as the scheduler's own user."""
+    kept = _KEPT if owner else _KEPT | _PERSONAL
+    free = {
+        **{name: value for name, value in inherited.items() if name in kept or name.startswith("LC_")},
+        **(owner.environment if owner else {}),
+        "PATH": _path(inherited.get("PATH", os.defpath)),
+        **spec.env,
+    }
+    if spec.python_path is not None:
+        before = str(_FILES / spec.python_path)
+        free["PYTHONPATH"] = os.pathsep.join(filter(None, (before, free.get("PYTHONPATH"))))
+    return {
+        **free,
+        **spec.own,
+        "RUNAI_CHECKPOINT_DIR": str(folder.checkpoint),
+        "RUNAI_OUTPUT_DIR": str(folder.output),
+    }
+
+
+def identifying(job: str, attempt: int, rank: int, folder: JobFolder) -> dict[str, str]:
+    """Those variables that no other worker has, of whatever scheduler: its processes are known by them."""
+    return {**contract.identifying(job, attempt, rank), "RUNAI_OUTPUT_DIR": str(folder.output)}
+
+
+def command(spec: WorkerSpec) -> tuple[str, ...]:
+    """What a worker runs on this machine: the job's own command, or with what has to stand beside it."""
+    if spec.wrapper is None:
+        return spec.command
+    file = str(_FILES / spec.wrapper.file)
+    return (sys.executable, "-I", "-S", file, *spec.wrapper.arguments, *spec.command)
+
+
+def _path(path: str) -> str:
+    """The scheduler's own environment first, so that `python` is the one that the pool was installed into."""
+    ours = os.path.dirname(sys.executable)
+    return path if ours in path.split(os.pathsep) else f"{ours}{os.pathsep}{path}"
