@@ -7,7 +7,10 @@ happens here stops it but its owner.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -15,12 +18,15 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from traitlets import Float, Int, Unicode
 
 from jupyter_ext import options, sending, what
-from jupyter_ext.sending import in_one_sentence, interrupted
+from jupyter_ext.capture import CannotTravel
+from scheduler.errors import RunaiError
+from scheduler.submission.arguments import in_words_of_line, said
 
 if TYPE_CHECKING:
     from jupyter_ext.handle import Job
     from jupyter_ext.sweep import Trials
     from scheduler.schema import JobSubmit
+    from scheduler.submission.programs import Program
 
 TRIALS = 20
 """Jobs of a search where nothing else is said."""
@@ -47,12 +53,11 @@ class RunaiMagics(Magics):
 
     @line_cell_magic
     def runai_train(self, line: str, cell: str | None = None) -> Any:
-        from jupyter_ext.connection import connect
         from scheduler.submission.jobfile import array_of
 
-        with in_one_sentence():
-            asked = options.read(line)
-            with interrupted("Interrupted before anything was queued."):
+        asked = options.read(line)
+        with _in_one_sentence(asked):
+            with _interrupted("Interrupted before anything was queued."):
                 found = self._found(asked, line, cell)
                 if found is None:
                     return None
@@ -65,32 +70,37 @@ class RunaiMagics(Magics):
                 if asked.dry_run:
                     self._show(asked, given, sent, wanted)
                     return None
-                sent = sending.put_files(connect(), given, wanted, sent)
-            with interrupted("Interrupted while it was being queued; the panel shows whether it was."):
+                sent = _put_files(given, wanted, sent)
+            with _interrupted("Interrupted while it was being queued; the panel shows whether it was."):
                 job = self._send(asked, given, sent)
         return self._follow(asked, job)
 
     def _found(
         self, asked: argparse.Namespace, line: str, cell: str | None
-    ) -> tuple[dict[str, Any], what.What] | None:
+    ) -> tuple[dict[str, Any], Program] | None:
         """What is said, with what its template says, and what is to be run; `None` where it was only to be kept."""
         from scheduler.submission import jobfile
 
         template = jobfile.load_template(asked.template) if asked.template else {}
-        given = jobfile.merge(template, sending.fields(asked))
-        asked.takes = given.get("in")
-        wanted: what.What | None
+        given = jobfile.merge(template, said(asked))
         if cell is None:
-            wanted = what.of_command(asked) or what.of_template(given)
+            wanted = what.of_line(asked, given)
             given.pop("outputs", None)
         else:
-            asked.out = given.get("outputs", [])
-            swept = jobfile.varied(given)
-            wanted = what.of_cell(asked, line, cell, self.shell, limit=self.max_capture, swept=swept)
+            wanted = what.of_cell(
+                asked,
+                line,
+                cell,
+                self.shell,
+                takes=given.get("in"),
+                outputs=given.get("outputs", ()),
+                swept=jobfile.varied(given),
+                limit=self.max_capture,
+            )
         if asked.save_template:
             kept = {**given}
             if cell is None and wanted is not None:
-                kept |= {"kind": wanted.kind, "command": list(wanted.command)}
+                kept |= {"kind": wanted.kind.value, "command": list(wanted.command)}
             print(f"Kept in {jobfile.save_template(asked.save_template, kept)}.")
         if wanted is None:
             if asked.save_template:
@@ -98,7 +108,7 @@ class RunaiMagics(Magics):
             raise UsageError(NOTHING)
         return given, wanted
 
-    def _submission(self, given: Mapping[str, Any], wanted: what.What) -> JobSubmit:
+    def _submission(self, given: Mapping[str, Any], wanted: Program) -> JobSubmit:
         from scheduler.submission import jobfile
 
         mine: dict[str, Any] = {"name": wanted.name, "env": sending.environment()}
@@ -106,7 +116,7 @@ class RunaiMagics(Magics):
             mine["project"] = self.project
         if self.gpus is not None and "gpu_memory_gib" not in given:
             mine["gpus"] = self.gpus
-        runs = {"kind": wanted.kind, "command": list(wanted.command)}
+        runs = {"kind": wanted.kind.value, "command": list(wanted.command)}
         return jobfile.submission(jobfile.merge(mine, given, runs))
 
     def _show(
@@ -114,18 +124,18 @@ class RunaiMagics(Magics):
         asked: argparse.Namespace,
         given: Mapping[str, Any],
         sent: JobSubmit,
-        wanted: what.What,
+        wanted: Program,
     ) -> None:
         """Print what would be sent. What a cell takes along is put in the pool, so that the file can be sent."""
-        from jupyter_ext.connection import connect
         from scheduler.submission import jobfile
+        from scheduler.submission.options import BESIDE_THE_API
 
-        shown = {key: given[key] for key in jobfile.BESIDE if key in given}
+        shown = {key: given[key] for key in BESIDE_THE_API if key in given}
         if wanted.kind == "cell":
-            sent = sending.put_files(connect(), given, wanted, sent)
+            sent = _put_files(given, wanted, sent)
             shown.pop("in", None)
         shown |= sent.model_dump(mode="json", exclude_unset=True)
-        print(jobfile.dump(shown, asked.form), end="")
+        print(jobfile.dump(shown, asked.output or "yaml"), end="")
 
     def _send(self, asked: argparse.Namespace, given: Mapping[str, Any], sent: JobSubmit) -> Job | Trials:
         from jupyter_ext.connection import connect
@@ -139,7 +149,7 @@ class RunaiMagics(Magics):
 
             best = goal(asked.minimize, asked.maximize)
             assert best is not None
-            trials, at_once = asked.trials or TRIALS, given.get("at_once")
+            trials, at_once = asked.trials or TRIALS, given.get("max_parallel")
             return Search.begin(sent, given["sweep"], best, trials=trials, at_once=at_once)
         array = array_of(given, sent)
         if array is None:
@@ -161,12 +171,18 @@ class RunaiMagics(Magics):
             )
         job.wait()
         if isinstance(job, Job):
-            with in_one_sentence():
+            with _in_one_sentence(asked):
                 shell.push(job.outputs)
         return job
 
 
 RunaiMagics.runai_train.__doc__ = options.help_text()
+
+
+def _put_files(given: Mapping[str, Any], program: Program, sent: JobSubmit) -> JobSubmit:
+    from jupyter_ext.connection import connect
+
+    return sending.put_files(connect(), given, program, sent, Path.cwd(), partial(print, flush=True))
 
 
 def _check_search(asked: argparse.Namespace, given: Mapping[str, Any]) -> None:
@@ -178,6 +194,32 @@ def _check_search(asked: argparse.Namespace, given: Mapping[str, Any]) -> None:
         raise UsageError(
             "--search needs to know what is good: --minimize METRIC or --maximize METRIC, as job.report() names it."
         )
+    if asked.minimize and asked.maximize:
+        raise UsageError("--minimize and --maximize contradict each other; leave one of them out.")
     for option, wrong in (("--array", "array" in given), ("--dry-run", asked.dry_run)):
         if wrong:
             raise UsageError(f"{option} does not go with --search; leave one of them out.")
+
+
+# -- what is refused ----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _in_one_sentence(asked: argparse.Namespace) -> Iterator[None]:
+    """What is refused is told as IPython tells wrong usage: without a traceback, and with the options of the line."""
+    try:
+        yield
+    except RunaiError as error:
+        raise UsageError(in_words_of_line(error, asked)) from None
+    except CannotTravel as error:
+        raise UsageError(str(error)) from None
+
+
+@contextlib.contextmanager
+def _interrupted(sentence: str) -> Iterator[None]:
+    from jupyter_ext.handle import LetGo
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise LetGo(sentence) from None

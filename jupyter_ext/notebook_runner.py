@@ -178,7 +178,7 @@ def main() -> int:
     asked = parser.parse_args()
     parameters = {**dict(asked.parameters), **job.parameters}
     try:
-        notebooks.check(asked.notebook, parameters)
+        notebooks.check(str(asked.notebook), asked.notebook.read_bytes(), parameters)
         notebook = nbformat.read(asked.notebook, as_version=4)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, Invalid) as error:
         print(f"{asked.notebook} can't be executed: {error}", file=sys.stderr)

@@ -32,6 +32,10 @@ class Invalid(RunaiError):
     slug = "invalid"
 
 
+class Misused(Invalid):
+    """What is asked for makes no sense as it is asked: the command line ends with status 2, where a refusal is 1."""
+
+
 class Forbidden(RunaiError):
     """The caller is known and may not do this."""
 

@@ -13,11 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from scheduler.errors import RunaiError
-
-
-class Misused(RunaiError):
-    """The command was not used correctly: status 2, where a refusal is 1."""
+from scheduler.errors import Misused, RunaiError
 
 
 def main(argv: Sequence[str] | None = None) -> int:

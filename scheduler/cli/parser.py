@@ -12,7 +12,9 @@ from typing import Any, NoReturn
 
 from scheduler import __version__
 from scheduler.cli import values
-from scheduler.model import Framework, JobState
+from scheduler.model import JobState
+from scheduler.submission.arguments import add_options, explain
+from scheduler.submission.options import Door
 
 Commands = Any  # argparse keeps the type of its subparsers to itself
 
@@ -36,9 +38,9 @@ class _Parser(argparse.ArgumentParser):
         if wrong:
             near = get_close_matches(wrong[1], re.findall(r"[a-z]+", wrong[2]), n=1)
             message = f"there is no command {wrong[1]!r}{f'; did you mean {near[0]!r}?' if near else ''}"
-        sentence = message[:1].upper() + message[1:]
+        sentence = explain(message)
         end = "" if sentence.endswith("?") else "."
-        self.exit(2, f"{sentence.rstrip('.')}{end} See `{self.prog} --help`.\n")
+        self.exit(2, f"{sentence}{end} See `{self.prog} --help`.\n")
 
 
 def read(words: list[str]) -> argparse.Namespace:
@@ -53,7 +55,7 @@ def read(words: list[str]) -> argparse.Namespace:
     head, tail = (words, None) if "--" not in words else _split(words)
     options, unknown = whole.parse_known_args(head)
     if unknown:
-        of_the_job = "; what is the job's own comes after `--`" if options.command == "submit" else ""
+        of_the_job = "; put the arguments of the job after `--`" if options.command == "submit" else ""
         meant = _meant(unknown[0], options.parser)
         options.parser.error(f"`{options.command}` does not take {unknown[0]!r}{meant or of_the_job}")
     if tail is not None and options.command != "submit":
@@ -136,8 +138,8 @@ def _submit(commands: Commands) -> None:
         "send a script or a command to the pool",
         usage="jupyter runai submit [options] SCRIPT [-- ARGUMENTS]\n       jupyter runai submit [options] -- COMMAND",
         description="""\
-Send a job to the pool. It takes along the files of the current folder (without hidden ones, caches,
-virtual environments and what .gitignore names), so that what you change meanwhile does not touch it.""",
+Send a job to the pool, with a copy of the files of the current folder (without hidden ones, caches,
+virtual environments and what .gitignore names): later changes do not affect it.""",
         epilog="""\
 examples:
   jupyter runai submit train.py
@@ -148,85 +150,7 @@ examples:
     command.add_argument(
         "script", nargs="*", metavar="SCRIPT", help="a Python script or a notebook in the current folder"
     )
-    job = command.add_argument_group("the job")
-    job.add_argument("--name", help="what to call it (default: the script or program)")
-    job.add_argument("--project", help="the project it belongs to (default: your first one)")
-    job.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", type=values.variable,
-                     help="set a variable in it; NAME alone passes on yours; may be repeated")  # fmt: skip
-    job.add_argument("--in", action="append", default=[], dest="patterns", metavar="PATTERN",
-                     help="take along only what matches, as in .gitignore; may be repeated")  # fmt: skip
-    job.add_argument("-p", "--parameter", action="append", default=[], dest="parameters", metavar="NAME=VALUE",
-                     type=values.parameter, help="a parameter of the notebook; may be repeated")  # fmt: skip
-    job.add_argument("--no-files", action="store_true", help="take no files along")
-    needs = command.add_argument_group("what it needs, per worker")
-    needs.add_argument(
-        "--gpus", type=values.amount, metavar="N", help="GPUs, or a part of one such as 0.25 (default: 1)"
-    )
-    needs.add_argument(
-        "--gpu-memory", type=values.memory, metavar="SIZE", help="GPU memory on one GPU, instead of --gpus"
-    )
-    needs.add_argument(
-        "--gpu-type", action="append", metavar="TYPE", help="a type it accepts; may be repeated"
-    )
-    needs.add_argument("--cpus", type=values.amount, metavar="N", help="CPUs")
-    needs.add_argument("--memory", type=values.memory, metavar="SIZE", help="memory, such as 16GiB")
-    needs.add_argument("--workers", type=values.count, metavar="N", help="how many workers (default: 1)")
-    needs.add_argument("--min-workers", type=values.count, metavar="N",
-                       help="start with so many already, and grow (default: all of them)")  # fmt: skip
-    needs.add_argument("--framework", choices=[each.value for each in Framework], metavar="NAME",
-                       help="how its workers meet: torch, tensorflow, horovod, jax, mpi or none (default)")  # fmt: skip
-    needs.add_argument("--node-pool", action="append", metavar="NAME",
-                       help="a node pool it may use, the best first; may be repeated")  # fmt: skip
-    needs.add_argument("--require", metavar="LEVEL", help="all workers within one node, rack, …")
-    needs.add_argument("--prefer", metavar="LEVEL", help="the same as a wish")
-    times = command.add_argument_group("when, and for how long")
-    times.add_argument("--after", action="append", default=[], metavar="JOB",
-                       help="start when it has succeeded; JOB:any when it has ended; may be repeated")  # fmt: skip
-    times.add_argument("--array", type=values.array, metavar="RANGE",
-                       help="so many jobs as one: 100, or 0-99%%10 for ten at once")  # fmt: skip
-    times.add_argument("--sweep", type=values.sweep, metavar="NAME=VALUE,…;…",
-                       help="a job for each combination, as arguments or where {NAME} stands")  # fmt: skip
-    times.add_argument(
-        "--at-once", type=values.count, metavar="N", help="so many of them at the same time (all)"
-    )
-    times.add_argument("--priority", type=int, metavar="N", help="within the project; higher first (50)")
-    times.add_argument("--not-preemptible", action="store_true",
-                       help="never stop it for others; it must fit into the project's guarantee")  # fmt: skip
-    times.add_argument(
-        "--min-runtime", type=values.duration, metavar="TIME", help="not to be preempted before, such as 10m"
-    )
-    times.add_argument(
-        "--max-runtime", type=values.duration, metavar="TIME", help="stop an attempt after, such as 2h"
-    )
-    times.add_argument(
-        "--idle-timeout",
-        type=values.duration,
-        metavar="TIME",
-        help="stop it when its GPUs have been idle for so long",
-    )
-    times.add_argument(
-        "--expected-runtime", type=values.duration, metavar="TIME",
-        help="how long it will run, such as 40m: an estimate, for when others start (learned from earlier jobs)"
-    )  # fmt: skip
-    times.add_argument("--grace", type=values.duration, metavar="TIME",
-                       help="from SIGTERM until it is killed (30s)")  # fmt: skip
-    times.add_argument(
-        "--retries", type=values.whole, metavar="N", help="how often to try again when it fails"
-    )
-    kept = command.add_argument_group("keeping it")
-    kept.add_argument("-f", "--file", metavar="FILE",
-                      help="begin with a job file, in YAML; `-` reads standard input")  # fmt: skip
-    kept.add_argument("--template", metavar="NAME", help="begin with what is kept under this name")
-    kept.add_argument("--save-template", metavar="NAME", help="keep what is sent under a name")
-    kept.add_argument("--dry-run", action="store_true", help="print what would be sent, as a job file")
-    after = command.add_argument_group("afterwards")
-    after.add_argument(
-        "--wait", action="store_true", help="show its output until it ends; status 1 if it fails"
-    )
-    after.add_argument(
-        "--out", metavar="FOLDER", help="wait, and bring what it left in $RUNAI_OUTPUT_DIR to FOLDER"
-    )
-    _format(after)
+    add_options(command, Door.COMMAND_LINE)
 
 
 def _list(commands: Commands) -> None:

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scheduler.cli import Misused
 from scheduler.cli.connect import connect
 from scheduler.cli.jobs import bring, follow
 from scheduler.cli.text import clean
-from scheduler.errors import Invalid, NotFound
-from scheduler.submission import notebooks
+from scheduler.errors import Misused, NotFound, RunaiError
+from scheduler.submission.arguments import in_words_of_line, said
+from scheduler.submission.programs import Program, program_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,28 +24,42 @@ if TYPE_CHECKING:
     from scheduler.submission.jobfile import JobFile
 
 
+LINE = "jupyter runai submit"
+
+
 def run(options: argparse.Namespace) -> int:
+    try:
+        return _submit(options)
+    except RunaiError as error:
+        error.sentence = in_words_of_line(error, options)
+        raise
+
+
+def _submit(options: argparse.Namespace) -> int:
     from scheduler.client.uploading import upload
     from scheduler.submission import jobfile
 
-    said = jobfile.merge(_begin_with(options), _asked(options))
-    if options.script or options.tail or "command" not in said:
-        said["kind"], said["command"] = what_runs(options)
-        if said["kind"] == "notebook":
-            said.setdefault("name", Path(options.script[0]).stem)
-        said.pop("bundle", None)
+    given = jobfile.merge(_begin_with(options), said(options))
+    program = what_runs(options)
+    if program is not None:
+        given = jobfile.merge(
+            {"name": program.name}, given, {"kind": program.kind.value, "command": [*program.command]}
+        )
+        given.pop("bundle", None)
+    elif "command" not in given:
+        raise Misused(f"Say what to run: `{LINE} train.py`, or a command after `--`.")
     if options.save_template:
-        file = jobfile.save_template(options.save_template, said)
+        file = jobfile.save_template(options.save_template, given)
         print(f"Kept in {file}.", file=sys.stderr)
-    given = jobfile.merge({"env": variables([])}, said)
+    given = jobfile.merge({"env": variables()}, given)
     sent = jobfile.submission(given)
     array = jobfile.array_of(given, sent)
     if options.dry_run:
         print(jobfile.dump(given, options.output or "yaml"), end="")
         return 0
-    if array is not None and (options.wait or options.out):
+    if array is not None and (options.wait or options.bring_to):
         raise Misused("--wait and --out follow one job; `jupyter runai list` shows many.")
-    bundle = None if "bundle" in given else _pack(options, given)
+    bundle = None if "bundle" in given else _pack(program, given)
     with connect() as client:
         if bundle is not None:
             client.check(sent)
@@ -55,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
             return 0
         job = client.submit(sent)
         _tell(options, job, bundle)
-        if options.wait or options.out:
+        if options.wait or options.bring_to:
             return _wait(client, job, options)
     return 0
 
@@ -81,125 +95,41 @@ def _read(name: str) -> JobFile:
     return parse(text, source=name)
 
 
-def what_runs(options: argparse.Namespace) -> tuple[str, list[str]]:
-    """The kind of job and its argv. Raises `Misused` or `NotFound` where it is not clear what to run."""
-    words, tail = options.script, options.tail
-    if len(words) > 1:
-        raise Misused(
-            f"Put the command after `--`: jupyter runai submit -- {' '.join([*words, *(tail or [])])}"
-        )
-    if words and words[0].endswith(notebooks.SUFFIX):
-        if tail:
-            raise Misused(f"A notebook takes parameters: jupyter runai submit {words[0]} -p NAME=VALUE")
-        inside = _file(words[0], options.no_files)
-        notebooks.check(Path(words[0]), dict(options.parameters))
-        return "notebook", notebooks.command(inside, dict(options.parameters))
-    if options.parameters:
-        raise Misused("-p is for notebooks; the words of a script or a command come after `--`.")
-    if words:
-        return "script", [sys.executable, _script(words[0], options.no_files), *(tail or [])]
-    if not tail:
-        raise Misused("Say what to run: `jupyter runai submit train.py`, or a command after `--`.")
-    return "command", tail
+def what_runs(options: argparse.Namespace) -> Program | None:
+    """The program that the line names. Raises `Misused`, `Invalid` or `NotFound` where it is not clear what to run."""
+    return program_of(
+        options.script,
+        options.tail,
+        Path.cwd(),
+        line=LINE,
+        parameters=options.notebook_parameters,
+        in_place=bool(options.no_files),
+    )
 
 
-def _script(name: str, in_place: bool) -> str:
-    """The script as the job will find it: below its working directory, or in its place where no files travel."""
-    if Path(name).is_file() and Path(name).suffix != ".py":
-        raise Invalid(
-            f"{name} is no Python script; say how to run it: jupyter runai submit -- COMMAND {name}"
-        )
-    return _file(name, in_place)
-
-
-def _file(name: str, in_place: bool) -> str:
-    path = Path(name)
-    if not path.is_file():
-        raise NotFound(f"There is no file {name} in {Path.cwd()}.")
-    if in_place:
-        return str(path.absolute())
-    inside = Path(os.path.normpath(path.absolute()))
-    if not inside.is_relative_to(Path.cwd()):
-        raise Invalid(
-            f"{name} is not below {Path.cwd()}, whose files the job takes along; start from its folder."
-        )
-    return inside.relative_to(Path.cwd()).as_posix()
-
-
-def _pack(options: argparse.Namespace, given: Mapping[str, Any]) -> Bundle | None:
+def _pack(program: Program | None, given: Mapping[str, Any]) -> Bundle | None:
     """What the job takes along; `None` where there is nothing."""
     from scheduler.files.bundle import snapshot
 
     patterns = given.get("in", ())
     if given.get("no_files"):
         if patterns:
-            raise Misused(
-                "--in chooses the files to take along, and --no-files takes none; leave one of them out."
-            )
+            raise Misused("--in chooses the files to send, and --no-files sends none; remove one of them.")
         return None
-    bundle = snapshot(Path.cwd(), patterns)
-    outside = bundle.listing.outside
+    along = program.files if program else {}
+    bundle = snapshot(Path.cwd(), patterns, extra=along)
+    outside = [link for link in bundle.listing.outside if link not in along]
     if outside:
         names = ", ".join(outside[:3]) + (", …" if len(outside) > 3 else "")
         print(f"Links that lead out of the folder stay behind: {names}.", file=sys.stderr)
-    if options.script:
-        script = _file(options.script[0], in_place=False)
-        if all(entry.path != script for entry in bundle.listing.entries):
-            how = "send the file that it leads to" if script in outside else f"add it with --in {script}"
-            raise Invalid(f"{script} is not among the files that the job would take along; {how}.")
-    return bundle if bundle.listing.entries else None
+    return bundle if bundle.listing.entries or along else None
 
 
-def _asked(options: argparse.Namespace) -> dict[str, Any]:
-    """What the options say, and nothing else, so that every default is the API's."""
-    asked = {
-        "name": options.name,
-        "project": options.project,
-        "env": _named(options.env) or None,
-        "in": options.patterns or None,
-        "no_files": options.no_files or None,
-        "gpus": options.gpus,
-        "gpu_memory_gib": options.gpu_memory,
-        "gpu_types": options.gpu_type,
-        "cpus": options.cpus,
-        "memory_gib": options.memory,
-        "workers": options.workers,
-        "min_workers": options.min_workers,
-        "framework": options.framework,
-        "node_pools": options.node_pool,
-        "priority": options.priority,
-        "preemptible": False if options.not_preemptible else None,
-        "require": options.require,
-        "prefer": options.prefer,
-        "min_runtime": options.min_runtime,
-        "max_runtime": options.max_runtime,
-        "idle_timeout": options.idle_timeout,
-        "expected_runtime": options.expected_runtime,
-        "grace": options.grace,
-        "retries": options.retries,
-        "after": options.after or None,
-        "array": options.array,
-        "sweep": options.sweep,
-        "at_once": options.at_once,
-    }
-    return {key: value for key, value in asked.items() if value is not None}
-
-
-def variables(given: list[tuple[str, str | None]]) -> dict[str, str]:
-    """The job's variables: where it finds its programs, as here, and those that `--env` names."""
+def variables() -> dict[str, str]:
+    """The job's variables beside those that `--env` names: where it finds its programs, as here."""
     found = {name: os.environ[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if name in os.environ}
     here, path = str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)
-    found["PATH"] = path if here in path.split(os.pathsep) else f"{here}{os.pathsep}{path}"
-    return {**found, **_named(given)}
-
-
-def _named(given: list[tuple[str, str | None]]) -> dict[str, str]:
-    found = {}
-    for name, value in given:
-        if value is None and name not in os.environ:
-            raise Invalid(f"There is no variable {name} here to pass on; write --env {name}=VALUE.")
-        found[name] = os.environ[name] if value is None else value
-    return found
+    return {**found, "PATH": path if here in path.split(os.pathsep) else f"{here}{os.pathsep}{path}"}
 
 
 def _tell(options: argparse.Namespace, job: JobView, bundle: Bundle | None) -> None:
@@ -240,8 +170,8 @@ def _wait(client: Client, job: JobView, options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print(f"\nThe job goes on; `jupyter runai cancel {job.id}` ends it.", file=sys.stderr)
         return 130
-    if options.out:
-        bring(client, job.id, Path(options.out))
+    if options.bring_to:
+        bring(client, job.id, Path(options.bring_to))
     if ended.state == "succeeded":
         return 0
     print(f"{clean(ended.name)} {ended.state.value}: {clean(ended.reason)}", file=sys.stderr)

@@ -183,10 +183,27 @@ def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
             "ask for fewer per worker, or for more workers.",
             field="gpus",
         )
-    field = "cpus" if any(capacity(_without_cpus(shape), node) for node in nodes) else "memory_gib"
+    fitting = [node for node in nodes if _by_gpus(shape, node)]
+    most_cpus = max((node.cpus for node in fitting if node.cpus is not None), default=0)
+    most_memory = max((node.memory for node in fitting if node.memory is not None), default=0)
+    where = "the largest node that it may use has"
+    if shape.memory and not any(
+        capacity(Shape(shape.gpus, shape.gpu_memory, memory=shape.memory), node) for node in fitting
+    ):
+        raise Invalid(
+            f"A worker asks for {_gib(shape.memory)} of memory, and {where} {_gib(most_memory)}; ask for no more.",
+            field="memory_gib",
+        )
+    if shape.cpus and not any(
+        capacity(Shape(shape.gpus, shape.gpu_memory, cpus=shape.cpus), node) for node in fitting
+    ):
+        raise Invalid(
+            f"A worker asks for {shape.cpus / ONE:g} CPUs, and {where} {most_cpus / ONE:g}; ask for no more.",
+            field="cpus",
+        )
     raise Invalid(
-        "No node that it may use has the GPUs, CPUs and memory that one worker asks for; ask for less.",
-        field=field,
+        "No node that it may use has the GPUs, CPUs and memory that one worker asks for together; ask for less.",
+        field="memory_gib",
     )
 
 
@@ -277,10 +294,6 @@ def _by_gpus(shape: Shape, node: Node) -> int:
     if shape.gpus < ONE:
         return node.gpus * (ONE // shape.gpus)
     return node.gpus * ONE // shape.gpus
-
-
-def _without_cpus(shape: Shape) -> Shape:
-    return Shape(shape.gpus, shape.gpu_memory, None, shape.memory)
 
 
 def _domain(require: str | None, node: Node, pool: Pool) -> str:

@@ -36,8 +36,8 @@ class GroupSubmit(Wire):
 class JobSubmit(Wire):
     """What is sent to `POST /jobs`. The owner is who sends it, never a field."""
 
-    name: Name | None = None
-    project: str | None = Field(None, description="absent: the first project that takes the caller's jobs")
+    name: Name | None = Field(None, description="name of the job")
+    project: str | None = Field(None, description="project of the job")
     kind: JobKind = JobKind.COMMAND
     command: list[str] = Field(min_length=1, max_length=1000, description="argv; no shell is involved")
     bundle: Digest | None = Field(
@@ -48,42 +48,64 @@ class JobSubmit(Wire):
         max_length=5000,
         description="what the working directory holds beside the bundle",
     )
-    env: dict[str, str] = Field(default_factory=dict, max_length=500)
-    outputs: list[str] = Field(
-        default_factory=list, max_length=100, description="variables a cell brings back"
+    env: dict[str, str] = Field(
+        default_factory=dict, max_length=500, description="set an environment variable of the job"
     )
-    gpus: float = Field(1, ge=0, le=1024, description="per worker; a fraction is at most one GPU")
-    gpu_memory_gib: float | None = Field(None, gt=0, description="instead of gpus: memory on one GPU")
-    gpu_types: list[str] | None = None
-    cpus: float | None = Field(None, gt=0)
-    memory_gib: float | None = Field(None, gt=0)
-    workers: int = Field(1, ge=1, le=4096)
-    min_workers: int | None = Field(None, ge=1, description="the gang; absent: workers")
-    framework: Framework = Field(Framework.NONE, description="how its workers are told of each other")
+    outputs: list[str] = Field(
+        default_factory=list, max_length=100, description="variables that the cell returns"
+    )
+    gpus: float = Field(1, ge=0, le=1024, description="GPUs for each worker, or a fraction of one GPU")
+    gpu_memory_gib: float | None = Field(
+        None, gt=0, description="memory on one GPU for each worker, instead of a number of GPUs"
+    )
+    gpu_types: list[str] | None = Field(None, description="types of GPU that the job accepts")
+    cpus: float | None = Field(None, gt=0, description="CPUs for each worker")
+    memory_gib: float | None = Field(None, gt=0, description="memory for each worker")
+    workers: int = Field(1, ge=1, le=4096, description="number of workers")
+    min_workers: int | None = Field(
+        None, ge=1, description="start with this many workers, and add more as GPUs become free"
+    )
+    framework: Framework = Field(
+        Framework.NONE, description="conventions by which the workers find each other"
+    )
     groups: list[GroupSubmit] = Field(
         default_factory=list,
         max_length=16,
-        description="instead of workers and what each gets: workers of several shapes, which start together",
+        description="workers of several shapes, which start together, instead of equal workers",
     )
-    node_pools: list[str] | None = Field(None, description="in order of preference")
-    priority: int = Field(50, ge=0, le=1000)
-    preemptible: bool = True
-    require: str | None = None
-    prefer: str | None = None
-    min_runtime: float = Field(0, ge=0)
-    max_runtime: float | None = Field(None, gt=0, description="an attempt is stopped after so long")
+    node_pools: list[str] | None = Field(
+        None, description="node pools that the job may use, in order of preference"
+    )
+    priority: int = Field(
+        50, ge=0, le=1000, description="priority within the project; the highest starts first"
+    )
+    preemptible: bool = Field(
+        True, description="false: never stop it for other jobs; it must fit into the project's guarantee"
+    )
+    require: str | None = Field(
+        None, description="place all workers within one node, rack or other level of the topology"
+    )
+    prefer: str | None = Field(
+        None, description="place all workers within one node, rack or other level where that is possible"
+    )
+    min_runtime: float = Field(
+        0, ge=0, description="do not preempt an attempt before it has run for this time"
+    )
+    max_runtime: float | None = Field(None, gt=0, description="stop an attempt after this time")
     idle_timeout: float | None = Field(
-        None,
-        ge=60,
-        description="it is stopped when its GPUs have been idle for so long, where that can be measured",
+        None, ge=60, description="stop the job when its GPUs have been idle for this time"
     )
     expected_runtime: float | None = Field(
-        None, gt=0, description="how long it will run; an estimate: nobody is stopped for it"
+        None, gt=0, description="estimate of the run time, from which start times are predicted"
     )
-    grace: float = Field(30, ge=0, le=3600)
-    retries: int = Field(0, ge=0, le=100)
+    grace: float = Field(
+        30, ge=0, le=3600, description="time between SIGTERM and SIGKILL when an attempt is stopped"
+    )
+    retries: int = Field(0, ge=0, le=100, description="number of times to try again after a failure")
     after: list[AfterId] = Field(
-        default_factory=list, max_length=100, description="start when these have succeeded"
+        default_factory=list,
+        max_length=100,
+        description="start when these jobs or arrays have succeeded, or with :any behind an id, when they have ended",
     )
     parameters: Parameters = Field(default_factory=dict)
 

@@ -25,6 +25,7 @@ from scheduler.model import JobKind, Parameter
 from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit
 from scheduler.schema.reading import parse_mapping, validate
 from scheduler.submission.amounts import read_array
+from scheduler.submission.options import BESIDE_THE_API, OPTIONS
 from scheduler.submission.sweeps import command_with, read_space, read_sweep
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ class JobFile(JobSubmit):
     no_files: bool = False
     array: str | None = None
     sweep: str | None = None
-    at_once: int | None = Field(None, ge=1)
+    max_parallel: int | None = Field(None, ge=1)
 
     @property
     def given(self) -> dict[str, Any]:
@@ -48,18 +49,14 @@ class JobFile(JobSubmit):
         return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
 
 
-BESIDE = frozenset({"in", "no_files", "array", "sweep", "at_once"})
-"""The keys that are no part of the API's submission."""
-
-
 def submission(given: Mapping[str, Any]) -> JobSubmit:
     """What is sent, without the files. Raises `Invalid`."""
-    return validate(JobSubmit, {key: value for key, value in given.items() if key not in BESIDE})
+    return validate(JobSubmit, {key: value for key, value in given.items() if key not in BESIDE_THE_API})
 
 
 def array_of(given: Mapping[str, Any], sent: JobSubmit) -> ArraySubmit | None:
     """What is sent in the place of `sent` where a file asks for an array or a sweep. Raises `Invalid`."""
-    array, sweep, at_once = given.get("array"), given.get("sweep"), given.get("at_once")
+    array, sweep, max_parallel = given.get("array"), given.get("sweep"), given.get("max_parallel")
     if array and sweep:
         raise Invalid("array: a sweep makes an array by itself; leave one of them out.", field="array")
     if sweep:
@@ -67,12 +64,12 @@ def array_of(given: Mapping[str, Any], sent: JobSubmit) -> ArraySubmit | None:
         members = [_member(index, parameters, sent) for index, parameters in enumerate(grid)]
     elif array:
         indices, bound = _read("array", read_array, array)
-        members, at_once = [ArrayMember(index=index) for index in indices], at_once or bound
-    elif at_once:
-        raise Invalid("at_once: there is neither an array nor a sweep.", field="at_once")
+        members, max_parallel = [ArrayMember(index=index) for index in indices], max_parallel or bound
+    elif max_parallel:
+        raise Invalid("max_parallel: there is neither an array nor a sweep.", field="max_parallel")
     else:
         return None
-    return ArraySubmit(job=sent, members=members, at_once=at_once)
+    return ArraySubmit(job=sent, members=members, at_once=max_parallel)
 
 
 def varied(given: Mapping[str, Any]) -> Collection[str]:
@@ -95,7 +92,12 @@ def _read(field: str, read: Callable[[str], T], text: str) -> T:
 
 def parse(text: str, *, source: str) -> JobFile:
     """Read a job file from YAML or JSON. Raises `Invalid`, with the place as its `field`."""
-    return validate(JobFile, parse_mapping(text, source=source, example="command: [python, train.py]"))
+    found = parse_mapping(text, source=source, example="command: [python, train.py]")
+    for option in OPTIONS:
+        for key in option.former_keys:
+            if key in found and option.name not in found:
+                found[option.name] = found.pop(key)
+    return validate(JobFile, found)
 
 
 def dump(given: Mapping[str, Any], form: str = "yaml") -> str:

@@ -10,7 +10,6 @@ import difflib
 import json
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from scheduler.errors import Invalid
@@ -27,10 +26,10 @@ def command(notebook: str, parameters: Mapping[str, Parameter]) -> list[str]:
     return [sys.executable, "-P", "-m", "jupyter_ext.notebook_runner", notebook, *given]
 
 
-def check(file: Path, parameters: Mapping[str, Parameter]) -> None:
+def check(file: str, content: bytes, parameters: Mapping[str, Parameter]) -> None:
     """Raises `Invalid` for what is no notebook, and for a parameter that it does not have."""
     try:
-        notebook = json.loads(file.read_text("utf-8"))
+        notebook = json.loads(content)
         cells = notebook["cells"]
     except (ValueError, KeyError, TypeError):
         raise Invalid(f"{file} is no notebook of format 4; open it in JupyterLab and save it.") from None
@@ -40,13 +39,13 @@ def check(file: Path, parameters: Mapping[str, Parameter]) -> None:
     known = _assigned(cells)
     for name in parameters:
         if not name.isidentifier():
-            raise Invalid(f"-p: {name!r} can't be the name of a variable.", field="parameters")
+            raise Invalid(f"-p: {name!r} can't be the name of a variable.", field="notebook_parameters")
         if known is not None and name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             meant = (
                 f"; did you mean {close[0]}?" if close else f"; it has {', '.join(sorted(known)) or 'none'}."
             )
-            raise Invalid(f"-p: {file} has no parameter {name!r}{meant}", field="parameters")
+            raise Invalid(f"-p: {file} has no parameter {name!r}{meant}", field="notebook_parameters")
 
 
 def inject(cells: list[Any], parameters: Mapping[str, Parameter], cell: Any) -> None:

@@ -31,7 +31,7 @@ def read_sweep(text: str) -> list[dict[str, Parameter]]:
     values = {name: [read_value(word) for word in words] for name, words in _read(text).items()}
     for name, words in _read(text).items():
         if any(_RANGE.fullmatch(word) for word in words):
-            raise ValueError(f"{name} is a range, in which only a search finds values: add --search optuna")
+            raise ValueError(f"{name} is a range, which is for %runai_train --search optuna; list its values")
     grid = [
         dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())
     ]

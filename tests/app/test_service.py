@@ -338,10 +338,10 @@ def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> N
         ),
         (
             ["submit", "--env", "NOT_THERE_AT_ALL", "--", "true"],
-            1,
-            "There is no variable NOT_THERE_AT_ALL here",
+            2,
+            "--env: there is no variable NOT_THERE_AT_ALL here",
         ),
-        (["submit", "--in", "x", "--no-files", "--", "true"], 2, "leave one of them out"),
+        (["submit", "--in", "x", "--no-files", "--", "true"], 2, "remove one of them"),
         (["submit"], 2, "Say what to run"),
         (["submit", "--gpus", "many", "--", "true"], 2, "'many' is not an amount"),
         (["logs", "j-none"], 1, "There is no job j-none"),

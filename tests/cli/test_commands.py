@@ -39,14 +39,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_what_runs(folder: Path, words: list[str], kind: str, command: list[str]) -> None:
-    assert what_runs(read(["submit", *words])) == (kind, command)
+    found = what_runs(read(["submit", *words]))
+    assert found is not None
+    assert (found.kind, found.command) == (kind, tuple(command))
 
 
 def test_a_notebook_runs_with_its_parameters(folder: Path) -> None:
     (folder / "nb.ipynb").write_text('{"cells": [], "metadata": {}}')
-    kind, command = what_runs(read(["submit", "nb.ipynb", "-p", "lr=0.1", "-p", "name=first"]))
-    assert kind == "notebook"
-    assert command[1:] == [
+    found = what_runs(read(["submit", "nb.ipynb", "-p", "lr=0.1", "-p", "name=first"]))
+    assert found is not None
+    assert (found.kind, found.name) == ("notebook", "nb")
+    assert found.command[1:] == (
         "-P",
         "-m",
         "jupyter_ext.notebook_runner",
@@ -55,28 +58,35 @@ def test_a_notebook_runs_with_its_parameters(folder: Path) -> None:
         "lr=0.1",
         "-p",
         'name="first"',
-    ]
+    )
     with pytest.raises(Misused, match="-p is for notebooks"):
         what_runs(read(["submit", "-p", "lr=0.1", "--", "true"]))
 
 
 def test_without_files_a_script_runs_where_it_is(folder: Path) -> None:
     options = read(["submit", "--no-files", "train.py"])
-    assert what_runs(options) == ("script", [sys.executable, str(folder / "train.py")])
+    found = what_runs(options)
+    assert found is not None
+    assert (found.command, found.files) == ((sys.executable, str(folder / "train.py")), {})
 
 
 @pytest.mark.parametrize(
     ("words", "error", "sentence"),
     [
-        ([], Misused, "Say what to run"),
-        (["--"], Misused, "Say what to run"),
+        (["trian.py"], NotFound, "did you mean train.py?"),
+        (["nofile.ipynb"], NotFound, "There is no file nofile.ipynb in .*/[^;]*\\.$"),
+        (["train.py", "3"], Misused, "Put the arguments of train.py after `--`: .* train.py -- 3 …"),
         (
             ["python", "train.py"],
             Misused,
             "Put the command after `--`: jupyter runai submit -- python train.py",
         ),
         (["none.py"], NotFound, "There is no file none.py in "),
-        (["run.sh"], Invalid, "run.sh is no Python script"),
+        (
+            ["run.sh"],
+            Invalid,
+            "run.sh is neither a Python script nor a program; say how to run it: .* -- COMMAND run.sh",
+        ),
         (["../train.py"], NotFound, "There is no file"),
     ],
 )
@@ -87,20 +97,14 @@ def test_what_does_not_run(folder: Path, words: list[str], error: type[Exception
 
 def test_a_script_outside_the_folder_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "sub")
-    with pytest.raises(Invalid, match=r"is not below .*; start from its folder"):
+    with pytest.raises(Invalid, match=r"is outside .*; change to its folder first"):
         what_runs(read(["submit", "../train.py"]))
 
 
 def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {"PATH": "/bin", "SECRET": "s", "SEED": "7", "VIRTUAL_ENV": "/env"})
-    assert variables([("A", "b=c"), ("SEED", None)]) == {
-        "PATH": f"{Path(sys.executable).parent}:/bin",
-        "VIRTUAL_ENV": "/env",
-        "A": "b=c",
-        "SEED": "7",
-    }
-    with pytest.raises(Invalid, match="There is no variable NONE here to pass on; write --env NONE=VALUE"):
-        variables([("NONE", None)])
+    assert variables() == {"PATH": f"{Path(sys.executable).parent}:/bin", "VIRTUAL_ENV": "/env"}
+    assert read(["submit", "--env", "A=b=c", "--env", "SEED"]).env == {"A": "b=c", "SEED": "7"}
 
 
 @pytest.mark.parametrize(
@@ -120,12 +124,31 @@ def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: 
         (["project", "set", "a", "--limt", "1"], "does not take '--limt'; did you mean --limit? See"),
         (
             ["submit", "train.py", "--epochs", "3"],
-            "`submit` does not take '--epochs'; what is the job's own comes after",
+            "`submit` does not take '--epochs'; put the arguments of the job after",
         ),
         (["list", "--", "x"], "Only `submit` takes words after `--`."),
         (["logs"], "The following arguments are required: JOB. See `jupyter runai logs --help`.\n"),
-        (["list", "--limit", "0"], "'0' is not a number from 1 on"),
-        (["submit", "--gpus", "-1", "x.py"], "is not an amount; write a number such as 2 or 0.5"),
+        (
+            ["list", "--limit", "0"],
+            "--limit: '0' is not a whole number of at least 1. See `jupyter runai list --help`.",
+        ),
+        (
+            ["submit", "--gpus", "-1", "x.py"],
+            "--gpus: '-1' is not an amount; write a number such as 2 or 0.5. See",
+        ),
+        (["submit", "--gpus"], "--gpus needs a value. See"),
+        (["submit", "--dry-run=yes", "x.py"], "--dry-run takes no value. See"),
+        (["submit", "-p", "lr", "x.ipynb"], "-p: 'lr' is not of the form NAME=VALUE. See"),
+        (["submit", "--parameter", "lr", "x.ipynb"], "--parameter: 'lr' is not of the form NAME=VALUE. See"),
+        (
+            ["submit", "--framework", "troch", "x.py"],
+            "--framework: there is no 'troch'; did you mean torch? See",
+        ),
+        (["submit", "--at-once", "0", "x.py"], "--at-once: '0' is not a whole number of at least 1. See"),
+        (
+            ["submit", "--env", "NOT_SET", "x.py"],
+            "--env: there is no variable NOT_SET here; write NOT_SET=VALUE. See",
+        ),
         (["submit", "--gpus", "nan", "x.py"], "is not an amount"),
         (
             ["submit", "--max-runtime", "soon", "x.py"],

@@ -40,6 +40,8 @@ def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
 def test_every_option_of_a_command_is_on_the_page(heading: str, command: argparse.ArgumentParser) -> None:
     page = sections("cli.md")[heading]
     for action in command._actions:
+        if action.help == argparse.SUPPRESS:
+            continue
         for option in set(action.option_strings) - {"-h", "--help"}:
             assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", page), (
                 f"{option} is not under {heading}"

@@ -191,12 +191,12 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
         (
             asks(cpus=200 * ONE),
             "cpus",
-            "No node that it may use has the GPUs, CPUs and memory that one worker asks for; ask for less.",
+            "A worker asks for 200 CPUs, and the largest node that it may use has 96; ask for no more.",
         ),
         (
-            asks(memory=2**40),
+            asks(memory=2048 * 1024),
             "memory_gib",
-            "No node that it may use has the GPUs, CPUs and memory that one worker asks for; ask for less.",
+            "A worker asks for 2048 GiB of memory, and the largest node that it may use has 1024 GiB; ask for no more.",
         ),
         (asks(require="block"), "require", "There is no topology 'block'; there are: rack, node."),
         (

@@ -370,17 +370,21 @@ REFUSED = {
     "%runai_train train.py 3": "Put the arguments of train.py after `--`: %runai_train train.py -- 3 …",
     "%runai_train /etc/hostname": "/etc/hostname is outside ",
     "%runai_train --gpuz 1 train.py": "There is no option --gpuz; did you mean --gpus?",
-    "%runai_train train.py --epochs 3": "There is no option --epochs; the words of a script come after `--`",
+    "%runai_train train.py --epochs 3": "There is no option --epochs; put the arguments of a script after `--`",
     "%runai_train --name bad! train.py": "--name must be 1 to 128 letters, digits, blanks or any of . _ @ / -, with",
     "%runai_train --gpus many train.py": "--gpus: 'many' is not an amount; write a number such as 2 or 0.5.",
+    "%runai_train nofile.py": "There is no file nofile.py in",
+    "%runai_train -p lr=1 train.py": "-p is for notebooks",
+    "%runai_train --max-runtime 2h --expected-runtime 3h train.py": "--expected-runtime: 10800 s is longer than --max-runtime",
+    "%runai_train --at-once 2 train.py": "--at-once: there is neither an array nor a sweep.",
     "%runai_train --out a train.py": "--out is for cells",
-    "%runai_train --env A train.py": "--env: 'A' is not of the form NAME=VALUE.",
+    "%runai_train --env A train.py": "--env: there is no variable A here; write A=VALUE.",
     "%runai_train --project vison train.py": "There is no project 'vison'",
     "%runai_train --gpus 64 train.py": "64 GPUs",
     "%runai_train --workers 64 --gpus 2 train.py": "64 workers of 2 GPUs",
     "%%runai_train --project vison\n1": "There is no project 'vison'",
     "%%runai_train --gpus 2000\n1": "gpus",
-    "%%runai_train --out a, b\nb = 1": "A list such as --out a,b has no spaces",
+    "%%runai_train --out a, b\nb = 1": "--out: 'a,' is not a list of names; write names with commas and no spaces",
     "%%runai_train -- x\n1": "A cell takes no arguments after `--`",
     "%%runai_train --out acuracy\naccuracy = 1": "so --out can't return it; did you mean `accuracy`?",
     "%%runai_train --in dta\n1": "--in: there is neither a variable nor a file 'dta'; did you mean `data`?",
@@ -521,7 +525,7 @@ def test_of_a_cells_template_a_script_takes_what_it_can(kernel: Kernel, pool: Ru
     kept = pool.state_dir.with_name("config") / "runai/templates/both.yaml"
     kept.write_text("sweep: lr\n")
     said = kernel.run("%%runai_train --template both\n1").stderr
-    assert said.startswith("UsageError: --sweep: 'lr' is not of the form NAME=VALUE")
+    assert said.startswith("UsageError: sweep: 'lr' is not of the form NAME=VALUE")
 
 
 def test_what_a_dry_run_prints_can_be_sent(kernel: Kernel, pool: RunningPool) -> None:

@@ -187,9 +187,8 @@ def test_values_keep_their_types() -> None:
     assert {name: found[name] for name in given} == given
 
 
-def test_a_notebook_in_another_language_takes_no_parameters(tmp_path: Path) -> None:
-    file = tmp_path / "r.ipynb"
-    file.write_text(json.dumps({"cells": [], "metadata": {"kernelspec": {"language": "R"}}}))
-    notebooks.check(file, {})
-    with pytest.raises(Invalid, match="is in R"):
-        notebooks.check(file, {"lr": 1})
+def test_a_notebook_in_another_language_takes_no_parameters() -> None:
+    content = json.dumps({"cells": [], "metadata": {"kernelspec": {"language": "R"}}}).encode()
+    notebooks.check("r.ipynb", content, {})
+    with pytest.raises(Invalid, match=r"r\.ipynb is in R"):
+        notebooks.check("r.ipynb", content, {"lr": 1})

@@ -145,7 +145,7 @@ def test_the_file_never_grows_beyond_its_limit_and_the_text_stays(tmp_path: Path
     assert len(lines) == 4
     assert json.loads(lines[0])["at"] is None  # a pipe is no file
     assert done.stdout == "p\n" * 10
-    assert done.stderr.count("is more than is kept; its text follows") == 6
+    assert done.stderr.count("is too large to keep; its text follows") == 6
 
 
 def test_one_display_is_bounded_too(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -153,4 +153,4 @@ def test_one_display_is_bounded_too(tmp_path: Path, capfd: pytest.CaptureFixture
     assert output is not None
     Displays(tmp_path).show(output, "p\n")
     assert (tmp_path / ".runai-cell" / "displays.1.jsonl").read_bytes() == b""
-    assert "10.0 MiB is more than is kept" in capfd.readouterr().err
+    assert "10.0 MiB is too large to keep" in capfd.readouterr().err

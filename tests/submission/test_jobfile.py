@@ -66,11 +66,11 @@ def test_an_array_and_a_sweep_are_made_of_the_file() -> None:
     array = jobfile.array_of({"array": "5-6%1"}, sent)
     assert array is not None
     assert ([member.index for member in array.members], array.at_once) == ([5, 6], 1)
-    sweep = jobfile.array_of({"sweep": "lr=0.1;bs=1,2", "at_once": 2}, sent)
+    sweep = jobfile.array_of({"sweep": "lr=0.1;bs=1,2", "max_parallel": 2}, sent)
     assert sweep is not None
     assert [member.parameters for member in sweep.members] == [{"lr": 0.1, "bs": 1}, {"lr": 0.1, "bs": 2}]
     assert sweep.members[1].command == ["python", "t.py", "--out", "0.1.pt", "--bs", "2"]
-    for wrong in ({"array": "1", "sweep": "a=1"}, {"at_once": 2}, {"array": "x"}, {"sweep": "a"}):
+    for wrong in ({"array": "1", "sweep": "a=1"}, {"max_parallel": 2}, {"array": "x"}, {"sweep": "a"}):
         with pytest.raises(Invalid):
             jobfile.array_of(wrong, sent)
 
@@ -139,5 +139,5 @@ def test_a_space_has_ranges_and_choices() -> None:
     for wrong in ("x=2..1", "x=1..1", "x=0..1:log"):
         with pytest.raises(ValueError, match="a range goes up"):
             read_space(wrong)
-    with pytest.raises(ValueError, match="add --search optuna"):
+    with pytest.raises(ValueError, match="list its values"):
         read_sweep("x=1..2")

@@ -1,0 +1,86 @@
+"""From the table of options to the arguments of a line, and back: a parser's options, what a line says, and what is refused.
+
+What must hold: a line says only what is written in it, so that every default is the API's; what is wrong is one sentence that
+names the option as it was typed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any
+
+from scheduler.errors import RunaiError
+from scheduler.submission.options import Door, Group, Option, of
+from scheduler.submission.values import SWITCH
+
+
+def add_options(parser: argparse.ArgumentParser, door: Door) -> None:
+    """Give a parser the options of its door, in groups."""
+    parser.set_defaults(typed={})
+    groups: dict[Group, Any] = {}
+    for option in of(door):
+        if option.group not in groups:
+            groups[option.group] = parser.add_argument_group(option.group.value)
+        shown = option.meaning_on_a_line().replace("%", "%%")
+        groups[option.group].add_argument(
+            *option.flags, dest=option.name, action=_Said, option=option, help=shown
+        )
+        if option.former:
+            hidden = argparse.SUPPRESS
+            parser.add_argument(*option.former, dest=option.name, action=_Said, option=option, help=hidden)
+
+
+class _Said(argparse.Action):
+    """Reads a value and keeps it, or adds it to what was given before, and remembers how the option was typed."""
+
+    def __init__(self, *, option: Option, **rest: Any) -> None:
+        switch = {"nargs": 0} if option.kind is SWITCH else {"metavar": option.metavar}
+        super().__init__(**rest, **switch)
+        self.option = option
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        try:
+            value = self.option.sets if self.nargs == 0 else self.option.kind.read(values)
+        except ValueError as error:
+            raise argparse.ArgumentError(None, f"{option_string}: {error}") from None
+        if before is not None and self.option.kind.gathers:
+            value = {**before, **value} if isinstance(value, dict) else [*before, *value]
+        setattr(namespace, self.dest, value)
+        namespace.typed = {**namespace.typed, self.dest: option_string}
+
+
+def said(asked: argparse.Namespace) -> dict[str, Any]:
+    """What a line says, by the keys of a job file."""
+    given = {option.name: getattr(asked, option.name, None) for option in of(Door.JOB_FILE)}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def explain(message: str) -> str:
+    """What argparse says of wrong arguments, as a sentence without its full stop that begins with the option."""
+    match = re.fullmatch(r"argument (?:\S*/)?(-[^ :]*): (.*)", message, re.DOTALL)
+    if match is None:
+        return f"{message[:1].upper()}{message[1:]}".rstrip(".")
+    flag, wrong = match.groups()
+    if wrong == "expected one argument":
+        return f"{flag} needs a value"
+    return f"{flag} takes no value" if wrong.startswith("ignored explicit argument") else f"{flag}: {wrong}"
+
+
+def in_words_of_line(error: RunaiError, asked: argparse.Namespace) -> str:
+    """What is refused of a submission, with the options that the line has given as they were typed there."""
+    typed: dict[str, str] = asked.typed
+    field = re.split(r"[.\[]", error.field or "")[0]
+    sentence = error.sentence
+    if field in typed:
+        sentence = re.sub(rf"^{field}(\[\d+\])?(?=:? )", typed[field], sentence)
+    for name in (name for name in typed if "_" in name):  # one without may be a word of the sentence
+        sentence = re.sub(rf"\b{name}\b", typed[name], sentence)
+    return sentence

@@ -1,0 +1,241 @@
+"""The options of a submission, each stated once: its name, its value, what it does, and where it can be given.
+
+The magic and the command line make their parsers of this table (`arguments.py`), Tab completes from it, the panel's
+dialog is a form of it (`labextension/src/model/options.ts`), and the reference pages show it. A job file and the API have
+the same names; a test holds their types against the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, Flag, auto
+from typing import Any
+
+from scheduler.model import Framework
+from scheduler.submission.values import (
+    AMOUNT,
+    ARRAY,
+    COUNT,
+    DURATION,
+    GROUPS,
+    MEMORY,
+    NAMES,
+    PARAMETERS,
+    SPACE,
+    SWITCH,
+    TEXT,
+    VARIABLES,
+    WHOLE,
+    Kind,
+    choice,
+)
+
+
+class Door(Flag):
+    """Where an option can be given."""
+
+    MAGIC = auto()
+    COMMAND_LINE = auto()
+    JOB_FILE = auto()
+    API = auto()
+    DIALOG = auto()
+
+
+LINES = Door.MAGIC | Door.COMMAND_LINE
+FILES = Door.JOB_FILE | Door.API
+EVERYWHERE = LINES | FILES | Door.DIALOG
+NOT_IN_THE_API = EVERYWHERE & ~Door.API
+"""What becomes an array, or files, before the API is asked."""
+
+
+class Group(Enum):
+    """Options that stand together in a help text."""
+
+    NEEDS = "what it needs"
+    ALONG = "what is sent and returned"
+    QUEUE = "how it is queued"
+    TIMES = "how long it runs"
+    MANY = "many jobs as one"
+    KEPT = "templates and files"
+    THEN = "once it is sent"
+
+
+class Offer(Enum):
+    """What is offered where a value is still to be written."""
+
+    PROJECT = auto()
+    GPU_TYPE = auto()
+    NODE_POOL = auto()
+    JOB = auto()
+    TEMPLATE = auto()
+    VARIABLE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    `name` is the key of a job file and of the API's submission. On a line it is `flags`, by default `--name` with hyphens;
+    `former` are flags of earlier versions, still read and shown nowhere. `help` is a clause without units, the same at every
+    door; `more` is what the reference pages add, in Markdown. `sets` is the value of a switch that is given.
+    """
+
+    name: str
+    kind: Kind
+    group: Group
+    help: str
+    doors: Door = EVERYWHERE
+    flags: tuple[str, ...] = ()
+    former: tuple[str, ...] = ()
+    metavar: str = ""
+    example: str = ""
+    default: str = ""
+    more: str = ""
+    offers: Offer | None = None
+    sets: Any = True
+    basic: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "flags", self.flags or (f"--{self.name.replace('_', '-')}",))
+        object.__setattr__(self, "metavar", self.metavar or self.kind.metavar)
+
+    @property
+    def former_keys(self) -> tuple[str, ...]:
+        """What a job file called it in earlier versions."""
+        return tuple(flag.strip("-").replace("-", "_") for flag in self.former)
+
+    @property
+    def flag(self) -> str:
+        """What it is called in sentences."""
+        return self.flags[-1]
+
+    def meaning(self, mark: str = "") -> str:
+        """What it does, how it is written, and what holds without it; `mark` is put around what is to be typed."""
+        marked = [f"{mark}{word}{mark}" for word in self.kind.choices]
+        choices = f": {', '.join(marked[:-1])}{' or ' * (len(marked) > 1)}{marked[-1]}" if marked else ""
+        example = f", such as {mark}{self.example}{mark}" if self.example else ""
+        default = f" (default: {self.default})" if self.default else ""
+        return f"{self.help}{choices}{example}{default}"
+
+    def meaning_on_a_line(self, mark: str = "") -> str:
+        again = "; may be repeated" if self.kind.gathers and "," not in self.metavar else ""
+        return f"{self.meaning(mark)}{again}"
+
+    @property
+    def label(self) -> str:
+        """What a form calls it."""
+        words = self.flag.strip("-").replace("-", " ").replace("gpu", "GPU").replace("cpu", "CPU")
+        return words[:1].upper() + words[1:]
+
+
+OPTIONS: tuple[Option, ...] = (
+    # -- what it needs
+    Option("gpus", AMOUNT, Group.NEEDS, "GPUs for each worker, or a fraction of one GPU",
+           example="0.25", default="1", basic=True),
+    Option("gpu_memory_gib", MEMORY, Group.NEEDS, "memory on one GPU for each worker, instead of a number of GPUs",
+           flags=("--gpu-memory",), example="10GiB"),
+    Option("gpu_types", NAMES, Group.NEEDS, "types of GPU that the job accepts", flags=("--gpu-type",),
+           metavar="TYPE,…", default="any", offers=Offer.GPU_TYPE, basic=True),
+    Option("cpus", AMOUNT, Group.NEEDS, "CPUs for each worker"),
+    Option("memory_gib", MEMORY, Group.NEEDS, "memory for each worker", flags=("--memory",), example="16GiB"),
+    Option("workers", COUNT, Group.NEEDS, "number of workers", default="1", basic=True,
+           more="See [Train on several GPUs](../how-to/train-on-several-gpus.md)."),
+    Option("min_workers", COUNT, Group.NEEDS, "start with this many workers, and add more as GPUs become free",
+           default="all workers"),
+    Option("framework", choice([each.value for each in Framework]), Group.NEEDS,
+           "conventions by which the workers find each other", default="none", basic=True),
+    Option("node_pools", NAMES, Group.NEEDS, "node pools that the job may use, in order of preference",
+           flags=("--node-pool",), default="any", offers=Offer.NODE_POOL),
+    Option("require", TEXT, Group.NEEDS, "place all workers within one node, rack or other level of the topology",
+           metavar="LEVEL", more="The levels are `node` and those of the pool file's [`topology`](pool-file.md)."),
+    Option("prefer", TEXT, Group.NEEDS, "place all workers within one node, rack or other level where that is possible",
+           metavar="LEVEL"),
+    Option("groups", GROUPS, Group.NEEDS, "workers of several shapes, which start together, instead of equal workers",
+           doors=FILES),
+    # -- what goes along and comes back
+    Option("outputs", NAMES, Group.ALONG, "variables that the cell returns", doors=Door.MAGIC | FILES,
+           flags=("--out",), offers=Offer.VARIABLE),
+    Option("in", NAMES, Group.ALONG,
+           "send only these variables of the cell, or only the files that match",
+           doors=NOT_IN_THE_API, example="data/*.csv", offers=Offer.VARIABLE,
+           more="Patterns are those of `.gitignore`; a hidden file is sent where a pattern spells its name out."),
+    Option("no_files", SWITCH, Group.ALONG, "send no files", doors=NOT_IN_THE_API,
+           more="The command line then runs a script where it is; the magic and the panel still send the script itself."),
+    Option("no_capture", SWITCH, Group.ALONG, "send no variables", doors=Door.MAGIC),
+    Option("env", VARIABLES, Group.ALONG, "set an environment variable of the job",
+           more="On a line, `NAME` alone passes on the value that the variable has there."),
+    Option("notebook_parameters", PARAMETERS, Group.ALONG, "set a parameter of the notebook", doors=LINES | Door.DIALOG,
+           flags=("-p", "--parameter")),
+    # -- how it is queued
+    Option("name", TEXT, Group.QUEUE, "name of the job", default="the script, notebook or program"),
+    Option("project", TEXT, Group.QUEUE, "project of the job", default="the first one that takes your jobs",
+           offers=Offer.PROJECT, basic=True),
+    Option("priority", WHOLE, Group.QUEUE, "priority within the project; the highest starts first", default="50",
+           basic=True),
+    Option("preemptible", SWITCH, Group.QUEUE, "never stop it for other jobs; it must fit into the project's guarantee",
+           flags=("--not-preemptible",), sets=False),
+    Option("after", NAMES, Group.QUEUE,
+           "start when these jobs or arrays have succeeded, or with :any behind an id, when they have ended",
+           metavar="JOB,…", offers=Offer.JOB),
+    Option("retries", WHOLE, Group.QUEUE, "number of times to try again after a failure", default="0"),
+    # -- how long it runs
+    Option("max_runtime", DURATION, Group.TIMES, "stop an attempt after this time", example="2h"),
+    Option("min_runtime", DURATION, Group.TIMES, "do not preempt an attempt before it has run for this time",
+           example="10m"),
+    Option("idle_timeout", DURATION, Group.TIMES, "stop the job when its GPUs have been idle for this time",
+           example="30m",
+           more="Idle is below 5 % on all of its GPUs; where use cannot be measured, the option has no effect."),
+    Option("expected_runtime", DURATION, Group.TIMES, "estimate of the run time, from which start times are predicted",
+           example="40m", default="learned from earlier jobs",
+           more="Nobody is stopped for an [estimate](../explanation/policy.md#when) that was too short."),
+    Option("grace", DURATION, Group.TIMES, "time between SIGTERM and SIGKILL when an attempt is stopped", default="30s"),
+    # -- many jobs as one
+    Option("array", ARRAY, Group.MANY, "run one job for each index of a range", doors=NOT_IN_THE_API,
+           example="0-99%10",
+           more="`100` is the same as `0-99`, and `1,3,5-9` are single indices; `%10` runs ten jobs at a time. Each job has "
+           "its own `RUNAI_ARRAY_INDEX`."),
+    Option("sweep", SPACE, Group.MANY, "run one job for each combination of values", doors=NOT_IN_THE_API,
+           example="lr=0.1,0.01;bs=32",
+           more="A cell and a notebook get the values as variables, a command where `{NAME}` stands, or else behind it as "
+           "`--NAME VALUE`; `RUNAI_PARAMETERS` has them as JSON. See [Sweeps](../how-to/sweep.md)."),
+    Option("max_parallel", COUNT, Group.MANY, "number of jobs of an array or a sweep that may run at the same time",
+           doors=NOT_IN_THE_API, former=("--at-once",), default="all", more="A search runs four at a time by default."),
+    Option("search", choice(["optuna"]), Group.MANY, "search for the best values, and stop trials without prospects",
+           doors=Door.MAGIC,
+           more="`--sweep` names ranges and choices: `lr=1e-5..1e-1:log;n=1..8`. Needs the extra `search`."),
+    Option("trials", COUNT, Group.MANY, "number of jobs of a search", doors=Door.MAGIC, default="20"),
+    Option("minimize", TEXT, Group.MANY, "the best job is the one that reports the least of this metric",
+           doors=Door.MAGIC, metavar="METRIC"),
+    Option("maximize", TEXT, Group.MANY, "the best job is the one that reports the most of this metric",
+           doors=Door.MAGIC, metavar="METRIC"),
+    # -- templates and files
+    Option("file", TEXT, Group.KEPT, "begin with a job file; - reads standard input", doors=Door.COMMAND_LINE,
+           flags=("-f", "--file"), metavar="FILE", more="Options win over what the [file](job-file.md) says."),
+    Option("template", TEXT, Group.KEPT, "begin with a template", doors=LINES, offers=Offer.TEMPLATE,
+           more="Options win over what the [template](job-file.md#templates) says."),
+    Option("save_template", TEXT, Group.KEPT, "save these options as a template", doors=LINES, offers=Offer.TEMPLATE),
+    Option("dry_run", SWITCH, Group.KEPT, "print what would be sent, as a job file, and send nothing", doors=LINES),
+    # -- once it is sent
+    Option("detach", SWITCH, Group.THEN, "return the job immediately, without waiting for it", doors=Door.MAGIC,
+           flags=("--no-wait", "--detach")),
+    Option("wait", SWITCH, Group.THEN, "show the output until the job ends; the status is 1 where it fails",
+           doors=Door.COMMAND_LINE),
+    Option("bring_to", TEXT, Group.THEN, "wait, and copy the job's output files to this folder", doors=Door.COMMAND_LINE,
+           flags=("--out",), metavar="FOLDER"),
+    Option("output", choice(["json", "yaml"]), Group.THEN, "print it for programs", doors=LINES,
+           flags=("-o", "--output"), metavar="FORM"),
+)  # fmt: skip
+
+
+def of(door: Door) -> Iterator[Option]:
+    """The options of a door, in the order of the table."""
+    return (option for option in OPTIONS if door in option.doors)
+
+
+BY_NAME = {option.name: option for option in OPTIONS}
+
+BESIDE_THE_API = frozenset(
+    option.name for option in OPTIONS if Door.JOB_FILE in option.doors and Door.API not in option.doors
+)
+"""Keys of a job file that are no part of the API's submission."""
