@@ -48,7 +48,7 @@ def explanation(job: Job, book: Book, access: Access) -> Explanation:
     over = job.state.final or job.state is JobState.PAUSED
     decision = None if over else book.decision(job.id)
     waits = job.state is JobState.QUEUED
-    blocked = (decision.blocked_by if decision and waits else None) or {}
+    blocked = decision.details if decision and waits else {}
     for_gpus = waits and blocked.get("kind") not in (*_JOBS, "retry")
     nodes = _nodes(job.request, book.pool, book.nodes) if for_gpus else frozenset()
     standing = [job for job in book.jobs.values() if job.state.holds_gpus] if for_gpus else []
@@ -238,7 +238,7 @@ _SOURCES = {
 def _estimate(job: Job, holding: list[tuple[Job, Milli]], book: Book) -> str:
     """What the estimated start rests on, or why there is none."""
     decision, forecast = book.decision(job.id), book.forecast
-    blocked = (decision.blocked_by if decision else None) or {}
+    blocked = decision.details if decision else {}
     if blocked.get("ever") is False:
         return "It can never start as the pool is now."
     if blocked.get("kind") in _JOBS:

@@ -23,7 +23,7 @@ def would_help(job: Job, decision: Decision | None, *, others: bool) -> list[str
         count = len(decision.after)
         who = "the one that makes room" if count == 1 else f"the {count} that make room"
         return [f"It starts once {who} for it has given back the GPUs; nothing else is needed."]
-    blocked = decision.blocked_by or {}
+    blocked = decision.details
     find = _REMEDIES.get(str(blocked.get("kind")))
     found = find(job, blocked) if find else []
     if blocked.get("kind") == "fair_share" and others:

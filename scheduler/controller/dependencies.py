@@ -18,6 +18,7 @@ from scheduler.controller.lifecycle import AS_ENDED, never_starts
 from scheduler.controller.retries import again_at
 from scheduler.errors import Conflict
 from scheduler.model import After, Ending, Job, JobState, duration
+from scheduler.policy.blocking import AfterJobs, ArrayFull, RetryPause
 from scheduler.policy.types import Action, Decision
 
 
@@ -59,7 +60,11 @@ def blocked(dependent: Collection[Job], jobs: Collection[str], now: float) -> di
         elif job.state is JobState.QUEUED:
             missing = [after for after in job.request.after if after.job in jobs or after.job in arrays]
             if missing:
-                found[job.id] = Decision(Action.WAIT, _waits_for(missing), blocked_by=_after(missing))
+                found[job.id] = Decision(
+                    Action.WAIT,
+                    _waits_for(missing),
+                    blocked_by=AfterJobs(tuple([each.job for each in missing])),
+                )
             elif array is not None:
                 waiting[array.id].append(job)
     for name, members in waiting.items():
@@ -76,10 +81,7 @@ def _beyond(jobs: list[Job], running: int) -> Mapping[str, Decision]:
     decision = Decision(
         Action.WAIT,
         f"At most {array.max_parallel} jobs of this array run at once.",
-        blocked_by={
-            **{"kind": "array", "array": array.id, "max_parallel": array.max_parallel},
-            **{"at_once": array.max_parallel},  # its former name
-        },
+        blocked_by=ArrayFull(array.id, array.max_parallel),
     )
     return {job.id: decision for job in jobs[max(0, array.max_parallel - running) :]}
 
@@ -99,12 +101,8 @@ def _pauses(job: Job, at: float) -> Decision:
     return Decision(
         Action.WAIT,
         f"{what}; is tried again {pause} after that.",
-        blocked_by={"kind": "retry", "at": at},
+        blocked_by=RetryPause(at),
     )
-
-
-def _after(missing: Iterable[After]) -> dict[str, object]:
-    return {"kind": "after", "jobs": [each.job for each in missing]}
 
 
 def check_dependency(after: After, ended: Job) -> None:

@@ -14,6 +14,7 @@ from scheduler.controller.sentences import where
 from scheduler.errors import Conflict, RunaiError, Unavailable
 from scheduler.model import Session, SessionState, WorkerPlacement
 from scheduler.policy import Action, Decision
+from scheduler.policy.blocking import OverBuildQuota
 
 PATIENCE = 60.0
 """Seconds that a session waits for GPUs which others have to give back first."""
@@ -57,8 +58,11 @@ def pass_over(session: Session, decision: Decision, now: float) -> Step:
         return Step(session)
     if decision.action is not Action.WAIT:
         return Step(replace(session, reason=decision.reason))
-    kind = (decision.blocked_by or {}).get("kind")
-    return _refuse(session, (Conflict if kind == "quota" else Unavailable)(decision.reason), now)
+    return _refuse(
+        session,
+        (Conflict if isinstance(decision.blocked_by, OverBuildQuota) else Unavailable)(decision.reason),
+        now,
+    )
 
 
 def time_out(session: Session, now: float) -> Step:

@@ -8,6 +8,7 @@ this cycle. Classes that could get nothing in any of these ways are not even ope
 from __future__ import annotations
 
 from scheduler.model import Milli, WorkerPlacement
+from scheduler.policy.blocking import Blocked, names
 from scheduler.policy.consolidation import consolidate, rearrange, settle_elsewhere
 from scheduler.policy.decisions import Decisions
 from scheduler.policy.eligibility import Eviction, Preemption, Reclaim
@@ -18,7 +19,6 @@ from scheduler.policy.placement import Placer
 from scheduler.policy.plannerstate import PlannerState, Waiting
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
-from scheduler.policy.reasons import Blocked, list_of
 from scheduler.policy.reservation import Reservations, may_starve
 from scheduler.policy.sessions import seat_sessions
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, together
@@ -85,7 +85,7 @@ class Cycle:
             standing, least = len(job.placement), job.request.gang_size
             self.state.release(job)
             self.stopped[job.id] = (
-                f"Only {standing} of at least {least} workers are left; it is queued again."
+                f"Only {standing} of at least {least} workers are left, so it is queued again."
             )
 
     def _seat_sessions(self) -> None:
@@ -95,7 +95,7 @@ class Cycle:
             if job.placement and not job.workload.running:
                 self.started.append(job)
         for id, evictions in recalled.items():
-            self._note_evictions(evictions, f"The GPU was lent, and {id} takes it back.")
+            self._note_evictions(evictions, f"The build GPU was on loan, and {id} has taken it back.")
 
     # -- jobs ---------------------------------------------------------------------------------------------
 
@@ -146,7 +146,9 @@ class Cycle:
     def _honour_nominations(self) -> None:
         for job in honour_nominations(self.planner):
             if job.moved:
-                self.kept[job.id] = Decision(Action.KEEP, "Goes on when it has ended.", job.placement)
+                self.kept[job.id] = Decision(
+                    Action.KEEP, "Continues elsewhere once this attempt has ended.", job.placement
+                )
             else:
                 self.started.append(job)
 
@@ -360,10 +362,10 @@ class Cycle:
 
     def _what_for(self, job: WorkloadState, project: ProjectState, result: SearchResult) -> str:
         if all(eviction.job.moved for eviction in result.evictions):
-            return f"Room is made for {job.id}; nobody is queued again for that."
+            return f"Makes room for {job.id}."
         if all(eviction.job.project is project for eviction in result.evictions):
-            return f"{job.id} of the same project is more important."
-        return f"Project {project.name} is due the GPUs, for {job.id}."
+            return f"{job.id} of the same project has a higher priority."
+        return f"Project {project.name} reclaims GPUs for {job.id}."
 
     def _note_evictions(self, evictions: list[Eviction], what_for: str) -> None:
         for eviction in evictions:
@@ -459,8 +461,7 @@ class Cycle:
         changed: dict[str, Decision] = {}
         for job in self.started:
             after = self._after(job)
-            have = "has" if len(after) == 1 else "have"
-            reason = f"Starts when {list_of(after)} {have} given back its GPUs." if after else "Starts now."
+            reason = f"Starts when {names(after)} {_release(after)} GPUs." if after else "Starts now."
             changed[job.id] = Decision(Action.START, reason, job.placement, after)
         for id, what_for in self.stopped.items():
             job = self.planner.workloads[id]
@@ -472,7 +473,7 @@ class Cycle:
                 changed[id] = Decision(Action.SHRINK, what_for, job.placement)
         for job in self.grown.values():
             if job.workload.running:
-                reason = f"Grows to {len(job.placement)} workers on GPUs that nobody else can use."
+                reason = f"Grows to {len(job.placement)} workers on idle GPUs."
                 changed[job.id] = Decision(Action.GROW, reason, job.placement)
         why = Why(self.planner, self.reservations.kept)
         return Decisions(self.planner, changed, self.kept, self.blocked, self.reservations.starts, why)
@@ -494,3 +495,7 @@ class Cycle:
             left[project] = max(0, min(left[project.parent], project.limit - project.allocated))
             figures[name] = ProjectFigures(project.share, project.allocated, project.demand, left[project])
         return figures
+
+
+def _release(after: tuple[str, ...]) -> str:
+    return "has released its" if len(after) == 1 else "have released their"

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from scheduler.policy import reasons
+from scheduler.policy.blocking import Blocked, NoQueue, blocked
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.reasons import Blocked
 from scheduler.policy.types import Action, Decision
 from scheduler.policy.why import Why
 from scheduler.policy.workloads import WorkloadState
@@ -65,17 +64,17 @@ class Decisions(Mapping[str, Decision]):
         """What is told of a workload: the very decision that was told before, where that still holds."""
         workload, before = job.workload, job.told
         if workload.stopping:
-            return before or job.tell(Decision(Action.KEEP, "Is on its way out."))
+            return before or job.tell(Decision(Action.KEEP, "Stopping."))
         if workload.running:
-            return before or job.tell(Decision(Action.KEEP, "Runs on.", workload.placement))
-        blocked = self._blocked.get(job.id)
-        if blocked is None and job.project is not None:
-            blocked = self._in_the_way(job.project, job)
-        if blocked is None:
-            blocked = reasons.homeless(workload.request.project)
+            return before or job.tell(Decision(Action.KEEP, "Keeps running.", workload.placement))
+        found = self._blocked.get(job.id)
+        if found is None and job.project is not None:
+            found = self._in_the_way(job.project, job)
+        if found is None:
+            found = blocked(NoQueue(workload.request.project))
         position, start = self._position(job), self._starts.get(job.id)
-        if before is None or before.blocked_by is not blocked.details or _when(before) != (position, start):
-            before = Decision(Action.WAIT, blocked.sentence, (), (), blocked.details, position, start)
+        if before is None or before.blocked_by != found.by or _when(before) != (position, start):
+            before = Decision(Action.WAIT, found.sentence, (), (), found.by, position, start)
         return job.tell(before)
 
     def _in_the_way(self, project: ProjectState, job: WorkloadState) -> Blocked:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from scheduler.model import Environment, Milli, Node, Pool, Request, Workload
+from scheduler.policy.blocking import Blocked
 from scheduler.policy.fairshare import share_out
 from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.partitions import Partition, build_partitions
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.reasons import Blocked
 from scheduler.policy.requestclasses import RequestClasses
 from scheduler.policy.topology import Topology
 from scheduler.policy.workloads import Options, RequestClass, WorkloadState

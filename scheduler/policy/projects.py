@@ -28,6 +28,11 @@ class QuotaState:
     def limit(self) -> Milli:
         return UNBOUNDED if self.quota.limit is None else self.quota.limit
 
+    @property
+    def covers(self) -> PartitionKey:
+        """The node pool and the type of GPU that it limits."""
+        return self.quota.node_pool, self.quota.gpu_type
+
     def frozen(self) -> QuotaState:
         twin = QuotaState(self.quota, self.mask)
         twin.allocated = self.allocated

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from scheduler.model import Milli, WorkerPlacement
-from scheduler.policy import reasons
+from scheduler.policy.blocking import Blocked, NoBuildGpu, OverBuildQuota
+from scheduler.policy.blocking import blocked as because
 from scheduler.policy.eligibility import Eviction, Recall
 from scheduler.policy.placement import Placer
 from scheduler.policy.plannerstate import PlannerState
-from scheduler.policy.reasons import Blocked
 from scheduler.policy.victims import Budget, VictimSearch
-from scheduler.policy.workloads import WorkloadState
+from scheduler.policy.workloads import WorkloadState, in_words
 
 
 def seat_sessions(
@@ -36,7 +36,7 @@ def seat_sessions(
             job.request.gang_amount,
         )
         if has + asked > quota:
-            blocked[job.id] = reasons.over_quota(user, quota, has, asked)
+            blocked[job.id] = because(OverBuildQuota(user, quota, has, asked))
             continue
         workers = _seat(job, placer)
         if workers is None and pool.settings.lending:
@@ -45,7 +45,7 @@ def seat_sessions(
                 workers, recalled[job.id] = result.workers, result.evictions
         if workers is None:
             free = planner.state.nodes.free_gpus(job.request.eligible)
-            blocked[job.id] = reasons.no_build_gpu(job.request, free)
+            blocked[job.id] = because(NoBuildGpu(in_words(job.request), asked, free))
             continue
         planner.state.settle(job, workers)
         held[user] = has + job.amount

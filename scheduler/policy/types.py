@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from scheduler.model import Milli, Node, Pool, WorkerPlacement, Workload
+from scheduler.policy.blocking import Blocker, as_json
 from scheduler.policy.quotas import PartitionKey
 
 
@@ -40,17 +41,22 @@ class Decision:
 
     `placement` is where it stands once the plan is carried out, also that of one that stops to go on there. `after` names
     those that must stop or shrink first (those already stopping included); where it is empty the GPUs are free now. `reason`
-    is a sentence for people, `blocked_by` the same for programs; `position` counts from 1 in its project's queue;
-    `estimated_start` is a time.
+    is a sentence for people, `blocked_by` says for programs what it waits for; `position` counts from 1 in its project's
+    queue; `estimated_start` is a time.
     """
 
     action: Action
     reason: str = ""
     placement: tuple[WorkerPlacement, ...] = ()
     after: tuple[str, ...] = ()
-    blocked_by: Mapping[str, Any] | None = None
+    blocked_by: Blocker | None = None
     position: int | None = None
     estimated_start: float | None = None
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """`blocked_by` as it is printed and sent; empty where nothing blocks."""
+        return {} if self.blocked_by is None else as_json(self.blocked_by)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,24 @@ they are made from is copied, so a plan says the same for ever.
 from __future__ import annotations
 
 from scheduler.model import ONE, Milli
-from scheduler.policy import reasons
+from scheduler.policy.blocking import (
+    AboveShare,
+    AtLimit,
+    Blocked,
+    NeverFits,
+    NoCapacity,
+    NoDomain,
+    NoGpuOfType,
+    OutsideGuarantee,
+    PolicyBlocker,
+    Reserved,
+    blocked,
+)
 from scheduler.policy.nodes import Key, NodeState
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.reasons import Blocked
 from scheduler.policy.topology import NODE
-from scheduler.policy.workloads import RequestClass
+from scheduler.policy.workloads import RequestClass, in_words
 
 
 class Why:
@@ -35,64 +46,72 @@ class Why:
         self._before = planner.blocked
 
     def blocked(self, project: ProjectState, request: RequestClass) -> Blocked:
-        """What a job of this project that requests for this waits for."""
+        """What a job of this project that asks for this waits for."""
         key = (project, request)
         found = self._known.get(key)
         if found is None:
-            found = self._blocked(project.path, request)
+            found = blocked(self._find(project.path, request))
             if (before := self._before.get(key)) == found:
                 found = before
             self._known[key] = self._before[key] = found
         return found
 
-    def _blocked(self, place: tuple[ProjectState, ...], request: RequestClass) -> Blocked:
+    def _find(self, place: tuple[ProjectState, ...], request: RequestClass) -> PolicyBlocker:
+        """The first that applies, from what can never be to what may pass soon."""
         path = [self._projects[step] for step in place]
-        project = path[0]
-        if not request.eligible:
-            if request.spec.gpu_types and not self._nodes.types.intersection(request.spec.gpu_types):
-                return reasons.no_such_type(request, anywhere=False)
-            return reasons.never_fits(request)
-        if not self._could_ever(request):
-            return (
-                reasons.never_fits(request)
-                if request.require is None
-                else reasons.no_domain(request, request.require, ever=False)
+        project, asked, wants = path[0], request.gang_amount, in_words(request)
+        gpu_types = request.spec.gpu_types
+        if not request.eligible and gpu_types and not self._nodes.types.intersection(gpu_types):
+            return NoGpuOfType(wants, gpu_types, exists=False)
+        if not request.eligible or not self._could_ever(request):
+            if not request.eligible or request.require is None:
+                return NeverFits(wants, asked)
+            return NoDomain(wants, request.require, asked, ever=False)
+        ruled_out = self._ruled_out(path, request)
+        if ruled_out is not None:
+            return ruled_out
+        free = free_gpus(self._now, request.eligible)
+        still_free = free >= asked or request.demand.partial
+        if still_free and (project.name, request) in self._kept:
+            return Reserved(wants, self._kept[project.name, request], asked, free)
+        if request.require is not None and self._fits_without_rule(request):
+            return NoDomain(wants, request.require, asked, ever=True)
+        if gpu_types and free < asked <= free_gpus(self._now, self._train):
+            return NoGpuOfType(wants, gpu_types, exists=True)
+        if project.allocated + asked > project.share:
+            return AboveShare(
+                wants, project.name, project.share, project.allocated, asked, free, project.partition
             )
+        return NoCapacity(wants, asked, free, one_node=request.gang_size == 1 and request.demand.whole > 1)
+
+    def _ruled_out(self, path: list[ProjectState], request: RequestClass) -> PolicyBlocker | None:
+        """The limit or the guarantee of the path that forbids it."""
+        asked = request.gang_amount
         for step in path:
-            if step.allocated + request.gang_amount > step.limit:
-                return reasons.at_limit(step, request.gang_amount)
+            if step.allocated + asked > step.limit:
+                return AtLimit(step.name, step.limit, step.allocated, asked, step.partition)
         full = [
-            (step, quota)
-            for step in path
-            for quota in step.quotas
-            if quota.allocated + request.gang_amount > quota.limit
+            (step, quota) for step in path for quota in step.quotas if quota.allocated + asked > quota.limit
         ]
         elsewhere = request.eligible
         for _, quota in full:
             elsewhere &= ~quota.mask
-        if full and (not elsewhere or free_gpus(self._now, elsewhere) < request.gang_amount):
-            return reasons.at_quota(*full[0], request.gang_amount)
+        if full and (not elsewhere or free_gpus(self._now, elsewhere) < asked):
+            step, quota = full[0]
+            return AtLimit(step.name, quota.limit, quota.allocated, asked, quota.covers)
         for step in path:
-            if not request.preemptible and step.non_preemptible + request.gang_amount > step.guarantee:
-                return reasons.outside_guarantee(step, request.gang_amount)
-        free = free_gpus(self._now, request.eligible)
-        still_free = free >= request.gang_amount or request.demand.partial
-        if still_free and (project.name, request) in self._kept:
-            return reasons.reserved(request, self._kept[project.name, request], free)
-        if request.require is not None and self._fits_without_rule(request):
-            return reasons.no_domain(request, request.require)
-        if request.spec.gpu_types and free < request.gang_amount <= free_gpus(self._now, self._train):
-            return reasons.no_such_type(request, anywhere=True)
-        if project.allocated + request.gang_amount > project.share:
-            return reasons.above_share(project, request, free)
-        return reasons.no_capacity(request, free)
+            if not request.preemptible and step.non_preemptible + asked > step.guarantee:
+                return OutsideGuarantee(
+                    step.name, step.guarantee, step.non_preemptible, asked, step.partition
+                )
+        return None
 
     def has_capacity(self, request: RequestClass) -> bool:
         """Whether as many GPUs are free as it needs."""
         return free_gpus(self._now, request.eligible) >= request.gang_amount
 
     def _could_ever(self, request: RequestClass) -> bool:
-        """Whether the gang would fit if all that eligible for it were free."""
+        """Whether the gang would fit if all nodes that are eligible for it were idle."""
         if request.groups:
             return all(self._could_ever(group) for group in request.groups)
         found = self._ever.get(request.fit_class)

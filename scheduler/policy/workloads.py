@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.model import Milli, Request, WorkerPlacement, Workload
+from scheduler.model import ONE, Milli, Request, WorkerPlacement, Workload, gpu_count, number
 from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.types import Decision
@@ -66,6 +66,22 @@ class RequestClass:
     def demands_of(self, count: int) -> tuple[Demand, ...]:
         """What each of the first `count` ranks needs."""
         return self.demands[:count] if self.demands else (self.demand,) * count
+
+
+def in_words(request: RequestClass) -> str:
+    """ "8 GPUs", "4 workers of 8 GPUs each", "16 GiB of GPU memory"; of several groups each."""
+    if request.groups:
+        return " and ".join([in_words(group) for group in request.groups])
+    demand = request.demand
+    if demand.gpu_memory:
+        worker = f"{number(demand.gpu_memory / 1024)} GiB of GPU memory"
+    elif request.worker_amount:
+        worker = gpu_count(request.worker_amount)
+    elif demand.cpus:
+        worker = f"{number(demand.cpus / ONE)} CPU{'' if demand.cpus == ONE else 's'}"
+    else:
+        worker = f"{number(demand.memory / 1024)} GiB of memory" if demand.memory else "a node"
+    return worker if request.gang_size == 1 else f"{request.gang_size} workers of {worker} each"
 
 
 def by_rank(found: Mapping[int, Sequence[WorkerPlacement]]) -> list[WorkerPlacement]:

@@ -25,7 +25,7 @@ def _decision(decision: Decision, start: float | None) -> dict[str, Any]:
     shown["reason"] = decision.reason
     shown["workers"] = [{"node": worker.node, "gpus": list(worker.gpus)} for worker in decision.placement]
     if decision.action is Action.WAIT:
-        shown["blocked_by"] = decision.blocked_by
+        shown["blocked_by"] = dict(decision.details)
         shown["position"] = decision.position
         shown["estimated_start"] = start if decision.estimated_start is None else decision.estimated_start
     return shown

@@ -209,11 +209,11 @@ def test_a_project_with_many_jobs_shows_the_largest() -> None:
 def test_a_reason_names_the_jobs_that_its_reader_may_see_and_no_other(who: str, sees: bool) -> None:
     """Somebody of vision, who is in speech as well, and somebody who is not."""
     newcomer = a_job("speech", "zoe", name="asr")
-    stopped = replace(a_job("vision", who), reason=f"Project speech is due the GPUs, for {newcomer.id}.")
+    stopped = replace(a_job("vision", who), reason=f"Project speech reclaims GPUs for {newcomer.id}.")
     stopped = replace(stopped, state=JobState.PAUSED)
     reason = job_view(stopped, planned(newcomer, stopped), caller(who)).reason
     said = "asr" if sees else "a job of project speech"
-    assert reason == f"Project speech is due the GPUs, for {said}."
+    assert reason == f"Project speech reclaims GPUs for {said}."
 
 
 def test_who_has_gone_is_not_named_either() -> None:

@@ -45,7 +45,7 @@ async def test_a_job_starts_when_the_one_before_it_has_succeeded(tmp_path: Path,
         await bench.settled()
         decision = bench.controller.book.plan.decisions[second.id]
         assert decision.reason == f"Waits for job {first.id} to succeed."
-        assert (decision.position, decision.blocked_by) == (None, {"kind": "after", "jobs": [first.id]})
+        assert (decision.position, decision.details) == (None, {"kind": "after", "jobs": [first.id]})
         assert world.launches == [(first.id, 1)]
         bench.engine.end(first.id, 1, 0, 0)
         await bench.reaches(second, JobState.RUNNING)

@@ -101,7 +101,7 @@ async def test_a_launch_that_is_impossible_now_is_tried_again_after_ever_longer_
     events = bench.controller.events(0)
     async for _ in events:
         decision = bench.controller.book.decision(job.id)
-        if decision is not None and (decision.blocked_by or {}).get("kind") == "retry":
+        if decision is not None and decision.details.get("kind") == "retry":
             break
     await events.aclose()
     assert decision is not None

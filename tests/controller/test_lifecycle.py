@@ -399,15 +399,15 @@ def test_where(nodes: int, words: str) -> None:
     ("size", "nomination", "ending", "reason"),
     [
         (2, 4, Ending.RESIZED, "Grew from 2 to 4 workers: GPUs stood idle."),
-        (4, 1, Ending.RESIZED, "Gave 3 of 4 workers back: project a is due the GPUs."),
-        (2, 2, Ending.MOVED, "Moved to n0 and n1: project a is due the GPUs."),
+        (4, 1, Ending.RESIZED, "Gave 3 of 4 workers back: project a reclaims GPUs."),
+        (2, 2, Ending.MOVED, "Moved to n0 and n1: project a reclaims GPUs."),
     ],
 )
 def test_it_ends_to_go_on_where_it_is_nominated(
     size: int, nomination: int, ending: Ending, reason: str
 ) -> None:
     change = lifecycle.move if ending is Ending.MOVED else lifecycle.resize
-    step = change(running(size, grace=7.0), placed(nomination), "Project a is due the GPUs.", NOW + 1)
+    step = change(running(size, grace=7.0), placed(nomination), "Project a reclaims GPUs.", NOW + 1)
     assert step.do == (StopAttempt(step.job.id, 1, 7.0),)
     assert (step.job.state, step.job.nomination) == (JobState.STOPPING, placed(nomination))
     assert change(step.job, placed(3), "", NOW + 2) == lifecycle.Step(step.job), (

@@ -141,7 +141,7 @@ async def test_a_job_gives_workers_back_to_whom_they_are_guaranteed(tmp_path: Pa
         assert sizes(job) == [4, 2]
         assert job.attempts[0].ending is Ending.RESIZED
         assert job.attempts[0].reason == (
-            f"Gave 2 of 4 workers back: project speech is due the GPUs, for {speech.id}."
+            f"Gave 2 of 4 workers back: project speech reclaims GPUs for {speech.id}."
         )
         speech = await bench.reaches(speech, JobState.RUNNING)
         assert not _gpus(job) & _gpus(speech)
@@ -177,9 +177,7 @@ async def test_a_job_moves_to_make_room(tmp_path: Path, world: World) -> None:
         both = [bench.controller.book.jobs[job.id] for job in (jobs[1], jobs[3])]
         (moved,) = [job for job in both if len(job.attempts) == 2]
         assert moved.attempts[0].ending is Ending.MOVED
-        assert moved.attempts[0].reason == (
-            f"Moved to {moved.placement[0].node}: room is made for {whole.id}; nobody is queued again for that."
-        )
+        assert moved.attempts[0].reason == (f"Moved to {moved.placement[0].node}: makes room for {whole.id}.")
         assert len({world.placements[job.id, len(job.attempts)].workers for job in [*both, whole]}) == 3
 
 

@@ -243,7 +243,7 @@ def no_gpu_is_idle_while_a_job_that_fits_waits(snapshot: Snapshot, plan: Plan) -
             usable = [node for node in nodes if may_stand(snapshot, workload, node)]
             if floor.has_capacity(request, usable):
                 assert decision.blocked_by is not None
-                assert decision.blocked_by["kind"] in ("limit", "guarantee"), (workload.id, decision)
+                assert decision.details["kind"] in ("limit", "guarantee"), (workload.id, decision)
                 allowed_nodes = [node for node in usable if not partition_full(there, workload, node)]
                 fits = allowed(after, workload) and floor.has_capacity(request, allowed_nodes)
                 assert not fits, f"{workload.id} fits on {[node.name for node in usable]}: {decision}"

@@ -235,7 +235,7 @@ def test_a_job_of_one_worker_takes_what_is_free_in_any_part(snapshot: Snapshot) 
         train = request.environment is Environment.TRAIN
         if decision.action is Action.WAIT and alone and train and floor.stand(request, 1) is not None:
             assert decision.blocked_by is not None
-            assert decision.blocked_by["kind"] in ("limit", "guarantee"), decision
+            assert decision.details["kind"] in ("limit", "guarantee"), decision
             return
 
 

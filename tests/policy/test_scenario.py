@@ -134,7 +134,7 @@ def test_the_plan_is_printed_as_the_format_says(tmp_path: Path) -> None:
         "jobs": {
             "j0": {
                 "action": "keep",
-                "reason": "Runs on.",
+                "reason": "Keeps running.",
                 "workers": [{"node": "n0", "gpus": [0, 1]}, {"node": "n0", "gpus": [2, 3]}],
             },
             "j1": {"action": "start", "reason": "Starts now.", "workers": [{"node": "n1", "gpus": [0]}]},
