@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any, NoReturn
 
 from scheduler import __version__
 from scheduler.cli import values
+from scheduler.cli.completion import complete, completer
 from scheduler.model import JobState
 from scheduler.submission.arguments import add_options, explain
 from scheduler.submission.options import Door
@@ -49,6 +51,8 @@ def read(words: list[str]) -> argparse.Namespace:
     What follows the first `--` is the job's, and no option of ours: it comes as `tail`.
     """
     whole = parser()
+    if "_ARGCOMPLETE" in os.environ:
+        complete(whole)
     if not words:
         whole.print_help(sys.stderr)
         whole.exit(2)
@@ -150,7 +154,7 @@ examples:
     command.add_argument(
         "script", nargs="*", metavar="SCRIPT", help="a Python script or a notebook in the current folder"
     )
-    add_options(command, Door.COMMAND_LINE)
+    add_options(command, Door.COMMAND_LINE, completer)
 
 
 def _list(commands: Commands) -> None:

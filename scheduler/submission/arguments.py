@@ -8,36 +8,42 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable, Collection
 from typing import Any
 
 from scheduler.errors import RunaiError
 from scheduler.submission.options import Door, Group, Option, of
 from scheduler.submission.values import SWITCH
 
+Completer = Callable[..., Collection[str]]
+"""What argcomplete calls for a value that is still to be written."""
 
-def add_options(parser: argparse.ArgumentParser, door: Door) -> None:
-    """Give a parser the options of its door, in groups."""
+
+def add_options(
+    parser: argparse.ArgumentParser, door: Door, completer: Callable[[Option], Completer] | None = None
+) -> None:
+    """Give a parser the options of its door, in groups, and what completes their values in a shell."""
     parser.set_defaults(typed={})
     groups: dict[Group, Any] = {}
     for option in of(door):
         if option.group not in groups:
             groups[option.group] = parser.add_argument_group(option.group.value)
+        about: dict[str, Any] = {"dest": option.name, "action": _Said, "option": option}
+        about["completer"] = completer(option) if completer else None
         shown = option.meaning_on_a_line().replace("%", "%%")
-        groups[option.group].add_argument(
-            *option.flags, dest=option.name, action=_Said, option=option, help=shown
-        )
+        groups[option.group].add_argument(*option.flags, help=shown, **about)
         if option.former:
-            hidden = argparse.SUPPRESS
-            parser.add_argument(*option.former, dest=option.name, action=_Said, option=option, help=hidden)
+            parser.add_argument(*option.former, help=argparse.SUPPRESS, **about)
 
 
 class _Said(argparse.Action):
     """Reads a value and keeps it, or adds it to what was given before, and remembers how the option was typed."""
 
-    def __init__(self, *, option: Option, **rest: Any) -> None:
+    def __init__(self, *, option: Option, completer: Completer | None, **rest: Any) -> None:
         switch = {"nargs": 0} if option.kind is SWITCH else {"metavar": option.metavar}
         super().__init__(**rest, **switch)
         self.option = option
+        self.completer = completer
 
     def __call__(
         self,
