@@ -27,7 +27,7 @@ class Upstream:
     """Sends requests on with the user's token. `embedded` is false where no scheduler may be started here."""
 
     def __init__(self, *, embedded: bool = True) -> None:
-        self._embedded = embedded
+        self.embedded = embedded
         self._address: Address | None = None
         self._looking = asyncio.Lock()
         self._direct: httpx.AsyncClient | None = None
@@ -36,7 +36,7 @@ class Upstream:
     @property
     def mode(self) -> Mode:
         found = mode()
-        return Mode.NONE if found is Mode.EMBEDDED and not self._embedded else found
+        return Mode.NONE if found is Mode.EMBEDDED and not self.embedded else found
 
     @contextlib.asynccontextmanager
     async def send(

@@ -115,7 +115,20 @@ class Controller:
         self.ready = True
 
     async def stop(self) -> None:
-        """Let go; workers run on."""
+        """Let go in good order: launches get done, and what was decided is written. Workers run on."""
+        await self._stop_looking()
+        await self._jobs.close()
+        with suppress(RunaiError):
+            await self._ledger.durable()
+        await self._close()
+
+    async def abort(self) -> None:
+        """Let go at once, since the state is another scheduler's now: nothing more is launched. Workers run on."""
+        await self._stop_looking()
+        await self._jobs.abort()
+        await self._close()
+
+    async def _stop_looking(self) -> None:
         self.ready = False
         await self._plan_loop.close()
         await self._forecaster.close()
@@ -123,12 +136,21 @@ class Controller:
         if self._looking is not None:
             self._looking.cancel()
         self._sessions.abandon()
-        await self._jobs.close()
-        with suppress(RunaiError):
-            await self._ledger.durable()
+
+    async def _close(self) -> None:
         self._ledger.close()
         await self._files.close()
         await self._inventory.close()
+
+    async def settle(self) -> None:
+        """Wait until nothing more happens by itself: all is durable, planned with, and done by the engine.
+
+        For tests, and for whoever drives a scheduler step by step.
+        """
+        parts = self._ledger, self._plan_loop, self._jobs
+        while any(part.busy for part in parts):
+            for part in parts:
+                await part.idle()
 
     def _begin_anew(self) -> None:
         """Judge everything that holds GPUs from what is durable and from what is known of its workers."""

@@ -49,10 +49,24 @@ class Crew:
         self._recovering = False
         return never
 
+    @property
+    def busy(self) -> bool:
+        """Whether the engine is being asked for something."""
+        return bool(self._tasks)
+
+    async def idle(self) -> None:
+        """Wait until the engine has done what it was asked for."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
     async def close(self) -> None:
         """Let launches get done, then let go; the workers run on."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=FAREWELL)
+        await self.abort()
+
+    async def abort(self) -> None:
+        """Let go at once; the workers run on."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -49,10 +49,27 @@ class Jobs:
                 self._take(job, lifecycle.never_launched(job, self._clock()))
 
     async def close(self) -> None:
-        """Let go; workers run on."""
+        """Let launches get done, then let go; workers run on."""
+        self._forget_deadlines()
+        await self._crew.close()
+
+    async def abort(self) -> None:
+        """Let go at once; workers run on."""
+        self._forget_deadlines()
+        await self._crew.abort()
+
+    def _forget_deadlines(self) -> None:
         for deadline in self._deadlines.values():
             deadline.cancel()
-        await self._crew.close()
+
+    @property
+    def busy(self) -> bool:
+        """Whether the engine is being asked for something."""
+        return self._crew.busy
+
+    async def idle(self) -> None:
+        """Wait until the engine has done what it was asked for."""
+        await self._crew.idle()
 
     def begin_anew(self) -> None:
         """Judge every job from what is durable and from what is known of its workers."""

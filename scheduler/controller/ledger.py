@@ -46,6 +46,10 @@ class Ledger:
         self._store = store
         self._begin_anew = begin_anew
         self._mending: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._writing = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def open(self) -> None:
         """Read what is durable."""
@@ -60,6 +64,7 @@ class Ledger:
         self.feed = Feed(self._store.events, loaded.last_event)
 
     def close(self) -> None:
+        self._closed = True
         self.feed.close()
         if self._mending is not None:
             self._mending.cancel()
@@ -67,6 +72,8 @@ class Ledger:
     def commit(self, change: ChangeSet, *then: Then) -> Written:
         """Decide a change. `then` is done once it is durable, even if nobody waits for that any more."""
         self.ahead.put(change)
+        self._writing += 1
+        self._idle.clear()
         written = self._store.write(change)
         written.add_done_callback(partial(self._written, change, then))
         return written
@@ -75,11 +82,26 @@ class Ledger:
         """Wait until a change is durable; without one, until everything that was decided until now is."""
         await asyncio.shield(self.commit(ChangeSet()) if written is None else written)
 
+    @property
+    def busy(self) -> bool:
+        """Whether something is on its way to the disk, or will be tried again."""
+        return not self._idle.is_set()
+
+    async def idle(self) -> None:
+        """Wait until nothing is on its way to the disk."""
+        await self._idle.wait()
+
     def set_nodes(self, nodes: tuple[Node, ...]) -> None:
         """Nodes are looked at, not remembered, so they need no disk."""
         self.book.nodes = self.ahead.nodes = nodes
 
     def _written(self, change: ChangeSet, then: tuple[Then, ...], written: Written) -> None:
+        self._writing -= 1
+        self._take_over(change, then, written)
+        if not self._writing and self._mending is None:
+            self._idle.set()
+
+    def _take_over(self, change: ChangeSet, then: tuple[Then, ...], written: Written) -> None:
         error = written.exception()
         self.trouble = error if isinstance(error, RunaiError) else None
         if error is not None:
@@ -104,7 +126,7 @@ class Ledger:
             asyncio.get_running_loop().call_soon(self._expect_anew, alike[TOGETHER:])
 
     def _mend_later(self) -> None:
-        if self._mending is None:
+        if self._mending is None and not self._closed:
             log.warning("Nothing can be written to the state; trying again in %g s.", PAUSE)
             self._mending = asyncio.get_running_loop().call_later(PAUSE, self._mend)
 

@@ -28,6 +28,8 @@ class Loop(ABC):
         self._rest = rest
         self._ratio = ratio
         self._woken = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._alarm: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -44,6 +46,16 @@ class Loop(ABC):
     def wake(self) -> None:
         """Run, at once or after the rest."""
         self._woken.set()
+        self._idle.clear()
+
+    @property
+    def busy(self) -> bool:
+        """Whether it runs, or has been woken to run."""
+        return not self._idle.is_set()
+
+    async def idle(self) -> None:
+        """Wait until it has run for all who have woken it."""
+        await self._idle.wait()
 
     def wake_in(self, seconds: float | None) -> None:
         """Set the alarm, in the place of the one that was set before; `None`: no alarm."""
@@ -68,4 +80,6 @@ class Loop(ABC):
             except Exception:
                 log.exception("%s failed.", self._work)
                 self.wake_in(AFTER_FAILURE)
+            if not self._woken.is_set():
+                self._idle.set()
             await asyncio.sleep(max(self._rest, self._ratio * (time.monotonic() - began)))

@@ -51,7 +51,7 @@ def ensure(state_dir: Path | None = None, *, patience: float = 30.0) -> Endpoint
     """
     folder = StateFolder(state_dir or default_state_dir())
     folder.open()
-    _reap()
+    reap()
     process: subprocess.Popen[bytes] | None = None
     until = time.monotonic() + patience
     while True:
@@ -77,7 +77,7 @@ def ensure(state_dir: Path | None = None, *, patience: float = 30.0) -> Endpoint
         time.sleep(0.02)
 
 
-def _reap() -> None:
+def reap() -> None:
     """Take the exit statuses of those we started and that have ended, so that they do not stay behind as zombies."""
     _started[:] = [process for process in _started if process.poll() is None]
 

@@ -100,12 +100,12 @@ async def serve(options: Options) -> None:
         return
     lost = asyncio.create_task(ours.leadership.lost())
     try:
-        async with _running(options, folder, ours) as (url, server, controller):
+        async with _running(options, folder, ours, lost) as (url, server, controller):
             folder.write_endpoint(url)
             options.log.info("The scheduler answers at %s; its state is in %s", url, folder.path)
             idle = _idle(server, controller, options.idle_timeout) if options.idle_timeout else None
             await _first(stopped.wait(), controller.lost.wait(), asyncio.shield(lost), gone, idle)
-            if controller.lost.is_set() or lost.done():
+            if _is_lost(controller, lost):
                 raise Unavailable("The state has become another scheduler's; this one ends, and jobs run on.")
             options.log.info("Stopping; jobs run on")
     finally:
@@ -165,7 +165,7 @@ async def _idle(server: Server, controller: Controller, patience: float) -> None
 
 @contextlib.asynccontextmanager
 async def _running(
-    options: Options, folder: StateFolder, ours: Backend
+    options: Options, folder: StateFolder, ours: Backend, lost: asyncio.Task[None]
 ) -> AsyncIterator[tuple[str, Server, Controller]]:
     """The service, ready: its address, and what answers there."""
     async with contextlib.AsyncExitStack() as ends:
@@ -176,7 +176,7 @@ async def _running(
         metrics = Metrics()
         controller = Controller(store, ours, decide=metrics.timed(SnapshotPlanner()))
         await controller.start()
-        ends.push_async_callback(controller.stop)
+        ends.push_async_callback(_let_go, controller, lost)
         await _bring_about(options, folder, controller, ours.inventory)
         app = make_app(
             controller,
@@ -195,6 +195,18 @@ async def _running(
         server.add_sockets(sockets)
         ends.push_async_callback(_close, server)
         yield _address(sockets[0], options.base_url), server, controller
+
+
+async def _let_go(controller: Controller, lost: asyncio.Task[None]) -> None:
+    if _is_lost(controller, lost):
+        await controller.abort()
+    else:
+        await controller.stop()
+
+
+def _is_lost(controller: Controller, lost: asyncio.Task[None]) -> bool:
+    """Whether the state is another scheduler's now."""
+    return controller.lost.is_set() or lost.done()
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -105,6 +105,11 @@ class Store:
         if self._lock is not None:
             self._lock.release()
 
+    def abort(self) -> None:
+        """Let go at once: what still waits is refused."""
+        self._writer.abort()
+        self.close()
+
     # -- writing ------------------------------------------------------------------------------------------
 
     def write(self, change: ChangeSet) -> Written:

@@ -68,6 +68,11 @@ class Writer:
             self._connection.close()
             self._connection = None
 
+    def abort(self) -> None:
+        """Refuse what waits, then end."""
+        self._refused = Unavailable("The scheduler has ended.")
+        self.close()
+
     def write(self, change: ChangeSet) -> Written:
         """Call it in an event loop; the future has the change's events with their ids, or a `RunaiError`."""
         written: Written = asyncio.get_running_loop().create_future()

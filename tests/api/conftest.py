@@ -71,6 +71,7 @@ class Service:
     state_dir: Path
     app: Application
     controller: Controller
+    store: Store
     tokens: KnownTokens
     http: dict[str, httpx.AsyncClient]
 
@@ -183,7 +184,7 @@ async def running(
     }
     http["nobody"] = httpx.AsyncClient(base_url=f"{url}api/v1/", timeout=30)
     try:
-        yield Service(url, state_dir, app, controller, tokens, http)
+        yield Service(url, state_dir, app, controller, store, tokens, http)
     finally:
         for client in http.values():
             await client.aclose()

@@ -16,7 +16,7 @@ from tests.api.test_bundles import packed
 @pytest.fixture
 def retention(service: Any) -> Retention:
     api = service.app.settings["api"]
-    return Retention(service.controller, service.controller._ledger._store, api.blobs, api.owners)
+    return Retention(service.controller, service.store, api.blobs, api.owners)
 
 
 async def with_bundle(service: Any, content: str, command: list[str], **job: Any) -> tuple[str, str]:

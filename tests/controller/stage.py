@@ -11,6 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import sqlalchemy
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
+
 from scheduler.controller import Controller
 from scheduler.engines.backend import Backend
 from scheduler.engines.base import Engine, Launch, Report, WorkerState, WorkerStatus
@@ -93,6 +97,9 @@ class ScriptedEngine(Engine):
         self.stubborn = False
         self.refuse: RunaiError | None = None
         self.stops: list[tuple[str, int, float]] = []
+        self.begins = asyncio.Event()
+        """Cleared: it begins with no launch."""
+        self.begins.set()
 
     async def open(self, report: Report) -> None:
         self.report = report
@@ -102,6 +109,7 @@ class ScriptedEngine(Engine):
 
     async def launch(self, launch: Launch) -> None:
         await asyncio.sleep(0)
+        await self.begins.wait()
         if self.refuse is not None:
             raise self.refuse
         for worker in launch.workers:
@@ -305,10 +313,27 @@ def make_session(user: str = "ana", *, gpus: float = 1, server: str = "") -> Ses
     return Session(id=f"session{next(ids):05}", server=server, request=request, requested=time.time())
 
 
+class Disk:
+    """The disk below every store of this process. When it is `full` the next transaction fails, whichever it is."""
+
+    def __init__(self) -> None:
+        self.full = False
+        event.listen(sqlalchemy.Engine, "commit", self._commit)
+
+    def _commit(self, connection: sqlalchemy.Connection) -> None:
+        if self.full:
+            self.full = False
+            raise OperationalError("COMMIT", None, OSError("disk full"))
+
+
+DISK = Disk()
+
+
 @dataclass
 class Bench:
-    """A controller at work, and what a test needs to watch it."""
+    """A controller at work on the state in a folder, and what a test needs to watch it."""
 
+    folder: Path
     controller: Controller
     engine: ScriptedEngine
     files: ScriptedFiles
@@ -336,44 +361,15 @@ class Bench:
         return now
 
     async def settled(self) -> None:
-        """Wait until nothing more happens by itself: all is durable, told, planned and done."""
-        ledger, crew = self.controller._ledger, self.controller._jobs._crew
+        """Wait until nothing more happens by itself, not even when everything is looked at again."""
+        self.controller.refresh()
         async with asyncio.timeout(30):
-            while True:
-                await asyncio.sleep(0.001)
-                try:
-                    await ledger.durable()
-                except Unavailable:
-                    continue
-                planned = self.controller.book.plan.decisions.keys() >= ledger.ahead.workloads.keys()
-                if planned and ledger.book.jobs == ledger.ahead.jobs and not crew._tasks:
-                    seen = ledger.book.plan, ledger.book.last_event
-                    self.controller.refresh()
-                    async with asyncio.timeout(30):
-                        while ledger.book.plan is seen[0]:  # noqa: ASYNC110 - a plan is no event
-                            await asyncio.sleep(0.001)
-                    if ledger.book.last_event == seen[1] and not crew._tasks:
-                        return
+            await self.controller.settle()
 
     async def crash(self) -> None:
         """End as by `kill -9`: what is not on disk is lost, and nobody is told anything more."""
-        controller = self.controller
-        self.engine.report = None
-        await controller._plan_loop.close()
-        await controller._forecaster.close()
-        await controller._checkpoints.close()
-        for task in controller._jobs._crew._tasks:
-            task.cancel()
-        for deadline in controller._jobs._deadlines.values():
-            deadline.cancel()
-        self.store._writer._refused = Unavailable("Killed.")
-        self.store.close()
-        controller._ledger.close()
-        await asyncio.gather(*controller._jobs._crew._tasks, return_exceptions=True)
-        for _ in range(3):  # what the writer has told the loop last
-            await asyncio.sleep(0)
-        if controller._ledger._mending is not None:
-            controller._ledger._mending.cancel()
+        self.store.abort()
+        await self.controller.abort()
 
     async def reasons(self, job: Job) -> list[str]:
         """Every reason that was told of a job, oldest first."""
@@ -402,14 +398,16 @@ async def begin(
     world: World,
     *nodes: Node,
     decide: Callable[[Snapshot], Plan] = first_come,
+    clock: Callable[[], float] = time.time,
 ) -> Bench:
     """A scheduler starts on the state in `folder`."""
+    DISK.full = False
     store = Store(f"sqlite:///{folder}/runai.sqlite")
     store.open()
     engine, files, machines = ScriptedEngine(world), ScriptedFiles(world), Machines(*(nodes or NODES))
-    controller = Controller(store, Backend(engine, files, machines, Alone()), decide=decide)
+    controller = Controller(store, Backend(engine, files, machines, Alone()), decide=decide, clock=clock)
     await controller.start()
-    return Bench(controller, engine, files, machines, store)
+    return Bench(folder, controller, engine, files, machines, store)
 
 
 @asynccontextmanager
@@ -419,9 +417,10 @@ async def opened(
     *nodes: Node,
     pool: Pool | None = POOL,
     decide: Callable[[Snapshot], Plan] = first_come,
+    clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[Bench]:
     """A scheduler that is stopped in good order afterwards."""
-    bench = await begin(folder, world, *nodes, decide=decide)
+    bench = await begin(folder, world, *nodes, decide=decide, clock=clock)
     try:
         if pool is not None:
             await bench.controller.apply(pool)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,13 +30,20 @@ async def ran(bench: Bench, job: Job | None = None) -> Job:
 
 async def aged(bench: Bench, *jobs: Job, days: float) -> None:
     """Have jobs been over for so many days."""
-    then = bench.controller._clock() - days * DAY
-    await bench.controller._ledger.durable()
+    then = time.time() - days * DAY
+    await bench.controller.settle()
     older = tuple(replace(job, ended=then) for job in jobs)
     await bench.store.write(ChangeSet(jobs=older))
-    with bench.store._engine.begin() as connection:
+    with database(bench) as connection:
         for job in jobs:
-            connection.exec_driver_sql("UPDATE jobs SET submitted = ? WHERE id = ?", (then, job.id))
+            connection.execute("UPDATE jobs SET submitted = ? WHERE id = ?", (then, job.id))
+
+
+@contextmanager
+def database(bench: Bench) -> Iterator[sqlite3.Connection]:
+    """The database below the store, changed from outside."""
+    with closing(sqlite3.connect(bench.folder / "runai.sqlite")) as connection, connection:
+        yield connection
 
 
 async def test_a_job_that_has_ended_is_deleted_and_everybody_is_told(bench: Bench) -> None:
@@ -111,8 +121,9 @@ async def test_old_events_go_but_not_the_last(tmp_path: Path, world: World) -> N
     async with opened(tmp_path, world) as bench:
         await ran(bench)
         last = bench.controller.book.last_event
-        later = bench.controller._clock() + 1
-        await bench.controller._deletion.expire(later)
+    later = time.time() + 91 * DAY
+    async with opened(tmp_path, world, pool=None, clock=lambda: later) as bench:
+        await bench.controller.tidy()
         assert [each.kind for each in await bench.store.events(0)] == [JOB_DELETED]
         assert bench.controller.book.last_event == last + 1
     async with opened(tmp_path, world, pool=None) as bench:
@@ -131,8 +142,8 @@ async def test_a_crash_between_the_state_and_the_files_is_made_good_at_the_next_
 
     bench.files.forget = killed  # type: ignore[method-assign]
     await bench.controller.delete(job.id)
-    with bench.store._engine.begin() as connection:  # of another database: nobody here has deleted it
-        connection.exec_driver_sql("DELETE FROM jobs WHERE id = ?", (stranger.id,))
+    with database(bench) as connection:  # of another database: nobody here has deleted it
+        connection.execute("DELETE FROM jobs WHERE id = ?", (stranger.id,))
     await bench.crash()
     async with opened(tmp_path, world, pool=None) as bench:
         assert await bench.files.kept() == {job.id, stranger.id}
@@ -181,8 +192,11 @@ async def test_kill_9_at_any_instant_leaves_each_job_whole_or_nothing_of_it(tmp_
             assert (tmp_path / "jobs" / job / "output" / "model").read_text() == job
         remaining = there
     async with scheduling(tmp_path) as controller:
-        await controller._deletion.finish()
+        pool = controller.book.pool
+        await controller.apply(replace(pool, keep_days=None))
+        await controller.tidy()
         assert {path.name for path in (tmp_path / "jobs").iterdir()} == remaining
+        await controller.apply(pool)
         await controller.tidy()
         assert list((tmp_path / "jobs").iterdir()) == []
 

@@ -13,7 +13,7 @@ import pytest
 from scheduler.controller import ledger
 from scheduler.errors import Conflict, Unavailable
 from scheduler.model import Job, JobState
-from tests.controller.stage import Bench, make_job, make_session
+from tests.controller.stage import DISK, Bench, make_job, make_session
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +100,6 @@ async def test_one_who_only_asks_gets_everything_going_again(bench: Bench) -> No
     bench.engine.end(job.id, 1, 0, 0)
     await bench.reaches(job, JobState.SUCCEEDED)
     await bench.settled()
-    bench.store._writer._refused = Unavailable("Gone for a moment.")
+    DISK.full = True
     with pytest.raises(Conflict, match="succeeded"):
         await retried(lambda: bench.controller.cancel(job.id))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from scheduler.controller import controller
 from scheduler.controller.idleness import BUSY, Idleness
 from scheduler.model import Attempt, Job, JobState, WorkerPlacement
 from scheduler.telemetry import GpuUsage
-from tests.controller.stage import Bench, make_job
+from tests.controller.stage import World, make_job, opened
 
 IDLE, WORKING, UNKNOWN = GpuUsage(0.0, 1, 2), GpuUsage(0.9, 1, 2), GpuUsage(None, 1, 2)
 
@@ -68,14 +69,16 @@ def test_it_is_stopped_at_the_first_look_after_its_timeout_without_a_busy_one(
         assert bool(over) == (not busy and now - since >= 60.0)
 
 
-async def test_the_controller_stops_it_and_says_why(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.machines.use = {
-        (node.name, gpu): IDLE for node in bench.controller.book.nodes for gpu in range(node.gpus)
-    }
+async def test_the_controller_stops_it_and_says_why(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(controller, "LOOK", 0.01)
-    bench.controller._look_for_idle_jobs()
-    patient = await bench.controller.submit(make_job())
-    idle = await bench.controller.submit(make_job(idle_timeout=0.05))
-    failed = await bench.reaches(idle, JobState.FAILED)
-    assert failed.reason == "Its GPUs stood idle for <1 s."
-    await bench.reaches(patient, JobState.RUNNING)
+    async with opened(tmp_path, world) as bench:
+        bench.machines.use = {
+            (node.name, gpu): IDLE for node in bench.controller.book.nodes for gpu in range(node.gpus)
+        }
+        patient = await bench.controller.submit(make_job())
+        idle = await bench.controller.submit(make_job(idle_timeout=0.05))
+        failed = await bench.reaches(idle, JobState.FAILED)
+        assert failed.reason == "Its GPUs stood idle for <1 s."
+        await bench.reaches(patient, JobState.RUNNING)

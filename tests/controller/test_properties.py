@@ -31,7 +31,7 @@ from scheduler.controller import ledger
 from scheduler.errors import Conflict, RunaiError, Unavailable
 from scheduler.model import ONE, Job, JobState, Node, Session, WorkerPlacement, Workload
 from scheduler.policy import Action, Decision, Plan, Snapshot
-from tests.controller.stage import NODES, Bench, World, begin, first_come, make_job, make_session
+from tests.controller.stage import DISK, NODES, Bench, World, begin, first_come, make_job, make_session
 
 T = TypeVar("T")
 
@@ -187,7 +187,7 @@ class Lives(RuleBasedStateMachine):
     @rule()
     def the_disk_is_full(self) -> None:
         """For a moment; whatever is on its way there is refused."""
-        self.bench.store._writer._refused = Unavailable("The change could not be written (disk full).")
+        DISK.full = True
 
     @rule()
     def a_node_goes(self) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from scheduler.controller import Controller
-from scheduler.engines.files import log_file
 from scheduler.model import Environment, Job, JobState, Request, Session
 from tests.controller.scheduler_process import command, scheduling
+from tests.engines.workplace import eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,10 +54,8 @@ async def test_a_paused_job_goes_on_from_what_it_saved(tmp_path: Path) -> None:
     async with scheduling(tmp_path) as controller:
         job = await controller.submit(command(saves_itself))
         await reaches(controller, job.id, JobState.RUNNING)
-        async with asyncio.timeout(30):
-            log, files = log_file(job.id, 1, 0), controller._files
-            while b"ready" not in await files.read(log, 0, 100):
-                await files.grown(log, 0)
+        log = tmp_path / "jobs" / job.id / "attempts/1/0/log"
+        await eventually(lambda: b"ready" in log.read_bytes())
         await controller.pause(job.id)
         await reaches(controller, job.id, JobState.PAUSED)
         await controller.resume(job.id)

@@ -44,10 +44,10 @@ async def test_what_ended_meanwhile_has_its_own_exit_status(tmp_path: Path, worl
 
 
 async def test_an_attempt_that_was_never_launched_is_launched_now(tmp_path: Path, world: World) -> None:
-    """Killed after the attempt was durable and before the engine was asked."""
+    """Killed after the attempt was durable and before the engine began with it."""
     bench = await begin(tmp_path, world)
     await bench.controller.apply(POOL)
-    bench.controller._jobs._crew.do = lambda *_: None  # type: ignore[method-assign]
+    bench.engine.begins.clear()
     job = await bench.controller.submit(make_job())
     await bench.reaches(job, JobState.STARTING)
     await bench.crash()

@@ -109,7 +109,8 @@ def test_those_that_wait_are_expected_anew_only_where_it_matters() -> None:
 
 
 def expected(bench: Bench, job: Job) -> Any:
-    return bench.controller._ahead.workloads[job.id].request.expected_runtime
+    (workload,) = (each for each in bench.controller.snapshot().workloads if each.id == job.id)
+    return workload.request.expected_runtime
 
 
 async def test_the_policy_learns_from_a_job_that_ends_and_knows_it_still_after_a_restart(

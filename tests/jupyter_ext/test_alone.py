@@ -26,7 +26,7 @@ def state_dir(tmp_path: Path) -> Iterator[Path]:
     if found is not None:
         os.kill(found.pid, signal.SIGTERM)
         os.waitpid(found.pid, 0)
-    embedded._reap()
+    embedded.reap()
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def test_the_first_look_starts_a_scheduler_of_ones_own(jp_fetch: Any, stat
 async def test_where_none_may_be_started_it_says_so(
     jp_fetch: Any, jp_serverapp: Any, state_dir: Path
 ) -> None:
-    jp_serverapp.web_app.settings["runai_upstream"]._embedded = False
+    jp_serverapp.web_app.settings["runai_upstream"].embedded = False
     status = json.loads((await jp_fetch("runai", "status")).body)
     assert (status["connected"], status["mode"]) == (False, "none")
     assert embedded.find(state_dir) is None
