@@ -88,7 +88,9 @@ class Access:
 
     def visible_job(self, job: Job | None, job_id: str) -> Job:
         if job is None or not self.sees_job(job):
-            raise NotFound(f"There is no job {job_id} that you may see. `jupyter runai list` shows yours.")
+            raise NotFound(
+                f"There is no job {job_id} that you may see. `jupyter runai list` lists your jobs."
+            )
         return job
 
     def controlled_job(self, job: Job | None, job_id: str) -> Job:
@@ -96,7 +98,7 @@ class Access:
         job = self.visible_job(job, job_id)
         if not (self.owns(job) or self.caller.admin):
             raise Forbidden(
-                f"Job {job_id} belongs to {job.user}: only they and administrators may change it."
+                f"Job {job_id} belongs to {job.user}: only its owner and administrators may change it."
             )
         return job
 
@@ -104,7 +106,9 @@ class Access:
         """The job, if its logs and outputs are the caller's to read."""
         job = self.visible_job(job, job_id)
         if not self.owns(job):
-            raise Forbidden(f"Job {job_id} belongs to {job.user}: its logs and outputs are theirs alone.")
+            raise Forbidden(
+                f"Job {job_id} belongs to {job.user}: only its owner may read its logs and outputs."
+            )
         return job
 
     def own_session(self, session: Session | None, session_id: str) -> Session:
@@ -117,7 +121,7 @@ class Access:
         if name is None:
             if not self.projects:
                 raise Forbidden(
-                    "No project takes your jobs yet. Ask an administrator to make you a member of one.",
+                    "You are not a member of any project yet. Ask an administrator to add you to one.",
                     field="project",
                 )
             return self.projects[0]
@@ -129,5 +133,5 @@ class Access:
 
     def _choices(self) -> str:
         if not self.projects:
-            return "ask an administrator to make you a member of a project."
+            return "ask an administrator to add you to a project."
         return f"yours are {', '.join(self.projects)}."

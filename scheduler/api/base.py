@@ -105,7 +105,7 @@ class ApiHandler(RequestHandler):
         if caller is None:
             self.set_header("WWW-Authenticate", 'Bearer realm="runai"')
             raise Unauthenticated(
-                "Send a valid token as `Authorization: token …`; this one is missing, wrong or over."
+                "Send a valid token as `Authorization: token …`; this one is missing, invalid or expired."
             )
         self.current_user = caller
         if scope not in caller.scopes:
@@ -136,7 +136,7 @@ class ApiHandler(RequestHandler):
     def check_length(self, limit: int) -> None:
         length = self.request.headers.get("Content-Length", "0")
         if length.isdigit() and int(length) > limit:
-            raise TooLarge(f"The body is larger than {limit:,} bytes, which is the most this takes.")
+            raise TooLarge(f"The body is larger than {limit:,} bytes, the maximum for this request.")
 
     def data_received(self, chunk: bytes) -> Any:
         if len(self._kept) + len(chunk) > MAX_JSON:
@@ -147,7 +147,7 @@ class ApiHandler(RequestHandler):
     def body(self, model: type[T]) -> T:
         """The body as `model`; raises `Invalid` with the field at fault."""
         if self._too_large:
-            raise TooLarge(f"The body is larger than {MAX_JSON:,} bytes, which is the most this takes.")
+            raise TooLarge(f"The body is larger than {MAX_JSON:,} bytes, the maximum for this request.")
         return parse_body(model, bytes(self._kept))
 
     def query(self, model: type[T]) -> T:
@@ -216,7 +216,7 @@ def _refusal_of(error: BaseException | None, status: int) -> RunaiError:
         if kind is RunaiError:
             told.status = error.status_code
         return told
-    return RunaiError("Something went wrong inside the scheduler; its log says what.")
+    return RunaiError("The scheduler had an internal error; see its log.")
 
 
 class NoSuchPath(ApiHandler):
@@ -225,5 +225,5 @@ class NoSuchPath(ApiHandler):
     async def prepare(self) -> None:
         self.limit_body(DISCARDED)
         raise NotFound(
-            f"There is nothing at {self.request.path}; see /api/v1/openapi.json for what there is."
+            f"There is nothing at {self.request.path}; see /api/v1/openapi.json for the available paths."
         )

@@ -59,15 +59,15 @@ class BlobHandler(ApiHandler):
         except (RunaiError, OSError, ValueError) as error:  # ValueError: closed, as the caller has gone
             self._failed = error
 
-    @endpoint("Whether the caller has put this bundle", Scope.SUBMIT, media=BYTES, refuses=(NotFound,))
+    @endpoint("Whether the caller has uploaded this bundle", Scope.SUBMIT, media=BYTES, refuses=(NotFound,))
     async def head(self, digest: str) -> None:
         if not self._there(digest):
-            raise NotFound(f"You have put no bundle {digest}.")
+            raise NotFound(f"You have not uploaded the bundle {digest}.")
         self.set_header("Content-Length", str(self.api.blobs.size(digest)))
         self.finish()
 
     @endpoint(
-        "Put a bundle (a tar.gz) or a part of a large file under the SHA-256 of its bytes",
+        "Upload a bundle (a tar.gz) or a part of a large file under the SHA-256 of its bytes",
         Scope.SUBMIT,
         takes=BYTES,
         answer=BlobView,

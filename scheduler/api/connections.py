@@ -79,9 +79,7 @@ class Connections(Generic[T]):
     def belongs(self, connection: T, user: str) -> None:
         """The request is this user's, and takes their time to arrive. Raises `TooMany` where they have too many open."""
         if self._by_user[user] >= self.share:
-            raise TooMany(
-                f"You have {self.share} requests open at once, which is the most; close some of them."
-            )
+            raise TooMany(f"You have {self.share} requests open, the maximum; close some of them.")
         self.complete(connection)
         self._by_user[user] += 1
         self._users[connection] = user

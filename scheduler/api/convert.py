@@ -182,11 +182,11 @@ def _groups(sent: JobSubmit) -> tuple[WorkerGroup, ...]:
         return ()
     for name in ("workers", "min_workers", "gpus", "gpu_memory_gib", "cpus", "memory_gib"):
         if name in sent.model_fields_set:
-            raise Invalid(f"{name}: say it in each of the groups of a job that has some.", field=name)
+            raise Invalid(f"{name}: a job with groups gives it in each group.", field=name)
     names = [group.name for group in sent.groups]
     for n, name in enumerate(names):
         if name in names[:n]:
-            raise Invalid(f"groups[{n}].name: {name!r} is there twice.", field=f"groups[{n}].name")
+            raise Invalid(f"groups[{n}].name: {name!r} is given twice.", field=f"groups[{n}].name")
     return tuple(
         WorkerGroup(group.name, group.workers, _shape_of_worker(group), group.leader) for group in sent.groups
     )
@@ -276,9 +276,7 @@ def _check_times(expected: float, longest: float) -> None:
 
 def _check_command(command: list[str], field: str = "command") -> None:
     if not command[0]:
-        raise Invalid(
-            f"{field}: the first word names the program and must not be empty.", field=f"{field}[0]"
-        )
+        raise Invalid(f"{field}: the first word is the program and must not be empty.", field=f"{field}[0]")
     for index, word in enumerate(command):
         if "\0" in word:
             raise Invalid(f"{field}: a word must not contain a NUL character.", field=f"{field}[{index}]")
@@ -299,7 +297,7 @@ def _check_env(env: Mapping[str, str]) -> None:
     for name, value in env.items():
         if not _ENV_NAME.fullmatch(name):
             raise Invalid(
-                f"env: {name!r} is not a name of a variable; use letters, digits and _, not starting with a digit.",
+                f"env: {name!r} is not a valid variable name; use letters, digits and _, not starting with a digit.",
                 field=f"env.{name}",
             )
         if name.startswith(_RESERVED):
@@ -325,11 +323,13 @@ def _check_files(files: list[FileSubmit]) -> None:
 def _check_outputs(kind: JobKind, outputs: list[str]) -> None:
     if outputs and kind is not JobKind.CELL:
         raise Invalid(
-            f"outputs: only a cell brings variables back; a {kind.value} writes files to $RUNAI_OUTPUT_DIR.",
+            f"outputs: only a cell returns variables; a {kind.value} writes files to $RUNAI_OUTPUT_DIR.",
             field="outputs",
         )
     for index, name in enumerate(outputs):
         if not name.isidentifier() or iskeyword(name):
-            raise Invalid(f"outputs: {name!r} is not a name of a Python variable.", field=f"outputs[{index}]")
+            raise Invalid(
+                f"outputs: {name!r} is not a valid name of a Python variable.", field=f"outputs[{index}]"
+            )
     if len(set(outputs)) != len(outputs):
         raise Invalid("outputs: a name is given twice.", field="outputs")

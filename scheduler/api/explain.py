@@ -1,4 +1,4 @@
-"""Why a job stands where it stands, in full, as one caller may see it: plain functions over the book.
+"""Why a job is in its state, and what it waits for, in full, as one caller may see it: plain functions over the book.
 
 Of the jobs that a caller may not see only sums by project are told.
 """
@@ -211,19 +211,19 @@ def _speed(throughputs: Sequence[MeasuredThroughput]) -> str:
 
 
 def _size(job: Job, pool: Pool) -> str:
-    """`Runs with 2 of 4 workers. It is given more when …`: what it has of what it wants, and on what terms it gets more."""
+    """`Runs with 2 of 4 workers. It gets more when …`: what it has of what it wants, and on what terms it gets more."""
     request, has, interval = job.request, len(job.placement), pool.settings.resize_interval
     if job.state is not JobState.RUNNING or request.min_workers == request.workers:
         return ""
     if has == request.workers:
         return f"Runs with all of its {has} workers."
-    more = "when GPUs stand idle that nobody else can use"
+    more = "when GPUs are idle that nobody else can use"
     if interval and job.checkpointed is None:
-        more = f"{more} and it has saved its state, of which nothing has been seen yet"
+        more = f"{more} and it has saved its state, which it has not done yet"
     elif interval:
         least = duration(max(interval, request.min_runtime))
-        more = f"{more}, {least} after its latest start at the earliest"
-    return f"Runs with {has} of {request.workers} workers. It is given more {more}."
+        more = f"{more}, {least} after its latest start, at the earliest"
+    return f"Runs with {has} of {request.workers} workers. It gets more {more}."
 
 
 # -- when ---------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def _size(job: Job, pool: Pool) -> str:
 _SOURCES = {
     "declared": "declared by their owners",
     "learned": "learned from earlier jobs like them",
-    "limit": "taken as the longest that they may run",
+    "limit": "assumed to be their maximum run time",
 }
 
 
@@ -240,23 +240,23 @@ def _estimate(job: Job, holding: list[tuple[Job, Milli]], book: Book) -> str:
     decision, forecast = book.decision(job.id), book.forecast
     blocked = decision.details if decision else {}
     if blocked.get("ever") is False:
-        return "It can never start as the pool is now."
+        return "It can never start on the pool as it is now."
     if blocked.get("kind") in _JOBS:
-        return "It waits for other jobs, and only then for GPUs."
+        return "It waits for other jobs first, then for GPUs."
     if blocked.get("kind") == "retry":
-        return "It waits for its next try, and only then for GPUs."
+        return "It waits for its next attempt first, then for GPUs."
     estimates = [book.run_times.estimate(other) for other, _ in holding]
     sources = Counter(estimate.source.value for estimate in estimates if estimate is not None)
     unknown = len(estimates) - sources.total()
     if decision is not None and decision.estimated_start is not None:
         said = ", ".join(f"{words} ({sources[name]})" for name, words in _SOURCES.items() if sources[name])
-        rests = f" The run times of those that hold what it needs are {said}." if said else ""
-        return f"If nothing else is submitted, and jobs run as long as is expected.{rests}"
+        rests = f" The run times of the jobs that hold what it needs are {said}." if said else ""
+        return f"This assumes that nothing else is submitted and that jobs run as long as expected.{rests}"
     if forecast.until is not None:
-        return "It starts later than the look ahead reaches: too many others come before it."
+        return "Too many jobs are ahead of it for an estimate."
     if unknown:
         return (
-            f"Nobody knows how long {unknown} of the {len(estimates)} jobs that hold what it needs will run: "
-            "no run time is declared, and no job like them has ended yet."
+            f"It is unknown how long {unknown} of the {len(estimates)} jobs that hold what it needs will run: "
+            "they declare no run time, and no similar job has ended yet."
         )
-    return "It waits for something whose end nobody knows."
+    return "It waits for something whose end is unknown."

@@ -30,7 +30,7 @@ class JobQuery(BaseModel):
     mine: bool = Field(False, description="only the caller's own")
     array: str | None = Field(None, max_length=64, description="only the jobs of this array")
     limit: int = Field(100, ge=1, le=500)
-    after: str | None = Field(None, description="`next` of the page before")
+    after: str | None = Field(None, description="`next` of the previous page")
 
 
 class SubmitHandler(ApiHandler):
@@ -55,7 +55,7 @@ class SubmitHandler(ApiHandler):
         if not (self.api.owners.has(self.caller.name, digest) and self.api.blobs.touch(digest)):
             field = "bundle" if digest == sent.bundle else "files"
             raise Invalid(
-                f"{field}: you have put no bundle {digest[:12]}… under /blobs; put it there first.",
+                f"{field}: you have not uploaded the bundle {digest[:12]}… to /blobs; upload it first.",
                 field=field,
             )
 
@@ -80,7 +80,7 @@ class SubmitHandler(ApiHandler):
 
 class ArraysHandler(SubmitHandler):
     @endpoint(
-        "Submit an array of jobs: all are kept for good when this answers, or none",
+        "Submit an array of jobs, all or none; they are durable when this answers",
         Scope.SUBMIT,
         body=ArraySubmit,
         answer=ArrayView,
@@ -110,7 +110,7 @@ class ArraysHandler(SubmitHandler):
 
 class CheckHandler(SubmitHandler):
     @endpoint(
-        "Refuse a job as submitting it would, and queue nothing: before what it takes along is put here",
+        "Check a job as submitting it would, without queueing it: before its files are uploaded",
         Scope.SUBMIT,
         body=JobSubmit,
         status=204,
@@ -127,7 +127,7 @@ class CheckHandler(SubmitHandler):
 
 class JobsHandler(SubmitHandler):
     @endpoint(
-        "Submit a job; it is kept for good when this answers",
+        "Submit a job; it is durable when this answers",
         Scope.SUBMIT,
         body=JobSubmit,
         answer=JobView,
@@ -175,7 +175,7 @@ def _position(after: str | None) -> tuple[float, str] | None:
     try:
         return float(submitted), job_id
     except ValueError:
-        raise Invalid("after: pass what the page before gave as `next`.", field="after") from None
+        raise Invalid("after: pass the `next` of the previous page.", field="after") from None
 
 
 class JobHandler(ApiHandler):
@@ -200,7 +200,12 @@ class JobHandler(ApiHandler):
 
 
 class ExplainHandler(ApiHandler):
-    @endpoint("Why a job stands where it stands", Scope.READ, answer=Explanation, refuses=(NotFound,))
+    @endpoint(
+        "Why a job is in its state, and what it waits for",
+        Scope.READ,
+        answer=Explanation,
+        refuses=(NotFound,),
+    )
     async def get(self, job_id: str) -> None:
         access = self.access
         job = access.visible_job(await self.api.controller.job(job_id), job_id)

@@ -86,7 +86,7 @@ class FollowHandler(ApiHandler):
         """The attempt to begin with. Raises `NotFound`."""
         latest = job.attempts[-1].number if job.attempts else 0
         if attempt is not None and attempt > latest + follow:
-            raise NotFound(f"Job {job.id} has had {latest} attempts so far.", field="attempt")
+            raise NotFound(f"Job {job.id} has had {latest} attempts.", field="attempt")
         return attempt or latest or 1
 
     async def _follow(self, job: Job, reading: Reading, only: bool) -> None:
@@ -146,7 +146,7 @@ def _runs(job: Job, reading: Reading) -> bool:
 
 class LogHandler(FollowHandler):
     @endpoint(
-        "A worker's output: a page from `offset` on, or with `follow` all that comes until the job has ended",
+        "A worker's output: a page from `offset`, or with `follow` a stream until the job has ended",
         Scope.SUBMIT,
         query=LogQuery,
         media=TEXT,

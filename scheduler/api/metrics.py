@@ -35,7 +35,7 @@ class Metrics:
         )
         self._wait = Histogram(
             "runai_queue_wait_seconds",
-            "From a job's (last) queueing to the start of its attempt",
+            "From when a job was last queued to the start of its attempt",
             buckets=_WAIT_SECONDS,
             registry=self.registry,
         )
@@ -44,7 +44,7 @@ class Metrics:
         )
         self._read = Counter(
             "runai_plan_workloads_read",
-            "Jobs and sessions that plans had to read because they were new, changed or gone",
+            "Jobs and sessions that plans had to read because they were added, changed or removed",
             registry=self.registry,
         )
 

@@ -10,7 +10,7 @@ from scheduler.errors import Unavailable
 
 
 class HealthHandler(ApiHandler):
-    @endpoint("200 while the process answers", None, media=TEXT)
+    @endpoint("200 as long as the process answers", None, media=TEXT)
     async def get(self) -> None:
         self.set_header("Content-Type", "text/plain")
         self.finish("ok\n")
@@ -18,7 +18,7 @@ class HealthHandler(ApiHandler):
 
 class ReadyHandler(ApiHandler):
     @endpoint(
-        "200 when the book is read, plans are made and changes can be written",
+        "200 when the state is loaded, plans are made and changes can be written",
         None,
         media=TEXT,
         refuses=(Unavailable,),
@@ -26,7 +26,7 @@ class ReadyHandler(ApiHandler):
     async def get(self) -> None:
         controller = self.api.controller
         if not controller.ready:
-            raise Unavailable("The scheduler is starting (or stopping); try again in a moment.")
+            raise Unavailable("The scheduler is starting or stopping; try again in a moment.")
         if controller.trouble is not None:
             raise controller.trouble
         await self.api.disk.check()

@@ -23,7 +23,7 @@ class OutputsBase(ApiHandler):
 
 
 class OutputsHandler(OutputsBase):
-    @endpoint("The files a job brought back", Scope.SUBMIT, answer=OutputList, refuses=(NotFound, Forbidden))
+    @endpoint("The output files of a job", Scope.SUBMIT, answer=OutputList, refuses=(NotFound, Forbidden))
     async def get(self, job_id: str) -> None:
         job = await self.owned(job_id)
         files = await self.api.files.list(job.id, Area.OUTPUT)

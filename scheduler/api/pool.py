@@ -57,7 +57,7 @@ class SnapshotHandler(ApiHandler):
 
 class PoolApplyHandler(ApiHandler):
     @endpoint(
-        "Bring about what a pool file declares, or show what that would change",
+        "Apply a pool file, or preview what it would change",
         Scope.ADMIN,
         body=PoolFile,
         query=ApplyQuery,
@@ -86,7 +86,7 @@ class PoolApplyHandler(ApiHandler):
 
 
 class ProjectsHandler(ApiHandler):
-    @endpoint("All projects and how they stand", Scope.READ, answer=ProjectList)
+    @endpoint("All projects with their figures", Scope.READ, answer=ProjectList)
     async def get(self) -> None:
         self.tell_event()
         self.answer(ProjectList(projects=views.project_views(self.api.book, self.access)))

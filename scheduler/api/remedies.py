@@ -21,8 +21,8 @@ def would_help(job: Job, decision: Decision | None, *, others: bool) -> list[str
         return []
     if decision.after:
         count = len(decision.after)
-        who = "the one that makes room" if count == 1 else f"the {count} that make room"
-        return [f"It starts once {who} for it has given back the GPUs; nothing else is needed."]
+        who = "the job that makes room" if count == 1 else f"the {count} that make room"
+        return [f"It starts when {who} has released its GPUs. Nothing else is needed."]
     blocked = decision.details
     find = _REMEDIES.get(str(blocked.get("kind")))
     found = find(job, blocked) if find else []
@@ -34,7 +34,7 @@ def would_help(job: Job, decision: Decision | None, *, others: bool) -> list[str
 def _limit(job: Job, at: Details) -> list[str]:
     project, most = at["project"], at["allocated"] + at["asked"]
     return [
-        f"Jobs of project {project} give back {_gpus(most - at['limit'])}.",
+        f"Jobs of project {project} release {_gpus(most - at['limit'])}.",
         f"An administrator raises the limit of project {project} from {_gpus(at['limit'])} to {_gpus(most)}.",
     ]
 
@@ -42,8 +42,8 @@ def _limit(job: Job, at: Details) -> list[str]:
 def _guarantee(job: Job, at: Details) -> list[str]:
     project, most = at["project"], at["allocated"] + at["asked"]
     return [
-        f"Jobs of project {project} that can't be preempted give back {_gpus(most - at['guaranteed'])}.",
-        "It is submitted as preemptible: then it may use what stands idle beyond the guarantee.",
+        f"Jobs of project {project} that can't be preempted release {_gpus(most - at['guaranteed'])}.",
+        "Submit it as preemptible; then it may use idle GPUs beyond the guarantee.",
         f"An administrator raises the guarantee of project {project} to {_gpus(most)}.",
     ]
 
@@ -51,23 +51,23 @@ def _guarantee(job: Job, at: Details) -> list[str]:
 def _capacity(job: Job, at: Details) -> list[str]:
     if at.get("ever") is False:
         return [
-            "It is submitted again for less per worker, or with fewer workers at the same time.",
-            "An administrator adds nodes that are large enough.",
+            "Submit it again with less per worker, or with fewer workers.",
+            "Ask an administrator to add larger nodes.",
         ]
     return [_given_back(at)]
 
 
 def _topology(job: Job, at: Details) -> list[str]:
     where = "one node" if at["level"] == "node" else f"one {at['level']}"
-    wish = f"It is submitted again with {where} as a wish (--prefer) in the place of a rule."
+    wish = f"Submit it again with {where} as a preference (--prefer) instead of a requirement."
     if at.get("ever") is False:
-        return [wish, f"It is submitted again for less, so that {where} is large enough."]
+        return [wish, f"Submit it again for less, so that {where} is large enough."]
     return [f"{_gpus(at['asked'])} become free within {where}.", wish]
 
 
 def _gpu_type(job: Job, at: Details) -> list[str]:
     types = " or ".join(at["gpu_types"])
-    return [f"GPUs of type {types} are given back or added.", "It is submitted again for other types, too."]
+    return [f"GPUs of type {types} are released or added.", "Submit it again and allow other types."]
 
 
 def _fair_share(job: Job, at: Details) -> list[str]:
@@ -77,21 +77,21 @@ def _fair_share(job: Job, at: Details) -> list[str]:
 def _from_others(at: Details) -> list[str]:
     most = at["allocated"] + at["asked"]
     return [
-        f"Jobs of project {at['project']} give GPUs back: below its fair share it may take from others.",
+        f"Jobs of project {at['project']} release GPUs: below its fair share it may reclaim GPUs from others.",
         f"An administrator raises the guarantee of project {at['project']} to {_gpus(most)}: that much it always "
         "gets back.",
     ]
 
 
 def _reservation(job: Job, at: Details) -> list[str]:
-    found = ["The one that is first in line starts.", _given_back(at)]
+    found = ["The first job in line starts.", _given_back(at)]
     if job.request.expected_runtime is None:
-        found.append("It is known to end before the other can start: declare it with --expected-runtime.")
+        found.append("Declare with --expected-runtime that it ends before the other job can start.")
     return found
 
 
 def _after(job: Job, at: Details) -> list[str]:
-    return ["The jobs that it comes after end as it asks of them."]
+    return ["The jobs that it depends on end as required."]
 
 
 def _array(job: Job, at: Details) -> list[str]:
@@ -102,7 +102,7 @@ def _given_back(at: Details) -> str:
     missing = at["asked"] - at["free"]
     if missing > 0:
         return f"{_gpus(missing)} more {'is' if missing == 1 else 'are'} given back by those that hold them."
-    return "GPUs are given back so that enough of them are free together, with the CPUs and memory it needs."
+    return "Enough GPUs become free together, with the CPUs and memory it needs."
 
 
 def _gpus(amount: float) -> str:

@@ -23,12 +23,12 @@ PAGE = 1024 * 1024
 class ReportQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    offset: int = Field(0, ge=0, description="`next` of the page before")
+    offset: int = Field(0, ge=0, description="`next` of the previous page")
 
 
 class ReportHandler(ApiHandler):
     @endpoint(
-        "What a job has reported of itself, from `offset` on",
+        "The metrics that a job has reported, from `offset`",
         Scope.SUBMIT,
         query=ReportQuery,
         answer=MetricsPage,

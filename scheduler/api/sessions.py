@@ -19,7 +19,7 @@ class SessionsBase(ApiHandler):
 
 class SessionsHandler(SessionsBase):
     @endpoint(
-        "Lease GPUs for a user's server; answers when it has them, or why it cannot",
+        "Lease GPUs for a user's server; answers when they are leased, or with the reason why not",
         Scope.SUBMIT,
         body=SessionOpen,
         answer=SessionView,
@@ -29,7 +29,7 @@ class SessionsHandler(SessionsBase):
     async def post(self) -> None:
         sent = self.body(SessionOpen)
         if sent.user != self.caller.name and not self.caller.admin:
-            raise Forbidden("You may open sessions for yourself only.", field="user")
+            raise Forbidden("You may open sessions only for yourself.", field="user")
         session = await self.api.controller.open_session(session_of(sent, now=self.api.clock()))
         self.answer(self.view(session), 201)
 

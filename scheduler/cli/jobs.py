@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 PAGE = 500
-"""So many jobs come in one answer at the most."""
+"""So many jobs come in one answer at most."""
 
 # -- list ---------------------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ def bring(client: Client, job_id: str, folder: Path) -> None:
     for file in files:
         target = Path(os.path.normpath(folder / file.path))
         if not target.is_relative_to(os.path.normpath(folder)):
-            raise Invalid(f"The job's output {file.path!r} leads out of {folder}; it is not written.")
+            raise Invalid(f"The job's output {file.path!r} is outside {folder}; it is not written.")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             client.download(job_id, file.path, target)

@@ -246,7 +246,7 @@ def _project(commands: Commands) -> None:
         type=values.bound,
         default=argparse.SUPPRESS,
         metavar="N",
-        help="GPUs it may hold at the most",
+        help="GPUs it may hold at most",
     )
     command.add_argument(
         "--weight",

@@ -113,7 +113,7 @@ def snapshot() -> Call[dict[str, Any]]:
 
 
 def projects() -> Call[list[ProjectView]]:
-    """All projects and how they stand."""
+    """All projects with their figures."""
     return Call("GET", "projects", lambda response: _view(ProjectList)(response).projects)
 
 
@@ -173,7 +173,7 @@ def job(job_id: str) -> Call[JobView]:
 
 
 def explain(job_id: str) -> Call[Explanation]:
-    """Why a job stands where it stands."""
+    """Why a job is in its state, and what it waits for."""
     return Call("GET", f"jobs/{quote(job_id, safe='')}/explain", _view(Explanation))
 
 
@@ -210,7 +210,7 @@ def log(
 
 
 def outputs(job_id: str) -> Call[list[OutputFile]]:
-    """The files a job brought back."""
+    """The output files of a job."""
     path = f"jobs/{quote(job_id, safe='')}/outputs"
     return Call("GET", path, lambda response: _view(OutputList)(response).files)
 
@@ -225,7 +225,7 @@ def metrics(job_id: str, *, offset: int = 0) -> Call[MetricsPage]:
 
 
 def has_bundle(digest: str) -> Call[bool]:
-    """Whether the caller has put this bundle before."""
+    """Whether the caller has uploaded this bundle before."""
     return Call("HEAD", f"blobs/{digest}", lambda response: response.status_code != 404, missing_is_fine=True)
 
 

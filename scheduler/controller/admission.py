@@ -79,7 +79,7 @@ def admit_text(**texts: str | None) -> None:
     """Raises `Invalid` for text that not every store can keep: it would be refused there, with all that is behind it."""
     for field, text in texts.items():
         if text is not None and ("\0" in text or not _is_unicode(text)):
-            raise Invalid(f"{field} contains a character that is no text; leave it out.", field=field)
+            raise Invalid(f"{field} contains a character that is not text; remove it.", field=field)
 
 
 def _is_unicode(text: str) -> bool:
@@ -96,7 +96,7 @@ def _project(name: str, pool: Pool) -> Project:
         raise Invalid(f"There is no project {name!r}; {_instead(name, projects)}", field="project")
     if children:
         raise Invalid(
-            f"Project {name!r} only holds other projects; submit to one of them: {_list(children)}.",
+            f"Project {name!r} has projects below it; submit to one of them: {_list(children)}.",
             field="project",
         )
     return projects[name]
@@ -125,7 +125,7 @@ def _of_gpu_types(request: Request, nodes: Sequence[Node]) -> Sequence[Node]:
     if not types.intersection(request.gpu_types):
         asked = " or ".join(request.gpu_types) or "of no type"
         raise Invalid(
-            f"No node that this job may use has GPUs {asked}; there are: {_list(sorted(types)) or 'none with a type'}.",
+            f"No node in its node pools has GPUs of type {asked}; available: {_list(sorted(types)) or 'none with a type'}.",
             field="gpu_types",
         )
     return [node for node in nodes if node.gpu_type in request.gpu_types]
@@ -172,21 +172,21 @@ def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
         return
     if shape.gpu_memory is not None and not any((n.gpu_memory or 0) >= shape.gpu_memory for n in nodes):
         most = max((n.gpu_memory or 0 for n in nodes), default=0)
-        there = f"the largest here has {_gib(most)}" if most else "nobody knows how much the GPUs here have"
+        there = f"the largest GPU here has {_gib(most)}" if most else "the memory of the GPUs here is unknown"
         raise Invalid(
             f"A worker asks for {_gib(shape.gpu_memory)} of GPU memory, and {there}.", field="gpu_memory_gib"
         )
     most_gpus = max((node.gpus for node in nodes), default=0) * ONE
     if shape.gpus > most_gpus:
         raise Invalid(
-            f"A worker asks for {gpu_count(shape.gpus)}, and the largest node that it may use has {gpu_count(most_gpus)}; "
+            f"A worker asks for {gpu_count(shape.gpus)}, and the largest node in its node pools has {gpu_count(most_gpus)}; "
             "ask for fewer per worker, or for more workers.",
             field="gpus",
         )
     fitting = [node for node in nodes if _by_gpus(shape, node)]
     most_cpus = max((node.cpus for node in fitting if node.cpus is not None), default=0)
     most_memory = max((node.memory for node in fitting if node.memory is not None), default=0)
-    where = "the largest node that it may use has"
+    where = "the largest node in its node pools has"
     if shape.memory and not any(
         capacity(Shape(shape.gpus, shape.gpu_memory, memory=shape.memory), node) for node in fitting
     ):
@@ -231,7 +231,8 @@ def _fits_together(request: Request, pool: Pool, nodes: Sequence[Node]) -> None:
     most = max(there.values(), default=0)
     if request.groups and request.gpus > most:
         raise Invalid(
-            f"Its groups need {gpu_count(request.gpus)} at the same time, and at most {gpu_count(most)} could ever be had.",
+            f"Its groups need {gpu_count(request.gpus)} at the same time, and at most {gpu_count(most)} "
+            "can ever be available.",
             field="groups",
         )
 
@@ -243,16 +244,16 @@ def _within_limits(request: Request, project: Project, pool: Pool, nodes: Sequen
     while above is not None:
         if above.limit is not None and asked > above.limit:
             raise Invalid(
-                f"It needs {gpu_count(asked)} at the same time, and project {above.name!r} may hold {gpu_count(above.limit)} "
-                "at the most.",
+                f"It needs {gpu_count(asked)} at the same time; project {above.name!r} may hold {gpu_count(above.limit)} "
+                "at most.",
                 field="gpus" if request.workers == 1 else "workers",
             )
         for quota in above.quotas:
             if quota.limit is not None and asked > quota.limit and all(map(quota.covers, nodes)):
                 raise Invalid(
-                    f"It needs {gpu_count(asked)} at the same time, and project {above.name!r} may hold "
+                    f"It needs {gpu_count(asked)} at the same time; project {above.name!r} may hold "
                     f"{gpu_count(quota.limit)} of "
-                    f"{' in node pool '.join(filter(None, (quota.gpu_type or 'those', quota.node_pool)))} at the most.",
+                    f"{' in node pool '.join(filter(None, (quota.gpu_type or 'those', quota.node_pool)))} at most.",
                     field="gpus" if request.workers == 1 else "workers",
                 )
         above = projects.get(above.parent) if above.parent is not None else None
@@ -262,8 +263,8 @@ def _inside_guarantee(request: Request, project: Project) -> None:
     asked, promised = _at_once(request), project.all_guaranteed
     if not request.preemptible and promised is not None and asked > promised:
         raise Invalid(
-            f"What can't be preempted stays inside the guarantee of its project; it needs {gpu_count(asked)}, and project "
-            f"{project.name!r} is guaranteed {gpu_count(promised)}. Ask for no more, or let it be preempted.",
+            f"A job that can't be preempted must fit into the guarantee of its project. It needs {gpu_count(asked)}, "
+            f"and project {project.name!r} is guaranteed {gpu_count(promised)}. Ask for less, or make it preemptible.",
             field="preemptible",
         )
 
@@ -316,7 +317,7 @@ def _instead(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, names, n=3, cutoff=0.6)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
-    return f"there are: {_list(names)}." if names else "there is none."
+    return f"available: {_list(names)}." if names else "there is none."
 
 
 def _list(names: Sequence[str]) -> str:

@@ -54,7 +54,7 @@ class Checkpoints:
         try:
             saved = await self._files.list(job.id, Area.CHECKPOINT)
         except Exception:
-            log.exception("Nobody can say when job %s saved its state.", job.id)
+            log.exception("The checkpoint time of job %s is unknown.", job.id)
             return
         at = max((file.modified for file in saved), default=None)
         if at is not None and at != job.checkpointed:

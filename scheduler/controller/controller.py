@@ -260,7 +260,7 @@ class Controller:
         if not queued and workload not in self._sessions.waiting():
             return
         if not holdings.take(decision.placement):
-            log.warning("The plan for %s was overtaken: %s is not free.", workload, decision.placement)
+            log.warning("The plan for %s is out of date: %s is no longer free.", workload, decision.placement)
         elif job is not None:
             self._jobs.start(job, decision.placement)
         else:

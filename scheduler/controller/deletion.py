@@ -46,10 +46,10 @@ class Deletion:
         """Delete a job and everything that is kept of it. Raises `Conflict` while it is needed."""
         if not job.state.final:
             raise Conflict(
-                f"Job {job.id} is {job.state.value}; cancel it first, and delete it once it has ended."
+                f"Job {job.id} is {job.state.value}; cancel it first, and delete it after it has ended."
             )
         if self._is_needed(job, self._wanted()):
-            raise Conflict(f"Job {job.id} is needed by jobs that have not ended; delete it once they have.")
+            raise Conflict(f"Job {job.id} is needed by unfinished jobs; delete it after they have ended.")
         await self._delete([job])
 
     async def expire(self, before: float) -> int:
@@ -99,7 +99,7 @@ class Deletion:
                 await self._files.forget(job)
             except (RunaiError, OSError) as error:
                 self._left_behind = True
-                log.warning("What is kept of the deleted job %s could not be deleted yet: %s", job, error)
+                log.warning("The files of the deleted job %s could not be deleted yet: %s", job, error)
 
     async def _outdated(self, before: float) -> int:
         """The last of the oldest events from before an instant; the very last one stays, since ids go on from it."""

@@ -80,7 +80,7 @@ def _beyond(jobs: list[Job], running: int) -> Mapping[str, Decision]:
     jobs.sort(key=lambda job: (not job.nomination, job.request.array.index if job.request.array else 0))
     decision = Decision(
         Action.WAIT,
-        f"At most {array.max_parallel} jobs of this array run at once.",
+        f"At most {array.max_parallel} jobs of this array may run at the same time.",
         blocked_by=ArrayFull(array.id, array.max_parallel),
     )
     return {job.id: decision for job in jobs[max(0, array.max_parallel - running) :]}
@@ -100,7 +100,7 @@ def _pauses(job: Job, at: float) -> Decision:
     )
     return Decision(
         Action.WAIT,
-        f"{what}; is tried again {pause} after that.",
+        f"{what}; retried {pause} after that.",
         blocked_by=RetryPause(at),
     )
 
@@ -110,7 +110,7 @@ def check_dependency(after: After, ended: Job) -> None:
     if not (after.afterany or ended.state is JobState.SUCCEEDED):
         raise Conflict(
             f"Job {ended.id} has {AS_ENDED[ended.state]} already, so nothing can come after its success; "
-            f"send that again first, or write {ended.id}:any for after its end, whatever it is.",
+            f"send that again first, or write {ended.id}:any to run after its end in any case.",
             field="after",
         )
 

@@ -127,14 +127,14 @@ class Ledger:
 
     def _mend_later(self) -> None:
         if self._mending is None and not self._closed:
-            log.warning("Nothing can be written to the state; trying again in %g s.", PAUSE)
+            log.warning("The state cannot be written; trying again in %g s.", PAUSE)
             self._mending = asyncio.get_running_loop().call_later(PAUSE, self._mend)
 
     def _mend(self) -> None:
         """From here on everything is decided on top of what is durable; what was decided before is refused until now."""
         self._mending = None
         if self._store.lost:
-            log.critical("The state belongs to another scheduler now; this one must end.")
+            log.critical("Another scheduler has taken over the state; this one must end.")
             self.lost.set()
             return
         self._store.mend()

@@ -19,8 +19,8 @@ from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.errors import Conflict
 from scheduler.model import Attempt, Ending, Job, JobState, WorkerPlacement, duration
 
-CANCELLING = "Is being cancelled"
-PAUSING = "Is being paused"
+CANCELLING = "Cancelling"
+PAUSING = "Pausing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,14 @@ def preempt(job: Job, reason: str, now: float) -> Step:
     """Its GPUs are taken back; it is queued again once it has ended."""
     if job.state not in (JobState.STARTING, JobState.RUNNING):
         return Step(job)
-    return _stop(job, Ending.PREEMPTED, reason or "Its GPUs are needed elsewhere.", now)
+    return _stop(job, Ending.PREEMPTED, reason or "Its GPUs are needed by another job.", now)
 
 
 def resize(job: Job, nomination: tuple[WorkerPlacement, ...], why: str, now: float) -> Step:
     """It is to have more or fewer workers: its attempt ends, and the next one begins at once in the places of `nomination`."""
     before, after = len(job.placement), len(nomination)
     if after > before:
-        reason = f"Grew from {before} to {after} workers: GPUs stood idle."
+        reason = f"Grew from {before} to {after} workers: GPUs were idle."
     else:
         reason = f"Gave {before - after} of {before} workers back: {clause(why)}"
     return _go_on(job, nomination, Ending.RESIZED, reason, f"with {after} workers instead of {before}", now)
@@ -90,7 +90,7 @@ def _go_on(
     if job.state not in (JobState.STARTING, JobState.RUNNING):
         return Step(job)
     step = _stop(replace(job, nomination=nomination), ending, reason, now)
-    return replace(step, job=replace(step.job, reason=f"Saves its state, to go on {how}."))
+    return replace(step, job=replace(step.job, reason=f"Saving its state; it will resume {how}."))
 
 
 def promise(job: Job, nomination: tuple[WorkerPlacement, ...]) -> Job:
@@ -101,7 +101,7 @@ def promise(job: Job, nomination: tuple[WorkerPlacement, ...]) -> Job:
 def disclaim(job: Job) -> Step:
     """Its places can't be had any more: it waits like any other."""
     goes_on = job.attempts and job.attempts[-1].ending in (Ending.RESIZED, Ending.MOVED)
-    reason = "Its places are gone; waits for its turn." if goes_on else job.reason
+    reason = "Its reserved GPUs are gone. Waiting for its turn." if goes_on else job.reason
     return Step(replace(job, nomination=(), reason=reason))
 
 
@@ -113,7 +113,7 @@ def cancel(job: Job, now: float, by: str | None = None) -> Step:
     if job.state is JobState.CANCELLED or job.wanted is JobState.CANCELLED:
         return Step(job)
     if job.state.final:
-        raise Conflict(f"Job {job.id} has {job.state.value} already; there is nothing left to cancel.")
+        raise Conflict(f"Job {job.id} has {job.state.value} already and cannot be cancelled.")
     job = replace(job, wanted=JobState.CANCELLED, nomination=())
     if not job.state.holds_gpus:
         return Step(_over(job, JobState.CANCELLED, f"Cancelled{_by(by)}.", now))
@@ -141,8 +141,10 @@ def resume(job: Job, now: float, by: str | None = None) -> Step:
         return Step(job)
     job = replace(job, wanted=None, queued=now)
     if job.state is JobState.PAUSED:
-        return Step(replace(job, state=JobState.QUEUED, reason=f"Resumed{_by(by)}; waits for its turn."))
-    return Step(replace(job, reason=f"Resumed{_by(by)}; is queued again once its workers have ended."))
+        return Step(replace(job, state=JobState.QUEUED, reason=f"Resumed{_by(by)}; waiting for its turn."))
+    return Step(
+        replace(job, reason=f"Resumed{_by(by)}; it will be queued again when its workers have ended.")
+    )
 
 
 def _by(who: str | None) -> str:
@@ -178,7 +180,10 @@ def never_starts(job: Job, cause: Job, now: float) -> Job:
     which = cause.name if cause.request.project == job.request.project else cause.id
     how = AS_ENDED[cause.state]
     return _over(
-        job, JobState.CANCELLED, f"Job {which} has {how}, and this was to come after its success.", now
+        job,
+        JobState.CANCELLED,
+        f"Job {which} has {how}, and this job was to run only after its success.",
+        now,
     )
 
 
@@ -238,7 +243,7 @@ def never_launched(job: Job, now: float) -> Step:
     if job.state is JobState.STARTING:
         return Step(job, (LaunchAttempt(job.id, attempt.number),))
     if attempt.ending is None:
-        attempt = replace(attempt, ending=Ending.LOST, reason="Nobody can say what became of its workers.")
+        attempt = replace(attempt, ending=Ending.LOST, reason="The fate of its workers is unknown.")
     return Step(_ended(job.with_attempt(attempt), {}, now))
 
 
@@ -247,7 +252,7 @@ def overran(job: Job, now: float) -> Step:
     limit = job.program.max_runtime
     if job.state is not JobState.RUNNING or limit is None:
         return Step(job)
-    return _stop(job, Ending.OVERRAN, f"Ran longer than its longest run time of {duration(limit)}.", now)
+    return _stop(job, Ending.OVERRAN, f"Exceeded its maximum run time of {duration(limit)}.", now)
 
 
 def idled(job: Job, now: float) -> Step:
@@ -255,7 +260,7 @@ def idled(job: Job, now: float) -> Step:
     timeout = job.program.idle_timeout
     if job.state is not JobState.RUNNING or timeout is None:
         return Step(job)
-    return _stop(job, Ending.IDLE, f"Its GPUs stood idle for {duration(timeout)}.", now)
+    return _stop(job, Ending.IDLE, f"Its GPUs were idle for {duration(timeout)}.", now)
 
 
 # -- ends -------------------------------------------------------------------------------------------------------

@@ -56,15 +56,13 @@ def why_again(job: Job) -> str:
     match attempt.ending:
         case Ending.FAILED:
             tries = job.program.retries + 1
-            return (
-                f"Is tried again (try {_count(job, Ending.FAILED) + 1} of {tries}), since: {attempt.reason}"
-            )
+            return f"Retrying (attempt {_count(job, Ending.FAILED) + 1} of {tries}): {attempt.reason}"
         case Ending.LOST:
-            return f"Is queued again through no fault of its own: {attempt.reason}"
+            return f"Queued again, not counted as a failure: {attempt.reason}"
         case Ending.STOPPED:
-            return "Resumed; waits for its turn."
+            return "Resumed; waiting for its turn."
         case Ending.RESIZED | Ending.MOVED if not job.nomination:
-            return "Waits for its turn."
+            return "Waiting for its turn."
         case _:
             return attempt.reason
 

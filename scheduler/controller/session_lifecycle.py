@@ -69,8 +69,8 @@ def time_out(session: Session, now: float) -> Step:
     """It has waited for its GPUs as long as a session waits."""
     if session.state is not SessionState.REQUESTED:
         return Step(session)
-    why = session.reason or "No plan was made for it in time."
-    sentence = f"The GPUs did not become free within {PATIENCE:g} s. {why}"
+    why = session.reason or "The scheduler did not decide in time; try again."
+    sentence = f"The GPUs were not freed within {PATIENCE:g} s. {why}"
     return _refuse(session, Unavailable(sentence), now)
 
 
@@ -78,12 +78,12 @@ def abandon(session: Session, now: float) -> Step:
     """The scheduler stops; one that holds its lease keeps it."""
     if session.state is not SessionState.REQUESTED:
         return Step(session)
-    return _refuse(session, Unavailable("The scheduler is stopping; try again when it is back."), now)
+    return _refuse(session, Unavailable("The scheduler is stopping; try again when it is running."), now)
 
 
 def close(session: Session, now: float) -> Step:
-    """Its server has stopped."""
-    return Step(_ended(session, "Its server has stopped.", now))
+    """Its server stopped."""
+    return Step(_ended(session, "Its server stopped.", now))
 
 
 def observe_nodes(session: Session, nodes: Collection[str], now: float) -> Step:

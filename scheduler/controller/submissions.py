@@ -75,7 +75,7 @@ class Submissions:
         for job in jobs[1:]:
             admission.admit_job_text(job)
         await self.check(jobs[0])
-        queued = tuple(replace(job, state=JobState.QUEUED, reason="Waits for its turn.") for job in jobs)
+        queued = tuple(replace(job, state=JobState.QUEUED, reason="Waiting for its turn.") for job in jobs)
         events = tuple(notices.job_submitted(job, self._clock()) for job in queued)
         written = self._ledger.commit(ChangeSet(submitted=queued, events=events))
         self._wake()
@@ -95,7 +95,7 @@ class Submissions:
                 job = await self._store.job(after.job)
                 jobs = await self._members(after.job) if job is None else [job]
                 if not jobs:
-                    raise Invalid(f"There is no job {after.job} to come after.", field="after")
+                    raise Invalid(f"There is no job {after.job} to run after.", field="after")
                 if all(each.state.final for each in jobs):  # else what ended them could not be written
                     for each in jobs:
                         dependencies.check_dependency(after, each)

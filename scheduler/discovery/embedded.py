@@ -29,8 +29,8 @@ IDLE = 3600
 """Seconds after which an embedded scheduler that has nothing to do ends; the next who asks starts it again."""
 
 IN_A_JOB = (
-    "This is a job already, and no scheduler answers here that could take another: send jobs from a notebook or a terminal. "
-    "What is to run in this job runs without %%runai_train."
+    "This code already runs in a job, and no scheduler is reachable from here. Send jobs from a notebook or a terminal. "
+    "To run code in this job, leave %%runai_train out."
 )
 
 _LOCKED = 75  # scheduler.service.app's exit status where another one holds the folder

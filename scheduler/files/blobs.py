@@ -56,7 +56,7 @@ class Blobs:
     def path(self, digest: str) -> Path:
         """Where a bundle is, or would be."""
         if not _DIGEST.fullmatch(digest):
-            raise Invalid("A bundle is called by its SHA-256: 64 hexadecimal digits.", field="digest")
+            raise Invalid("The name of a bundle is its SHA-256: 64 hexadecimal digits.", field="digest")
         return self._folder / digest[:2] / digest
 
     def exists(self, digest: str) -> bool:
@@ -139,7 +139,7 @@ class Incoming:
         """Take the next piece in. Raises `TooLarge`."""
         self.size += len(piece)
         if self.size > self._max_bytes:
-            raise TooLarge(f"A bundle may have {in_words(self._max_bytes)}; send less with the job.")
+            raise TooLarge(f"A bundle may be at most {in_words(self._max_bytes)}; send less with the job.")
         self._hash.update(piece)
         self._file.write(piece)
 
@@ -147,7 +147,7 @@ class Incoming:
         """Check the digest, and keep the bundle durably; returns its bytes. Raises `Invalid` where the digest is another."""
         if self._hash.hexdigest() != self._digest:
             raise Invalid(
-                f"What arrived has the SHA-256 {self._hash.hexdigest()}; it was damaged on the way, so send it again.",
+                f"The received data has the SHA-256 {self._hash.hexdigest()}; it was damaged in transit. Send it again.",
                 field="digest",
             )
         await asyncio.to_thread(self._keep)
@@ -278,7 +278,7 @@ class _Check:
         elif member.islnk():
             if PurePosixPath(os.path.normpath(member.linkname)) not in self._files:
                 raise Invalid(
-                    f"The bundle links {member.name!r} to {member.linkname!r}, which is no file in it.",
+                    f"The bundle links {member.name!r} to {member.linkname!r}, which is not a file in it.",
                     field="bundle",
                 )
         elif member.isreg():
@@ -297,7 +297,7 @@ class _Check:
             raise TooLarge(f"A bundle may unpack to {in_words(self.max_bytes)}; send less with the job.")
         path = PurePosixPath(os.path.normpath(name))
         if path.is_absolute() or ".." in path.parts:
-            raise Invalid(f"The bundle holds {name!r}, which leads out of the job's folder.", field="bundle")
+            raise Invalid(f"The bundle holds {name!r}, which is outside the job's folder.", field="bundle")
         # Nothing is written through a link, so that no chain of links can lead a file out of the folder.
         if path in self._links or not self._links.isdisjoint(path.parents):
             raise Invalid(f"The bundle writes {name!r} through a link.", field="bundle")
@@ -313,10 +313,10 @@ class _Bounded(gzip.GzipFile):
 
     def read(self, size: int | None = -1) -> bytes:
         if size is None or size < 0 or size > _LARGEST_READ:
-            raise Invalid("The bundle holds a header that no file needs; pack it again.", field="bundle")
+            raise Invalid("The bundle contains an unexpected header; pack it again.", field="bundle")
         data = super().read(size)
         if self.tell() > self._max_bytes:
-            raise TooLarge("The bundle unpacks to more than it may; send less with the job.")
+            raise TooLarge("The bundle is larger than allowed when unpacked; send less with the job.")
         return data
 
 

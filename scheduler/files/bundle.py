@@ -220,9 +220,7 @@ def _relative(pattern: str, folder: Path) -> str:
     if not text.strip("/."):
         text = "*"
     if ".." in PurePosixPath(text).parts:
-        raise Invalid(
-            f"{pattern!r} leads out of {folder}; a job takes along files below it only.", field="in"
-        )
+        raise Invalid(f"{pattern!r} is outside {folder}; a job can only send files below it.", field="in")
     return f"{negated}{'/' if anchored and text != '*' else ''}{text}"
 
 
@@ -317,7 +315,7 @@ def _add(archive: tarfile.TarFile, entry: Entry, content: io.BufferedIOBase | No
 
 def _changed(file: Path, why: str | None) -> Invalid:
     why = why or "it changed while it was being read"
-    return Invalid(f"{file} could not be taken along ({why}); try again.")
+    return Invalid(f"{file} could not be sent ({why}); try again.")
 
 
 # -- what is too large --------------------------------------------------------------------------------------
@@ -332,7 +330,7 @@ def _too_large(folder: Path, entries: Iterable[Entry], size: int, most: int) -> 
         by_top[top + slash] += entry.size
     largest = ", ".join(f"{path} ({in_words(size)})" for path, size in by_top.most_common(3))
     return (
-        f"The files in {folder} come to {in_words(size)}, and a job takes along {in_words(most)} at the most; "
+        f"The files in {folder} come to {in_words(size)}, and a job may send {in_words(most)} at most; "
         f"the largest are {largest}. {_CHOOSE}"
     )
 
@@ -342,7 +340,7 @@ def _too_many(folder: Path, entries: Iterable[Entry], most: int, stopped: bool) 
     largest = ", ".join(f"{path} ({count:,})" for path, count in by_top.most_common(3))
     count = f"{len(list(entries)):,} and more" if stopped else f"{len(list(entries)):,}"
     return (
-        f"There are {count} files in {folder}, and a job takes along {most:,} at the most"
+        f"There are {count} files in {folder}, and a job may send {most:,} at most"
         f"{f'; most are in {largest}' if largest else ''}. {_CHOOSE}"
     )
 

@@ -6,7 +6,7 @@ from scheduler.model.amounts import ONE, Milli
 
 
 def number(value: float) -> str:
-    """`1`, `0.25`, `1.5`: three decimals at the most."""
+    """`1`, `0.25`, `1.5`: three decimals at most."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 

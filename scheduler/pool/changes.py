@@ -93,8 +93,8 @@ def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes:
     promised, there = _promised(after), _there(after, nodes)[Environment.BUILD]
     if promised > max(there, _promised(before)) and not after.build_overcommit:
         raise Conflict(
-            f"Build quotas would promise {gpu_count(promised)} to {_count_users(after)}, and there are {gpu_count(there)} "
-            "for building: lower them, give the build node pool more, or say `build_overcommit: true`.",
+            f"Build quotas would add up to {gpu_count(promised)} for {_count_users(after)}, and there are {gpu_count(there)} "
+            "for building: lower them, enlarge the build node pool, or set `build_overcommit: true`.",
             field="users",
         )
     jobs: dict[str, list[str]] = defaultdict(list)
@@ -106,7 +106,7 @@ def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes:
     for name, ids in jobs.items():
         if name not in names:
             raise Conflict(
-                f"Project {name!r} has {_count(ids)} that would lose it; cancel them or wait until they have ended."
+                f"Project {name!r} cannot be removed while it has {_count(ids)}; cancel them or wait until they have ended."
             )
         if name in parents:
             raise Conflict(
@@ -171,8 +171,8 @@ def _build_promises(pool: Pool, there: Milli) -> Iterable[str]:
     promised = _promised(pool)
     if promised > there:
         yield (
-            f"Build quotas promise {gpu_count(promised)} to {_count_users(pool)}, and there are {gpu_count(there)} "
-            "for building; not all of them can work at the same time."
+            f"Build quotas add up to {gpu_count(promised)} for {_count_users(pool)}, and there are {gpu_count(there)} "
+            "for building; not everybody can work at the same time."
         )
     elif pool.default_build_quota > there:
         yield (
@@ -195,7 +195,7 @@ def _train_promises(pool: Pool, nodes: Iterable[Node]) -> Iterable[str]:
             yield (
                 f"Projects are guaranteed {gpu_count(promised)}{quotas.in_words(part)} together, and there "
                 f"are {gpu_count(gpus)}"
-                f"{' for training' if len(there) == 1 else ''}; not all guarantees can be kept at the same time."
+                f"{' for training' if len(there) == 1 else ''}; the guarantees cannot all be met at the same time."
             )
     for project in pool.projects:
         if project.limit == 0:

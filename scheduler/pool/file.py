@@ -140,10 +140,10 @@ def without_project(pool: Pool, name: str, now: float) -> Pool:
     """`pool` without one project. Raises `Invalid` where others are below it or it is the last one."""
     below = sorted(project.name for project in pool.projects if project.parent == name)
     if below:
-        raise Invalid(f"{name!r} has projects below it ({', '.join(below)}); remove or move those first.")
+        raise Invalid(f"{name!r} has projects below it ({', '.join(below)}); remove or move them first.")
     entries = [project_entry(project) for project in pool.projects if project.name != name]
     if not entries:
-        raise Invalid(f"{name!r} is the only project there is; add another one before it is removed.")
+        raise Invalid(f"{name!r} is the only project; add another one before you remove it.")
     return pool_of(file_of(pool).model_copy(update={"projects": entries}), pool, now)
 
 
@@ -187,12 +187,12 @@ def quotas_of(entries: Sequence[QuotaEntry], place: str, node_pools: Sequence[st
             )
         if entry.node_pool is not None and entry.node_pool not in node_pools:
             raise Invalid(
-                f"{here}.node_pool: there is no node pool {entry.node_pool!r} for training; there are: "
+                f"{here}.node_pool: there is no node pool {entry.node_pool!r} for training; available: "
                 f"{', '.join(node_pools)}.",
                 field=f"{here}.node_pool",
             )
         if entry.guaranteed is None and entry.limit is None:
-            raise Invalid(f"{here} says nothing; add `guaranteed`, `limit` or both.", field=here)
+            raise Invalid(f"{here} is empty; add `guaranteed`, `limit` or both.", field=here)
         if entry.guaranteed is not None and entry.limit is not None and entry.limit < entry.guaranteed:
             raise Invalid(
                 f"{here}.limit ({entry.limit:g}) is below what is guaranteed ({entry.guaranteed:g}); "
@@ -200,7 +200,7 @@ def quotas_of(entries: Sequence[QuotaEntry], place: str, node_pools: Sequence[st
                 field=f"{here}.limit",
             )
         if any((entry.node_pool, entry.gpu_type) == (quota.node_pool, quota.gpu_type) for quota in found):
-            raise Invalid(f"{here} is there twice; say each part once.", field=here)
+            raise Invalid(f"{here} is given twice; give each part once.", field=here)
         amounts = [
             None if given is None else milli(given, f"{here}.{name}")
             for name, given in (("guaranteed", entry.guaranteed), ("limit", entry.limit))
@@ -259,7 +259,7 @@ def _refuse_twice(key: str, names: Sequence[str]) -> None:
     for n, name in enumerate(names):
         if name in names[:n]:
             place = f"{key}[{n}].name"
-            raise Invalid(f"{place}: {name!r} is there twice; names are unique.", field=place)
+            raise Invalid(f"{place}: {name!r} is given twice; names must be unique.", field=place)
 
 
 def _refuse_circles(projects: Sequence[ProjectEntry]) -> None:
@@ -273,7 +273,7 @@ def _refuse_circles(projects: Sequence[ProjectEntry]) -> None:
             path.append(above)
             if above in path[:-1]:
                 raise Invalid(
-                    f"{place}: {' → '.join(path)} goes round in a circle; a project cannot be above itself.",
+                    f"{place}: {' → '.join(path)} forms a circle; a project cannot be its own ancestor.",
                     field=place,
                 )
         if project.parent is not None and project.parent not in parents:

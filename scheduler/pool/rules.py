@@ -126,7 +126,7 @@ def check_job(request: Request, program: Program, pool: Pool) -> None:
         if value is not None and value > rule.value:
             field = {"total_gpus": "workers" if request.workers > 1 else "gpus"}.get(name, name)
             raise Invalid(
-                f"{_WORDS[name]} may be {_amount(name, rule.value)} at the most in project {request.project!r} "
+                f"{_WORDS[name]} may be {_amount(name, rule.value)} at most in project {request.project!r} "
                 f"(maxima.{name} of {rule.source}), not {_amount(name, value)}.",
                 field=field,
             )
@@ -161,7 +161,7 @@ def check_pool(pool: Pool) -> None:
         for key, rule in rules.allowed.items():
             if not rule.value:
                 raise Invalid(
-                    f"{place}.allowed.{key} leaves nothing that all projects above {name!r} allow, too.",
+                    f"{place}.allowed.{key} leaves no value that all projects above {name!r} allow, too.",
                     field=f"{place}.allowed.{key}",
                 )
         for key, default in rules.defaults.items():
@@ -169,7 +169,7 @@ def check_pool(pool: Pool) -> None:
                 if default.value > most.value:
                     raise Invalid(
                         f"{place}: the default {key} is {_amount(key, default.value)} (defaults.{key} of "
-                        f"{default.source}), and {most.source} allows {_amount(key, most.value)} at the most (maxima).",
+                        f"{default.source}), and {most.source} allows {_amount(key, most.value)} at most (maxima).",
                         field=f"{place}.defaults.{key}",
                     )
             choice = rules.allowed.get(key)
@@ -196,7 +196,7 @@ def _check_silence(project: Project, place: str, pool: Pool) -> None:
         if "gpus" in rules.defaults and above.limit is not None and gpus > above.limit:
             raise Invalid(
                 f"{place}: the default gpus is {_amount('gpus', gpus)} ({rules.whence('gpus')}), and project {above.name!r} "
-                f"may hold {_amount('gpus', above.limit)} at the most; lower the one or raise the other.",
+                f"may hold {_amount('gpus', above.limit)} at most; lower the one or raise the other.",
                 field=f"{place}.defaults.gpus",
             )
         above = by_name.get(above.parent) if above.parent is not None else None
@@ -204,9 +204,9 @@ def _check_silence(project: Project, place: str, pool: Pool) -> None:
     if not rules.open("preemptible") and promised is not None and gpus > promised:
         whence = rules.whence("preemptible")
         raise Invalid(
-            f"{place}: a job that says nothing can't be preempted ({whence}) and would never start: it asks for "
+            f"{place}: a job without options can't be preempted ({whence}) and would never start: it asks for "
             f"{_amount('gpus', gpus)} GPUs, and project {project.name!r} is guaranteed {_amount('gpus', promised)}; "
-            "guarantee it that, or let its jobs be preempted.",
+            "raise the guarantee, or make its jobs preemptible.",
             field=f"{place}.{whence.split()[0]}",
         )
 

@@ -23,7 +23,7 @@ def refuse_twice(key: str, names: list[str]) -> None:
     seen: set[str] = set()
     for n, name in enumerate(names):
         if name in seen:
-            raise at(f"{key}[{n}].name", f"{name!r} is there twice; names are unique.")
+            raise at(f"{key}[{n}].name", f"{name!r} is given twice; names must be unique.")
         seen.add(name)
 
 

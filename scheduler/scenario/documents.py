@@ -50,7 +50,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise Invalid(f"The key {twice!r} is there twice in one object.", field=twice)
+        raise Invalid(f"The key {twice!r} is given twice in one object.", field=twice)
     return found
 
 
@@ -62,7 +62,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         for number, name in enumerate(names):
             if name in names[:number]:
                 raise yaml.MarkedYAMLError(
-                    problem=f"{name!r} is there twice", problem_mark=node.value[number][0].start_mark
+                    problem=f"{name!r} is given twice", problem_mark=node.value[number][0].start_mark
                 )
         found: dict[Any, Any] = super().construct_mapping(node, deep)
         return found

@@ -178,7 +178,7 @@ def _groups(entry: JobEntry, place: str) -> tuple[WorkerGroup, ...]:
     found = [group.name for group in entry.groups]
     for n, name in enumerate(found):
         if name in found[:n]:
-            raise at(f"{place}.groups[{n}].name", f"{name!r} is there twice.")
+            raise at(f"{place}.groups[{n}].name", f"{name!r} is given twice.")
     return tuple(
         WorkerGroup(group.name, group.workers, _shape(group, f"{place}.groups[{n}]"))
         for n, group in enumerate(entry.groups)

@@ -133,7 +133,7 @@ class SpeedView(Wire):
 
 
 class Explanation(Wire):
-    """Why a job stands where it stands, by the latest plan. `reason` is for people, `blocked_by` the same for programs.
+    """Why a job is in its state, by the latest plan. `reason` is for people, `blocked_by` the same for programs.
 
     While it waits: it is number `position` of the `waiting` jobs of its project; `holders` hold the GPUs that it waits for, of
     which `free` are free; any one of `would_help` would bring it nearer to its start.

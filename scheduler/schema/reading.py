@@ -111,7 +111,7 @@ class _Loader(yaml.SafeLoader):
             if isinstance(key, Hashable):
                 if key in seen:
                     raise yaml.MarkedYAMLError(
-                        problem=f"{key!r} is there twice", problem_mark=key_node.start_mark
+                        problem=f"{key!r} is given twice", problem_mark=key_node.start_mark
                     )
                 seen.add(key)
         return super().construct_mapping(node, deep)

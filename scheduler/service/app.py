@@ -63,19 +63,19 @@ class RunaiService(JupyterApp):
         help="The folder that holds all state; it belongs to one user and one scheduler. "
         "Default: RUNAI_STATE_DIR, or `runai` in Jupyter's data folder.",
     )
-    ip = Unicode(config=True, help="The address to listen on. Default: 127.0.0.1, or what the hub says.")
+    ip = Unicode(config=True, help="The address to listen on. Default: 127.0.0.1, or as the hub sets it.")
     port = Integer(
         config=True,
         min=0,
         max=65535,
-        help="The port to listen on; 0 takes the one of last time, or a free one; endpoint.json names it. "
-        "Default: 0, or what the hub says.",
+        help="The port to listen on; 0 takes the port of the last run, or a free one; endpoint.json names it. "
+        "Default: 0, or as the hub sets it.",
     )
-    base_url = Unicode(config=True, help="The path before `/api`. Default: `/`, or what the hub says.")
+    base_url = Unicode(config=True, help="The path before `/api`. Default: `/`, or as the hub sets it.")
     db_url = Unicode(
         config=True,
-        help="The database, as SQLAlchemy writes it. Default: runai.sqlite in the state folder. "
-        "An address that holds a password is better given as RUNAI_DB_URL than on the command line.",
+        help="The database, as an SQLAlchemy URL. Default: runai.sqlite in the state folder. "
+        "An address that holds a password belongs in RUNAI_DB_URL, not on the command line.",
     )
     declared_gpus = Integer(
         None,
@@ -83,23 +83,23 @@ class RunaiService(JupyterApp):
         min=1,
         max=4096,
         config=True,
-        help="How many GPUs the pool has where NVML finds none. Default: 8.",
+        help="The number of declared GPUs if NVML finds none. Default: 8.",
     )
     pool_file = Unicode(
         config=True,
-        help="A pool file to bring about at the start. What is applied later holds until this file changes.",
+        help="A pool file to apply at the start. Later changes persist until this file changes.",
     )
     auth = Enum(
         ["hub", "token"],
         config=True,
-        help="Who says who is asking: a JupyterHub, or the token in the state folder. "
-        "Default: hub where a JupyterHub started this service, else token.",
+        help="How callers are authenticated: by a JupyterHub, or by the token in the state folder. "
+        "Default: hub if a JupyterHub started this service, else token.",
     )
     jobs_as = Enum(
         ["scheduler", "owner"],
         "scheduler",
         config=True,
-        help="As whom jobs run: as the scheduler's own user, or each as the system user who owns it, which only root can do.",
+        help="The user that runs jobs: the scheduler's own, or the system user who owns each job (only as root).",
     )
     engine = Unicode(
         "local",
@@ -113,7 +113,7 @@ class RunaiService(JupyterApp):
         0,
         min=0,
         config=True,
-        help="Seconds after which the scheduler ends where nobody is connected and no job or session is left; 0: never.",
+        help="Seconds after which the scheduler ends if nobody is connected and no job or session is left; 0: never.",
     )
     hub_managed = Bool(False, help="Whether a JupyterHub started this process and stops it.")
 
@@ -122,15 +122,15 @@ class RunaiService(JupyterApp):
         "ip": ("RunaiService.ip", "The address to listen on."),
         "port": ("RunaiService.port", "The port to listen on; 0 takes a free one."),
         "base-url": ("RunaiService.base_url", "The path before /api."),
-        "db-url": ("RunaiService.db_url", "The database, as SQLAlchemy writes it."),
-        "declared-gpus": ("RunaiService.declared_gpus", "How many GPUs there are where NVML finds none."),
-        "pool-file": ("RunaiService.pool_file", "A pool file to bring about at the start."),
-        "auth": ("RunaiService.auth", "hub or token: who says who is asking."),
+        "db-url": ("RunaiService.db_url", "The database, as an SQLAlchemy URL."),
+        "declared-gpus": ("RunaiService.declared_gpus", "The number of declared GPUs if NVML finds none."),
+        "pool-file": ("RunaiService.pool_file", "A pool file to apply at the start."),
+        "auth": ("RunaiService.auth", "hub or token: how callers are authenticated."),
         "idle-timeout": (
             "RunaiService.idle_timeout",
-            "Seconds after which it ends where there is nothing to do.",
+            "Seconds without work after which it ends.",
         ),
-        "jobs-as": ("RunaiService.jobs_as", "scheduler or owner: as whom jobs run."),
+        "jobs-as": ("RunaiService.jobs_as", "scheduler or owner: the user that runs jobs."),
         "engine": ("RunaiService.engine", "Where jobs run: local, or another engine that is installed."),
         "log-level": "Application.log_level",
         "config": "JupyterApp.config_file",

@@ -106,8 +106,10 @@ async def serve(options: Options) -> None:
             idle = _idle(server, controller, options.idle_timeout) if options.idle_timeout else None
             await _first(stopped.wait(), controller.lost.wait(), asyncio.shield(lost), gone, idle)
             if _is_lost(controller, lost):
-                raise Unavailable("The state has become another scheduler's; this one ends, and jobs run on.")
-            options.log.info("Stopping; jobs run on")
+                raise Unavailable(
+                    "Another scheduler has taken over the state. This one ends; running jobs continue."
+                )
+            options.log.info("Stopping; running jobs continue")
     finally:
         lost.cancel()
         await ours.leadership.release()

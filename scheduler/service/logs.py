@@ -29,7 +29,7 @@ class Repeats(logging.Filter):
         since, count = self._seen.get(place, (now, 0))
         if now - since >= MINUTE:
             if count > MOST:
-                record.msg = f"{record.getMessage()} ({count - MOST} more like the ones before were left out)"
+                record.msg = f"{record.getMessage()} ({count - MOST} more messages like this were suppressed)"
                 record.args = None
             since, count = now, 0
         self._seen[place] = (since, count + 1)

@@ -63,7 +63,7 @@ class Retention:
                 if number % SWEEP == 0:
                     await self.sweep()
             except Exception:
-                log.exception("What is no longer needed could not be deleted; it is tried again in an hour.")
+                log.exception("Expired data could not be deleted; trying again in an hour.")
             await asyncio.sleep(EVERY)
 
     async def sweep(self) -> int:

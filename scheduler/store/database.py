@@ -308,7 +308,7 @@ def _understood(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError:
-        raise Invalid(f"{url!r} is not the address of a database.", field="db_url") from None
+        raise Invalid(f"{url!r} is not a database address.", field="db_url") from None
     if parsed.drivername in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
@@ -317,7 +317,9 @@ def _understood(url: str) -> URL:
             field="db_url",
         )
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise Invalid("The store needs a file to be durable: sqlite:////folder/runai.sqlite.", field="db_url")
+        raise Invalid(
+            "The store needs a file in order to be durable: sqlite:////folder/runai.sqlite.", field="db_url"
+        )
     return parsed
 
 

@@ -118,7 +118,7 @@ class Writer:
         try:
             batch[0].written.get_loop().call_soon_threadsafe(_tell, batch, outcome)
         except RuntimeError:
-            log.debug("The loop has ended; nobody waits for %d changes any more.", len(batch))
+            log.debug("The event loop has ended; %d changes are not acknowledged.", len(batch))
 
     def _write(self, changes: Sequence[ChangeSet]) -> list[tuple[EventRecord, ...]]:
         connection = self._connection or self._reconnect()
@@ -139,9 +139,7 @@ class Writer:
         connection.rollback()
         if found != self.last_event:
             connection.close()
-            self.lost = Unavailable(
-                "The state has changed behind the scheduler's back; start the scheduler again."
-            )
+            self.lost = Unavailable("Another process has changed the state; restart the scheduler.")
             raise self.lost
         self._connection = connection
         return connection

@@ -36,7 +36,7 @@ def read_sweep(text: str) -> list[dict[str, Parameter]]:
         dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())
     ]
     if len(grid) > LONGEST_ARRAY:
-        raise ValueError(f"makes {len(grid):,} jobs, and a sweep has {LONGEST_ARRAY:,} at the most")
+        raise ValueError(f"makes {len(grid):,} jobs, and a sweep has {LONGEST_ARRAY:,} at most")
     return grid
 
 

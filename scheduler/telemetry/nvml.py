@@ -60,7 +60,7 @@ def find() -> Found | None:
 def _broken(error: pynvml.NVMLError) -> Unavailable:
     why = str(error).rstrip(".")
     return Unavailable(
-        f"NVIDIA's driver does not answer ({why}); see what nvidia-smi says, or say how many GPUs to declare instead "
+        f"NVIDIA's driver does not answer ({why}); check nvidia-smi, or declare GPUs instead "
         "with --declared-gpus."
     )
 
@@ -78,22 +78,22 @@ def _find() -> Found | None:
     ):
         device = devices[index]
         if device is None:
-            notes.append(f"GPU {index} does not answer and stays out of the pool; see what nvidia-smi says.")
+            notes.append(f"GPU {index} does not respond and is left out of the pool; check nvidia-smi.")
             continue
         handle, uuid = device
         name = pynvml.nvmlDeviceGetName(handle)
         mig = _ask(pynvml.nvmlDeviceGetMigMode, handle)
         if mig is not None and mig[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
             notes.append(
-                f"GPU {index} ({name}) is divided by MIG and stays out of the pool; "
-                f"`nvidia-smi -i {index} -mig 0` makes it whole."
+                f"GPU {index} ({name}) is in MIG mode and is left out of the pool; "
+                f"`nvidia-smi -i {index} -mig 0` turns MIG off."
             )
             continue
         space = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
         gpus.append(Gpu(uuid, short_name(name), None if space is None else space.total // 2**20))
         handles[uuid] = handle
     if not gpus:
-        why = " ".join(notes) or "CUDA_VISIBLE_DEVICES names none that is there; unset it."
+        why = " ".join(notes) or "CUDA_VISIBLE_DEVICES names no GPU of this machine; unset it."
         raise Unavailable(f"No GPU of this machine can be used. {why}")
     machine = Machine(host(), tuple(gpus), _links(list(handles.values())), cpus(), memory())
     return Found(machine, handles, tuple(notes))

@@ -215,13 +215,13 @@ def why_not(error: Exception, name: str, cwd: str) -> str:
     found = os.path.join(cwd, name) if "/" in name else None
     if isinstance(error, FileNotFoundError):
         if found is not None and os.path.exists(found):
-            return f"The first line of `{name}` names an interpreter that is not there."
+            return f"The first line of `{name}` names an interpreter that does not exist."
         where = "" if found is not None else " in the folders of PATH"
         return f"Command not found: `{name}`{where}."
     if isinstance(error, PermissionError):
         if found is not None and os.path.isdir(found):
             return f"`{name}` is a folder, not a command."
-        return f"`{name}` is not executable; make it so, or name the interpreter in front of it."
+        return f"`{name}` is not executable; run chmod +x on it, or put its interpreter in front of it."
     if isinstance(error, OSError) and error.strerror:
         return f"`{name}` could not be started ({error.strerror})."
     return f"`{name}` could not be started ({error})."
@@ -354,7 +354,7 @@ def _bound(log: str, limit: int) -> float:
     The worker writes to the file itself, so that its output costs nothing and is there whatever dies; the supervisor
     looks now and then, and takes away what is too much. What follows the limit is not kept.
     """
-    notice = f"\n[The log has reached its limit of {limit} bytes; what follows is not kept.]\n".encode()
+    notice = f"\n[The log has reached its limit of {limit} bytes; further output is discarded.]\n".encode()
     try:
         size = os.stat(log).st_size
         if size > limit + len(notice):

@@ -123,7 +123,7 @@ def test_what_is_at_its_limit_waits_for_its_own_projects_jobs() -> None:
     assert found.blocked_by["kind"] == "limit"
     assert [holder.project for holder in found.holders] == ["small"]
     assert found.would_help == [
-        "Jobs of project small give back 1 GPU.",
+        "Jobs of project small release 1 GPU.",
         "An administrator raises the limit of project small from 2 GPUs to 3 GPUs.",
     ]
 
@@ -156,10 +156,10 @@ def test_where_nobody_knows_when_it_starts_it_says_why() -> None:
     waiting = a_job("vision", gpus=4)
     found = explanation(waiting, planned(*four("vision", "ann"), waiting), caller("ann"))
     assert found.estimated_start is None
-    assert found.estimate.startswith("Nobody knows how long 4 of the 4 jobs")
+    assert found.estimate.startswith("It is unknown how long 4 of the 4 jobs")
     never = a_job("vision", gpus=8)
     found = explanation(never, planned(never), caller("ann"))
-    assert found.estimate == "It can never start as the pool is now."
+    assert found.estimate == "It can never start on the pool as it is now."
     assert found.would_help
 
 
@@ -177,10 +177,10 @@ def test_a_job_that_does_not_wait_waits_for_nobody() -> None:
     ("has", "saved", "said"),
     [
         (4, None, "Runs with all of its 4 workers."),
-        (1, None, "Runs with 1 of 4 workers. It is given more when GPUs stand idle that nobody else can use and it has saved "
-         "its state, of which nothing has been seen yet."),
-        (2, NOW, "Runs with 2 of 4 workers. It is given more when GPUs stand idle that nobody else can use, 5 min after its "
-         "latest start at the earliest."),
+        (1, None, "Runs with 1 of 4 workers. It gets more when GPUs are idle that nobody else can use and it has saved "
+         "its state, which it has not done yet."),
+        (2, NOW, "Runs with 2 of 4 workers. It gets more when GPUs are idle that nobody else can use, 5 min after its "
+         "latest start, at the earliest."),
     ],
 )  # fmt: skip
 def test_an_elastic_job_is_told_when_it_may_grow(has: int, saved: float | None, said: str) -> None:
@@ -242,7 +242,7 @@ async def test_what_waits_for_another_job_waits_for_no_gpus(service: Any, eventu
     assert found.blocked_by == {"kind": "after", "jobs": [first["id"]]}
     assert found.reason == "Waits for job first to succeed."
     assert (found.holders, found.estimated_start) == ([], None)
-    assert found.would_help == ["The jobs that it comes after end as it asks of them."]
+    assert found.would_help == ["The jobs that it depends on end as required."]
 
 
 @given(snapshots())
@@ -349,6 +349,8 @@ def test_what_is_about_to_start_is_not_said_to_run() -> None:
     running = a_job("vision", on=(("n1", 0),))
     book = planned(running)
     book.put(
-        ChangeSet(jobs=(replace(running, state=JobState.QUEUED, reason="Waits for its turn.", attempts=()),))
+        ChangeSet(
+            jobs=(replace(running, state=JobState.QUEUED, reason="Waiting for its turn.", attempts=()),)
+        )
     )
-    assert job_view(book.jobs[running.id], book, caller("ann")).reason == "Waits for its turn."
+    assert job_view(book.jobs[running.id], book, caller("ann")).reason == "Waiting for its turn."

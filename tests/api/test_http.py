@@ -41,7 +41,7 @@ async def refused(
         (b'{"command": ["x"], "gpus": 0.0001}', "gpus", "0.001"),
         (b'{"command": ["x"], "gpus": NaN}', "gpus", "finite"),
         (b'{"command": ["x"], "workers": 0}', "workers", "greater"),
-        (b'{"command": ["x"], "env": {"A B": "1"}}', "env.A B", "not a name"),
+        (b'{"command": ["x"], "env": {"A B": "1"}}', "env.A B", "not a valid variable name"),
         (b'{"command": ["x"], "bundle": "abc"}', "bundle", "match"),
         (b'{"command": ["x"], "user": "root"}', "user", "no key"),
         (b'{"command": ["x"], "project": "nowhere"}', "project", "nowhere"),

@@ -30,4 +30,4 @@ def test_repeats_are_left_out_and_counted() -> None:
     now = MINUTE
     complain(1)
     complain(2)
-    assert written == ["It fails: 1. (980 more like the ones before were left out)", "It fails: 2."]
+    assert written == ["It fails: 1. (980 more messages like this were suppressed)", "It fails: 2."]

@@ -233,7 +233,7 @@ def test_a_gang_of_groups_from_a_job_file(service: Service) -> None:
     wrong = (service.work / "job.yaml").read_text() + "workers: 4\n"
     (service.work / "wrong.yaml").write_text(wrong)
     refused = service.cli("submit", "-f", "wrong.yaml", check=False)
-    assert "workers: say it in each of the groups of a job that has some." in refused.stderr
+    assert "workers: a job with groups gives it in each group." in refused.stderr
 
 
 def test_the_good_end_of_a_gangs_leader_is_that_of_the_job(service: Service) -> None:
@@ -275,9 +275,7 @@ def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> N
     refused = service.cli(
         "submit", "--project", "vision", "--no-files", "--gpus", "3", "--", "true", check=False
     )
-    assert (
-        "may be 2 at the most in project 'vision' (maxima.gpus of project 'vision'), not 3." in refused.stderr
-    )
+    assert "may be 2 at most in project 'vision' (maxima.gpus of project 'vision'), not 3." in refused.stderr
     job = json.loads(
         service.cli("submit", "--project", "vision", "--no-files", "-o", "json", "--", "true").stdout
     )

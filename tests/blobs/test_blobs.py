@@ -68,7 +68,7 @@ async def test_a_bundle_is_kept_by_its_digest(blobs: Blobs) -> None:
 async def test_other_bytes_than_promised_are_refused_and_leave_nothing(blobs: Blobs, tmp_path: Path) -> None:
     with blobs.receive("0" * 64) as incoming:
         incoming.write(b"something else")
-        with pytest.raises(Invalid, match="send it again"):
+        with pytest.raises(Invalid, match="Send it again"):
             await incoming.commit()
     assert not blobs.exists("0" * 64)
     assert [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == []

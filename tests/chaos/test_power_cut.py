@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(
 CUTS = 100 if os.environ.get("RUNAI_CHAOS") else 4
 CLIENTS = 4
 BURST = 15
-"""Jobs that each client submits at the most between two cuts."""
+"""Jobs that each client submits at most between two cuts."""
 
 
 @pytest.fixture

@@ -298,7 +298,7 @@ def make_job(
     return Job(
         id=f"job{next(ids):05}",
         name="train",
-        reason="Waits for its turn.",
+        reason="Waiting for its turn.",
         request=Request(project, user, shape=Shape(int(gpus * ONE)), workers=workers, **request),  # type: ignore[arg-type]
         program=Program(JobKind.COMMAND, ("train",), **program),  # type: ignore[arg-type]
         submitted=time.time(),

@@ -86,31 +86,31 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
         (
             asks("speech", gpus=2, gpu_types=("H100",)),
             "gpus",
-            "It needs 2 GPUs at the same time, and project 'speech' may hold 1 GPU of H100 at the most.",
+            "It needs 2 GPUs at the same time; project 'speech' may hold 1 GPU of H100 at most.",
         ),
         (
             asks(gpus=2, preemptible=False),
             "preemptible",
-            "What can't be preempted stays inside the guarantee of its project; it needs 2 GPUs, and project 'vision' is "
-            "guaranteed 0 GPUs. Ask for no more, or let it be preempted.",
+            "A job that can't be preempted must fit into the guarantee of its project. It needs 2 GPUs, "
+            "and project 'vision' is guaranteed 0 GPUs. Ask for less, or make it preemptible.",
         ),
         (asks("visoin"), "project", "There is no project 'visoin'; did you mean 'vision'?"),
-        (asks("x"), "project", "There is no project 'x'; there are: vision, speech, research, nlp, firm."),
+        (asks("x"), "project", "There is no project 'x'; available: vision, speech, research, nlp, firm."),
         (
             asks("research"),
             "project",
-            "Project 'research' only holds other projects; submit to one of them: nlp.",
+            "Project 'research' has projects below it; submit to one of them: nlp.",
         ),
         (
             asks(gpus=16),
             "gpus",
-            "A worker asks for 16 GPUs, and the largest node that it may use has 8 GPUs; "
+            "A worker asks for 16 GPUs, and the largest node in its node pools has 8 GPUs; "
             "ask for fewer per worker, or for more workers.",
         ),
         (
             asks(gpus=8, node_pools=("fast",)),
             "gpus",
-            "A worker asks for 8 GPUs, and the largest node that it may use has 4 GPUs; "
+            "A worker asks for 8 GPUs, and the largest node in its node pools has 4 GPUs; "
             "ask for fewer per worker, or for more workers.",
         ),
         (
@@ -120,7 +120,7 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
                 groups=(WorkerGroup("a", 2, Shape(8 * ONE)), WorkerGroup("b", 2, Shape(4 * ONE))),
             ),
             "groups",
-            "Its groups need 24 GPUs at the same time, and at most 20 GPUs could ever be had.",
+            "Its groups need 24 GPUs at the same time, and at most 20 GPUs can ever be available.",
         ),
         (
             asks(
@@ -129,7 +129,7 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
                 groups=(WorkerGroup("a", 1, Shape(8 * ONE)), WorkerGroup("b", 1, Shape(16 * ONE))),
             ),
             "gpus",
-            "A worker asks for 16 GPUs, and the largest node that it may use has 8 GPUs; "
+            "A worker asks for 16 GPUs, and the largest node in its node pools has 8 GPUs; "
             "ask for fewer per worker, or for more workers.",
         ),
         (
@@ -140,7 +140,7 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
                 groups=(WorkerGroup("a", 1, Shape(ONE)), WorkerGroup("b", 2, Shape(2 * ONE))),
             ),
             "workers",
-            "It needs 5 GPUs at the same time, and project 'speech' may hold 4 GPUs at the most.",
+            "It needs 5 GPUs at the same time; project 'speech' may hold 4 GPUs at most.",
         ),
         (asks(gpus=1.5), "gpus", "A worker takes whole GPUs, or a part of one; 1.5 is neither."),
         (
@@ -161,12 +161,12 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
         (
             asks("speech", gpus=5),
             "gpus",
-            "It needs 5 GPUs at the same time, and project 'speech' may hold 4 GPUs at the most.",
+            "It needs 5 GPUs at the same time; project 'speech' may hold 4 GPUs at most.",
         ),
         (
             asks("nlp", gpus=1, workers=8),
             "workers",
-            "It needs 8 GPUs at the same time, and project 'research' may hold 6 GPUs at the most.",
+            "It needs 8 GPUs at the same time; project 'research' may hold 6 GPUs at most.",
         ),
         (
             asks(node_pools=("fats",)),
@@ -176,29 +176,29 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
         (
             asks(node_pools=("build",)),
             "node_pools",
-            "There is no node pool 'build' for train workloads; there are: train, fast.",
+            "There is no node pool 'build' for train workloads; available: train, fast.",
         ),
         (
             asks(gpu_types=("V100",)),
             "gpu_types",
-            "No node that this job may use has GPUs V100; there are: A100, H100.",
+            "No node in its node pools has GPUs of type V100; available: A100, H100.",
         ),
         (
             asks(gpu_memory=100 * 1024),
             "gpu_memory_gib",
-            "A worker asks for 100 GiB of GPU memory, and the largest here has 96 GiB.",
+            "A worker asks for 100 GiB of GPU memory, and the largest GPU here has 96 GiB.",
         ),
         (
             asks(cpus=200 * ONE),
             "cpus",
-            "A worker asks for 200 CPUs, and the largest node that it may use has 96; ask for no more.",
+            "A worker asks for 200 CPUs, and the largest node in its node pools has 96; ask for no more.",
         ),
         (
             asks(memory=2048 * 1024),
             "memory_gib",
-            "A worker asks for 2048 GiB of memory, and the largest node that it may use has 1024 GiB; ask for no more.",
+            "A worker asks for 2048 GiB of memory, and the largest node in its node pools has 1024 GiB; ask for no more.",
         ),
-        (asks(require="block"), "require", "There is no topology 'block'; there are: rack, node."),
+        (asks(require="block"), "require", "There is no topology 'block'; available: rack, node."),
         (
             asks(workers=2, min_workers=3),
             "min_workers",

@@ -74,7 +74,7 @@ async def test_a_job_that_has_not_ended_is_not_deleted(bench: Bench) -> None:
 async def test_who_comes_after_it_must_have_ended_before(bench: Bench) -> None:
     first = await ran(bench)
     follower = await bench.controller.submit(make_job(after=(After(first.id),)))
-    with pytest.raises(Conflict, match="needed by jobs"):
+    with pytest.raises(Conflict, match="needed by unfinished jobs"):
         await bench.controller.delete(first.id)
     await aged(bench, first, days=100)
     await bench.controller.tidy()

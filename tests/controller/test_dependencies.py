@@ -72,7 +72,7 @@ async def test_what_was_to_come_after_a_success_that_never_comes_ends_with_the_r
             await bench.controller.cancel(first.id)
         ended = await bench.reaches(second, JobState.CANCELLED)
         word = "failed" if how == "fails" else "been cancelled"
-        assert ended.reason == f"Job {first.name} has {word}, and this was to come after its success."
+        assert ended.reason == f"Job {first.name} has {word}, and this job was to run only after its success."
         assert (await bench.reaches(paused, JobState.CANCELLED)).reason == ended.reason
         ended = await bench.reaches(third, JobState.CANCELLED)
         assert ended.reason.startswith(f"Job {second.name} has been cancelled")
@@ -130,7 +130,7 @@ async def test_no_more_of_an_array_run_than_may_and_the_first_go_first(tmp_path:
         await bench.settled()
         assert running(bench) == [0, 1]
         reason = bench.controller.book.plan.decisions[jobs[2].id].reason
-        assert reason == "At most 2 jobs of this array run at once."
+        assert reason == "At most 2 jobs of this array may run at the same time."
         bench.engine.end(jobs[0].id, 1, 0, 1)
         await bench.reaches(jobs[2], JobState.RUNNING)
         assert running(bench) == [1, 2]
@@ -194,7 +194,7 @@ async def test_a_job_that_fails_again_pauses_before_its_next_try_also_over_a_res
         await bench.reaches(job, JobState.QUEUED)
         await bench.settled()
         decision = bench.controller.book.plan.decisions[job.id]
-        assert decision.reason == "Has failed again; is tried again 5 min after that."
+        assert decision.reason == "Has failed again; retried 5 min after that."
     async with opened(tmp_path, world) as bench:
         await bench.settled()
         assert bench.controller.book.jobs[job.id].state is JobState.QUEUED

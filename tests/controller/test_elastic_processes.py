@@ -106,7 +106,7 @@ async def test_a_job_grows_when_others_end_and_shrinks_when_others_are_due_its_g
         assert (await finished(controller, due.id)).state is JobState.SUCCEEDED
     assert [len(grown.attempts), len(shrunk.attempts), len(done.attempts)] == [2, 3, 3]
     assert [attempt.reason for attempt in done.attempts] == [
-        "Grew from 1 to 3 workers: GPUs stood idle.",
+        "Grew from 1 to 3 workers: GPUs were idle.",
         "Gave 2 of 3 workers back: project speech reclaims GPUs for due.",
         "Succeeded.",
     ]

@@ -80,5 +80,5 @@ async def test_the_controller_stops_it_and_says_why(
         patient = await bench.controller.submit(make_job())
         idle = await bench.controller.submit(make_job(idle_timeout=0.05))
         failed = await bench.reaches(idle, JobState.FAILED)
-        assert failed.reason == "Its GPUs stood idle for <1 s."
+        assert failed.reason == "Its GPUs were idle for <1 s."
         await bench.reaches(patient, JobState.RUNNING)

@@ -26,7 +26,7 @@ async def test_a_job_runs_and_succeeds(bench: Bench) -> None:
     assert done.attempts[0].exit_codes == (0,)
     assert job.id not in bench.controller.book.jobs
     assert await bench.reasons(job) == [
-        "Waits for its turn.",
+        "Waiting for its turn.",
         "Starts on n1.",
         "Runs on n1.",
         "Succeeded.",
@@ -85,7 +85,7 @@ async def test_a_failed_job_is_tried_again(bench: Bench) -> None:
 async def test_a_job_that_runs_too_long_is_stopped(bench: Bench) -> None:
     job = await bench.controller.submit(make_job(max_runtime=0.05))
     failed = await bench.reaches(job, JobState.FAILED)
-    assert "longest run time of <1 s" in failed.reason
+    assert "maximum run time of <1 s" in failed.reason
 
 
 async def test_a_launch_that_the_engine_refuses_fails_the_job(bench: Bench) -> None:
@@ -105,7 +105,7 @@ async def test_a_launch_that_is_impossible_now_is_tried_again_after_ever_longer_
             break
     await events.aclose()
     assert decision is not None
-    assert decision.reason == "Could not be started (No.); is tried again 10 s after that."
+    assert decision.reason == "Could not be started (No.); retried 10 s after that."
     assert len(bench.controller.book.jobs[job.id].attempts) == 2
 
 
@@ -212,7 +212,7 @@ async def test_what_no_store_can_keep_is_refused_before_it_gets_there(
         case "name" | "idempotency_key":
             job = replace(job, **{field: text})
     other = asyncio.ensure_future(bench.controller.submit(make_job()))
-    with pytest.raises(Invalid, match="no text") as refused:
+    with pytest.raises(Invalid, match="not text") as refused:
         await bench.controller.submit(job)
     assert refused.value.field == field
     await other

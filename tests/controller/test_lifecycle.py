@@ -164,7 +164,7 @@ def test_a_failed_attempt_is_tried_again_as_often_as_was_asked() -> None:
     for number in (1, 2):
         job = ended(lifecycle.start(job, placed(1), NOW).job, 1)
         assert job.state is JobState.QUEUED
-        assert job.reason == f"Is tried again (try {number + 1} of 3), since: It ended with exit code 1."
+        assert job.reason == f"Retrying (attempt {number + 1} of 3): It ended with exit code 1."
     job = ended(lifecycle.start(job, placed(1), NOW).job, 1)
     assert (job.state, len(job.attempts)) == (JobState.FAILED, 3)
 
@@ -174,7 +174,7 @@ def test_a_loss_is_nobodys_fault_but_not_for_ever() -> None:
     for _ in range(LOSSES - 1):
         job = ended(lifecycle.start(job, placed(1), NOW).job, "lost")
         assert job.state is JobState.QUEUED
-        assert job.reason == "Is queued again through no fault of its own: It was lost."
+        assert job.reason == "Queued again, not counted as a failure: It was lost."
     assert ended(lifecycle.start(job, placed(1), NOW).job, "lost").state is JobState.FAILED
 
 
@@ -242,7 +242,7 @@ def test_running_too_long_is_a_failure_that_is_not_tried_again() -> None:
     failed = ended(step.job, 0, at=NOW + 91)
     assert (failed.state, failed.reason) == (
         JobState.FAILED,
-        "Ran longer than its longest run time of 1 min 30 s.",
+        "Exceeded its maximum run time of 1 min 30 s.",
     )
 
 
@@ -251,7 +251,7 @@ def test_leaving_gpus_idle_is_a_failure_that_is_not_tried_again() -> None:
     step = lifecycle.idled(job, NOW + 90)
     assert step.do == (StopAttempt(job.id, 1, 30.0),)
     failed = ended(step.job, 0, at=NOW + 91)
-    assert (failed.state, failed.reason) == (JobState.FAILED, "Its GPUs stood idle for 30 min.")
+    assert (failed.state, failed.reason) == (JobState.FAILED, "Its GPUs were idle for 30 min.")
     assert lifecycle.idled(running(), NOW).do == ()
 
 
@@ -398,7 +398,7 @@ def test_where(nodes: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("size", "nomination", "ending", "reason"),
     [
-        (2, 4, Ending.RESIZED, "Grew from 2 to 4 workers: GPUs stood idle."),
+        (2, 4, Ending.RESIZED, "Grew from 2 to 4 workers: GPUs were idle."),
         (4, 1, Ending.RESIZED, "Gave 3 of 4 workers back: project a reclaims GPUs."),
         (2, 2, Ending.MOVED, "Moved to n0 and n1: project a reclaims GPUs."),
     ],
@@ -433,8 +433,10 @@ def test_what_fails_while_it_saves_its_state_is_tried_again() -> None:
 
 def test_one_that_lost_its_places_waits_its_turn() -> None:
     job = lifecycle.resize(running(), placed(2), "", NOW + 1).job
-    assert ended(lifecycle.disclaim(job).job, -15).reason == "Waits for its turn."
-    assert lifecycle.disclaim(ended(job, -15)).job.reason == "Its places are gone; waits for its turn."
+    assert ended(lifecycle.disclaim(job).job, -15).reason == "Waiting for its turn."
+    assert (
+        lifecycle.disclaim(ended(job, -15)).job.reason == "Its reserved GPUs are gone. Waiting for its turn."
+    )
 
 
 @pytest.mark.parametrize(("who", "by"), [("root", " by root"), (None, "")])
@@ -445,7 +447,7 @@ def test_what_somebody_else_asks_says_who(who: str | None, by: str) -> None:
     paused = ended(lifecycle.pause(running(), NOW, who).job, 143)
     assert paused.reason == f"Paused{by}; resume it to queue it again."
     assert lifecycle.pause(waiting, NOW, who).job.reason == paused.reason
-    assert lifecycle.resume(paused, NOW, who).job.reason == f"Resumed{by}; waits for its turn."
+    assert lifecycle.resume(paused, NOW, who).job.reason == f"Resumed{by}; waiting for its turn."
 
 
 # -- gangs that are led -----------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ async def again(bench: Bench, job: Job, attempt: int = 2) -> Job:
 async def test_a_job_grows_when_gpus_stand_idle(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, pool=AT_ONCE, decide=decide) as bench:
         _, job = await grown(bench)
-        assert job.reason == "Saves its state, to go on with 4 workers instead of 1."
+        assert job.reason == "Saving its state; it will resume with 4 workers instead of 1."
         assert job.nomination[0] == job.placement[0]
         assert len(job.nomination) == 4
         give_in(bench, job)
@@ -63,7 +63,7 @@ async def test_a_job_grows_when_gpus_stand_idle(tmp_path: Path, world: World) ->
         first = job.attempts[0]
         assert (first.ending, first.reason) == (
             Ending.RESIZED,
-            "Grew from 1 to 4 workers: GPUs stood idle.",
+            "Grew from 1 to 4 workers: GPUs were idle.",
         )
         assert world.placements[job.id, 2].workers == job.placement
         told = await bench.reasons(job)

@@ -91,7 +91,7 @@ async def test_the_longest_run_time_counts_from_the_start_not_from_the_restart(
     async with opened(tmp_path, world) as bench:
         failed = await bench.reaches(job, JobState.FAILED)
     assert failed.attempts[0].started == running.attempts[0].started
-    assert "longest run time" in failed.reason
+    assert "maximum run time" in failed.reason
 
 
 async def test_a_gang_of_which_one_ended_while_nobody_looked_ends_whole(tmp_path: Path, world: World) -> None:

@@ -60,7 +60,7 @@ async def test_more_than_a_quota_or_a_node_is_refused_before_any_plan(bench: Ben
         await bench.controller.open_session(make_session(gpus=2))
     assert refused.value.field == "gpus"
     await bench.controller.apply(replace(POOL, users=(User("ana", 16 * ONE),), build_overcommit=True))
-    with pytest.raises(Invalid, match="largest node that it may use has 2 GPUs"):
+    with pytest.raises(Invalid, match="largest node in its node pools has 2 GPUs"):
         await bench.controller.open_session(make_session(gpus=3))
 
 

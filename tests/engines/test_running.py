@@ -152,7 +152,7 @@ async def test_an_interpreter_that_is_not_there(here: Workplace) -> None:
     await _with_script(here, "#!/no/such/python\n", 0o755)
     assert (
         await _refused(here, "./train.py")
-        == "The first line of `./train.py` names an interpreter that is not there."
+        == "The first line of `./train.py` names an interpreter that does not exist."
     )
 
 
@@ -160,7 +160,7 @@ async def test_a_script_that_is_not_executable(here: Workplace) -> None:
     await _with_script(here, "print(1)\n", 0o644)
     assert (
         await _refused(here, "./train.py")
-        == "`./train.py` is not executable; make it so, or name the interpreter in front of it."
+        == "`./train.py` is not executable; run chmod +x on it, or put its interpreter in front of it."
     )
 
 

@@ -106,7 +106,7 @@ def test_ddp_below_torchrun_grows_and_shrinks(sender: Sender, tmp_path: Path) ->
     assert ended.state == "succeeded"
     resized = [(len(a.workers), a.reason) for a in ended.attempts if a.ending is Ending.RESIZED]
     assert [workers for workers, _ in resized] == [1, 3, 1]
-    assert resized[0][1] == "Grew from 1 to 3 workers: GPUs stood idle."
+    assert resized[0][1] == "Grew from 1 to 3 workers: GPUs were idle."
     assert resized[1][1].startswith("Gave 2 of 3 workers back: project speech reclaims GPUs")
     points()
     saved = {  # what the first step of each attempt says it goes on from

@@ -110,7 +110,7 @@ def may_stand(snapshot: Snapshot, workload: Workload, node: Node) -> bool:
 
 
 def gang_amount(snapshot: Snapshot, workload: Workload) -> Milli:
-    """What a job's gang counts at the most."""
+    """What a job's gang counts at most."""
     request = workload.request
     if request.groups:
         return sum(group.workers * group.shape.gpus for group in request.groups)

@@ -78,7 +78,7 @@ LIMITS = st.sampled_from(
 
 @st.composite
 def projects(draw: Draw, most: int = 5) -> tuple[Project, ...]:
-    """A tree of two levels at the most; guarantees need not add up."""
+    """A tree of two levels at most; guarantees need not add up."""
     found: list[Project] = []
     for n in range(draw(st.integers(1, most))):
         tops = [project.name for project in found if project.parent is None]

@@ -195,7 +195,7 @@ def nobody_is_stopped_who_could_stay(snapshot: Snapshot, plan: Plan) -> None:
 
 
 def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan) -> None:
-    """Rule 4, at every level of the tree: down to its guarantee at the most, but for one gang that straddles it.
+    """Rule 4, at every level of the tree: down to its guarantee at most, but for one gang that straddles it.
 
     What a project starts in the same plan counts, too: it may have started before others took from it.
     """

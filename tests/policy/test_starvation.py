@@ -22,7 +22,7 @@ many = settings(max_examples=200, derandomize=True, deadline=None, suppress_heal
 
 STEP = 60.0
 LONGEST = 6
-"""How many steps a small job runs at the most."""
+"""How many steps a small job runs at most."""
 
 
 @dataclass(frozen=True)

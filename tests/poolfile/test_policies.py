@@ -88,14 +88,12 @@ def test_grace_retries_cpus_and_memory_are_ruled_too() -> None:
     assert (other.request.shape.cpus, other.request.shape.memory, other.program.retries) == (None, None, 0), (
         "who asks for no CPUs gets none, however many are allowed"
     )
-    with pytest.raises(
-        Invalid, match=r"grace may be 20 s at the most .* \(maxima.grace of the pool\), not 60 s"
-    ):
+    with pytest.raises(Invalid, match=r"grace may be 20 s at most .* \(maxima.grace of the pool\), not 60 s"):
         admitted("a", there, grace=60)
-    with pytest.raises(Invalid, match=r"a worker's memory may be 64 GiB at the most .*, not 128 GiB"):
+    with pytest.raises(Invalid, match=r"a worker's memory may be 64 GiB at most .*, not 128 GiB"):
         admitted("a", there, memory_gib=128)
     two = [{"name": "launcher", "gpus": 0}, {"name": "workers", "cpus": 16}]
-    with pytest.raises(Invalid, match="a worker's CPUs may be 8 at the most"):
+    with pytest.raises(Invalid, match="a worker's CPUs may be 8 at most"):
         admitted("a", there, groups=two)
     assert admitted("a", there, groups=two[:1]).request.shape.cpus is None
     assert pool_of(file_of(there), there, now=0.0) == there
@@ -116,18 +114,18 @@ def test_what_a_job_says_counts_within_the_rules() -> None:
 @pytest.mark.parametrize(
     ("sent", "field", "sentence"),
     [
-        ({"gpus": 16}, "gpus", "gpus: a worker's GPUs may be 8 at the most {} (maxima.gpus of the pool), not 16."),
+        ({"gpus": 16}, "gpus", "gpus: a worker's GPUs may be 8 at most {} (maxima.gpus of the pool), not 16."),
         (
             {"gpus": 8, "workers": 3},
             "workers",
-            "A job's GPUs together may be 16 at the most {} (maxima.total_gpus of project 'research'), not 24.",
+            "A job's GPUs together may be 16 at most {} (maxima.total_gpus of project 'research'), not 24.",
         ),
-        ({"workers": 5}, "workers", "workers may be 4 at the most {} (maxima.workers of project 'vision'), not 5."),
-        ({"priority": 90}, "priority", "priority may be 80 at the most {} (maxima.priority of project 'research')"),
+        ({"workers": 5}, "workers", "workers may be 4 at most {} (maxima.workers of project 'vision'), not 5."),
+        ({"priority": 90}, "priority", "priority may be 80 at most {} (maxima.priority of project 'research')"),
         (
             {"max_runtime": 90000},
             "max_runtime",
-            "max_runtime may be 86400 s at the most {} (maxima.max_runtime of the pool), not 90000 s.",
+            "max_runtime may be 86400 s at most {} (maxima.max_runtime of the pool), not 90000 s.",
         ),
         (
             {"gpu_types": ["A100", "H100"]},
@@ -160,12 +158,12 @@ def test_a_refusal_names_the_rule_and_who_says_it(sent: dict[str, Any], field: s
         (
             "[{name: a, policy: {maxima: {gpus: 2}}}, {name: b, parent: a, policy: {defaults: {gpus: 4}}}]",
             "projects[1].policy.defaults.gpus",
-            "the default gpus is 4 (defaults.gpus of project 'b'), and project 'a' allows 2 at the most (maxima)",
+            "the default gpus is 4 (defaults.gpus of project 'b'), and project 'a' allows 2 at most (maxima)",
         ),
         (
             "[{name: a, policy: {allowed: {gpu_types: [A100]}}}, {name: b, parent: a, policy: {allowed: {gpu_types: [T4]}}}]",
             "projects[1].policy.allowed.gpu_types",
-            "leaves nothing that all projects above 'b' allow, too",
+            "leaves no value that all projects above 'b' allow, too",
         ),
         (
             "[{name: a, policy: {allowed: {preemptible: [true]}, defaults: {preemptible: false}}}]",
@@ -175,13 +173,13 @@ def test_a_refusal_names_the_rule_and_who_says_it(sent: dict[str, Any], field: s
         (
             "[{name: a, limit: 2}, {name: b, parent: a, policy: {defaults: {gpus: 4}}}]",
             "projects[1].policy.defaults.gpus",
-            "the default gpus is 4 (defaults.gpus of project 'b'), and project 'a' may hold 2 at the most",
+            "the default gpus is 4 (defaults.gpus of project 'b'), and project 'a' may hold 2 at most",
         ),
         (
             "[{name: a, policy: {defaults: {preemptible: false}}}, {name: b, parent: a, guaranteed: 1}, {name: c, parent: a}]",
             "projects[2].policy.defaults.preemptible",
             "can't be preempted (defaults.preemptible of project 'a') and would never start: it asks for 1 GPUs, and "
-            "project 'c' is guaranteed 0; guarantee it that, or let its jobs be preempted.",
+            "project 'c' is guaranteed 0; raise the guarantee, or make its jobs preemptible.",
         ),
         ("[{name: a, policy: {maxima: {gpuz: 2}}}]", "projects[0].policy.maxima.gpuz", "did you mean 'gpus'?"),
         ("[{name: a, policy: {allowed: {gpu_types: []}}}]", "projects[0].policy.allowed.gpu_types", "at least 1 item"),

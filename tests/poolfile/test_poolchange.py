@@ -66,7 +66,9 @@ A_AND_B = pool("projects: [{name: a}, {name: b}]")
 
 
 def test_a_project_with_jobs_does_not_vanish() -> None:
-    with pytest.raises(Conflict, match=r"Project 'a' has 2 unfinished jobs \(j1, j2\) that would lose it"):
+    with pytest.raises(
+        Conflict, match=r"Project 'a' cannot be removed while it has 2 unfinished jobs \(j1, j2\)"
+    ):
         refuse_harm(A_AND_B, pool("projects: [{name: b}]"), [JOB, RUNNING], NODES)
     refuse_harm(A_AND_B, pool("projects: [{name: a}]"), [JOB, RUNNING], NODES)
 
@@ -104,7 +106,7 @@ def test_how_nodes_are_filled_may_change_at_any_time() -> None:
     [
         (
             "projects: [{name: a, members: [x]}]\nusers: [{name: u, build_quota: 2}, {name: v}]",
-            "Build quotas promise 3 GPUs to 2 users, and there are 2 GPUs for building",
+            "Build quotas add up to 3 GPUs for 2 users, and there are 2 GPUs for building",
         ),
         (
             "projects: [{name: a, members: [x]}]\ndefault_build_quota: 4",
@@ -136,7 +138,7 @@ def test_more_build_gpus_than_there_are_are_promised_only_by_saying_so() -> None
     kept, broken = "users: [{name: u, build_quota: 2}]", "users: [{name: u, build_quota: 2}, {name: v}]"
     refuse_harm(Pool(), pool(kept), [], NODES)
     with pytest.raises(
-        Conflict, match="would promise 3 GPUs to 2 users, and there are 2 GPUs for building"
+        Conflict, match="would add up to 3 GPUs for 2 users, and there are 2 GPUs for building"
     ) as refusal:
         refuse_harm(pool(kept), pool(broken), [], NODES)
     assert refusal.value.field == "users"

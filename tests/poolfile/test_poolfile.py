@@ -37,14 +37,14 @@ def read(text: str) -> Pool:
     ("quotas", "field", "sentence"),
     [
         ("[{limit: 2}]", "projects[0].quotas[0]", "needs a node_pool, a gpu_type or both"),
-        ("[{gpu_type: A}]", "projects[0].quotas[0]", "says nothing"),
+        ("[{gpu_type: A}]", "projects[0].quotas[0]", "is empty"),
         (
             "[{node_pool: tarin, limit: 2}]",
             "projects[0].quotas[0].node_pool",
-            "there is no node pool 'tarin' for training; there are: train.",
+            "there is no node pool 'tarin' for training; available: train.",
         ),
         ("[{node_pool: build, limit: 2}]", "projects[0].quotas[0].node_pool", "no node pool 'build'"),
-        ("[{gpu_type: A, limit: 2}, {gpu_type: A, limit: 3}]", "projects[0].quotas[1]", "is there twice"),
+        ("[{gpu_type: A, limit: 2}, {gpu_type: A, limit: 3}]", "projects[0].quotas[1]", "is given twice"),
         ("[{gpu_type: A, limit: 0.0001}]", "projects[0].quotas[0].limit", "goes in steps of 0.001"),
         (
             "[{gpu_type: A, guaranteed: 4, limit: 2}]",
@@ -118,8 +118,8 @@ def test_projects_that_were_there_keep_their_age_and_use() -> None:
         ("", None, "The pool file is empty; it needs at least `projects`."),
         ("- a", None, "The pool file must have names with values at the top (`projects: …`)."),
         ("projects: [", None, "The pool file is not YAML, line 1"),
-        ("projects: [{name: a}]\nprojects: []", None, "not YAML, line 2: 'projects' is there twice."),
-        ("projects: [{name: a, name: b}]", None, "'name' is there twice."),
+        ("projects: [{name: a}]\nprojects: []", None, "not YAML, line 2: 'projects' is given twice."),
+        ("projects: [{name: a, name: b}]", None, "'name' is given twice."),
         ("project: []", "project", "project: there is no key 'project' here; did you mean 'projects'?"),
         ("zzz: 1", "zzz", "zzz: there is no key 'zzz' here; remove it."),
         (
@@ -149,8 +149,8 @@ def test_projects_that_were_there_keep_their_age_and_use() -> None:
         ),
         ("projects: [{name: a, guaranteed: 0.0005}]", "projects[0].guaranteed", "goes in steps of 0.001"),
         ("projects: [{name: 12}]", "projects[0].name", "projects[0].name should be a valid string, not 12."),
-        ("projects: [{name: a}, {name: a}]", "projects[1].name", "'a' is there twice; names are unique."),
-        ("users: [{name: a}, {name: a}]", "users[1].name", "'a' is there twice; names are unique."),
+        ("projects: [{name: a}, {name: a}]", "projects[1].name", "'a' is given twice; names must be unique."),
+        ("users: [{name: a}, {name: a}]", "users[1].name", "'a' is given twice; names must be unique."),
         (
             "projects: [{name: vision}, {name: a, parent: vison}]",
             "projects[1].parent",
@@ -164,9 +164,9 @@ def test_projects_that_were_there_keep_their_age_and_use() -> None:
         (
             "projects: [{name: a, parent: b}, {name: b, parent: a}]",
             "projects[0].parent",
-            "a → b → a goes round in a circle; a project cannot be above itself.",
+            "a → b → a forms a circle; a project cannot be its own ancestor.",
         ),
-        ("projects: [{name: a, parent: a}]", "projects[0].parent", "a → a goes round in a circle"),
+        ("projects: [{name: a, parent: a}]", "projects[0].parent", "a → a forms a circle"),
         (
             "projects: [{name: a, guaranteed: 4, limit: 2}]",
             "projects[0].limit",
@@ -230,5 +230,5 @@ def test_one_project_is_put_and_taken_out() -> None:
     assert without_project(pool, "a", now=200.0).projects == pool.projects[1:]
     with pytest.raises(Invalid, match=r"has projects below it \(c\)"):
         without_project(added, "a", now=300.0)
-    with pytest.raises(Invalid, match="the only project there is"):
+    with pytest.raises(Invalid, match="the only project"):
         without_project(Pool(), "default", now=0.0)

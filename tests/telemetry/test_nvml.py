@@ -115,14 +115,14 @@ def test_a_gpu_divided_by_mig_stays_out_and_says_why(driver: Driver) -> None:
     mig = "NVIDIA A100-SXM4-80GB|GPU-mig|81920|0|0|1|0|-1"
     found = driver(A100.format(0, 0), mig, A100.format(2, 0))
     assert [device for node in found["nodes"] for device in node["devices"]] == ["GPU-0", "GPU-2"]
-    assert "`nvidia-smi -i 1 -mig 0` makes it whole" in found["notes"][0]
+    assert "`nvidia-smi -i 1 -mig 0` turns MIG off" in found["notes"][0]
     assert found["notes"][0] in found["log"]
 
 
 def test_a_gpu_that_is_lost_stays_out_and_the_others_work(driver: Driver) -> None:
     found = driver(A100.format(0, 0), "x|lost|0|0|0|0|0|0", A100.format(2, 0))
     assert [device for node in found["nodes"] for device in node["devices"]] == ["GPU-0", "GPU-2"]
-    assert found["notes"][0].startswith("GPU 1 does not answer")
+    assert found["notes"][0].startswith("GPU 1 does not respond")
 
 
 def test_what_a_gpu_does_not_tell_is_not_made_up(driver: Driver) -> None:
@@ -150,8 +150,8 @@ def test_a_machine_without_gpus_means_declared_gpus(driver: Driver) -> None:
 def test_a_broken_driver_is_not_taken_for_none(driver: Driver) -> None:
     refused = driver(init=18)["refused"]
     assert refused == (
-        "NVIDIA's driver does not answer (RM has detected an NVML/RM version mismatch); see what nvidia-smi says, "
-        "or say how many GPUs to declare instead with --declared-gpus."
+        "NVIDIA's driver does not answer (RM has detected an NVML/RM version mismatch); check nvidia-smi, "
+        "or declare GPUs instead with --declared-gpus."
     )
 
 

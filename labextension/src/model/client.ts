@@ -86,7 +86,7 @@ export class Client {
     return new Uint8Array(await response.arrayBuffer());
   }
 
-  /** What a job has reported of itself, from `offset` on. */
+  /** The metrics that a job has reported, from `offset`. */
   metrics(id: string, offset: number, signal?: AbortSignal): Promise<MetricsPage> {
     return this._json(`jobs/${encodeURIComponent(id)}/metrics?offset=${offset}`, { signal });
   }

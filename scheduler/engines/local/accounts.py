@@ -42,7 +42,7 @@ def account(name: str) -> Account:
             field="user",
         ) from None
     if found.pw_uid == 0:
-        raise Invalid("Jobs never run as root; send it as another user.", field="user")
+        raise Invalid("Jobs never run as root; submit it as another user.", field="user")
     groups = tuple(os.getgrouplist(found.pw_name, found.pw_gid))
     return Account(found.pw_name, found.pw_uid, found.pw_gid, groups, found.pw_dir, found.pw_shell)
 
@@ -66,7 +66,7 @@ def check(state_dir: Path) -> None:
     closed = next((each for each in state_dir.resolve().parents if not each.stat().st_mode & 0o001), None)
     if closed is not None:
         raise Invalid(
-            f"The owners of jobs cannot enter {closed}, and so not the state folder {state_dir}; "
+            f"The owners of jobs cannot access {closed}, and so not the state folder {state_dir}; "
             "choose another with --state-dir, as /var/lib/runai.",
             field="state_dir",
         )

@@ -189,7 +189,7 @@ class LocalEngine(Engine):
                 if error.errno in _OF_ITS_FILES:
                     await self._give_up(key, error)
                     break
-                _log.warning("Worker %s/%s/%s cannot be looked after (%s); trying again.", *key, error)
+                _log.warning("Worker %s/%s/%s cannot be watched (%s); trying again.", *key, error)
                 await asyncio.sleep(1)
         self._watched.pop(key, None)
 
@@ -222,7 +222,9 @@ class LocalEngine(Engine):
         log = await asyncio.to_thread(_tail, worker.log) if code else ""
         speed = None if key[2] else await asyncio.to_thread(self._throughput, *key[:2])
         if log and (port := taken(log, await asyncio.to_thread(worker.ports))) is not None:
-            self._tell(key, WorkerState.LOST, at, code, f"port {port}, where it was to listen, was taken.")
+            self._tell(
+                key, WorkerState.LOST, at, code, f"port {port}, on which it had to listen, was in use."
+            )
         else:
             excerpt = "" if code == -signal.SIGKILL else last_words(log)  # who is killed so has had none
             self._tell(key, WorkerState.EXITED, at, code, standing.reason, excerpt, speed)
@@ -303,7 +305,7 @@ class LocalEngine(Engine):
 
     async def _give_up(self, key: Key, error: OSError) -> None:
         """Nobody can say how a worker stands: what may run of it is killed, and it counts as lost."""
-        _log.error("Worker %s/%s/%s is given up, since its files cannot be read: %s", *key, error)
+        _log.error("Giving up on worker %s/%s/%s, whose files cannot be read: %s", *key, error)
         marks = identifying(*key, self._folders.job(key[0]))
         await asyncio.to_thread(clear, {}, marks)
         reason = f"it was lost: its files cannot be read ({error.strerror})."
@@ -314,7 +316,7 @@ class LocalEngine(Engine):
         try:
             await self._end(job, attempt)
         except OSError as error:
-            _log.error("What is left of attempt %d of job %s cannot be cleaned up: %s", attempt, job, error)
+            _log.error("The files of attempt %d of job %s cannot be cleaned up: %s", attempt, job, error)
             marks = identifying(job, attempt, 0, self._folders.job(job))
             await asyncio.to_thread(clear, {}, {name: marks[name] for name in marks if name != "RUNAI_RANK"})
 

@@ -15,7 +15,7 @@ from scheduler.engines.files import FileInfo
 from scheduler.errors import NotFound
 
 MOST = 10_000
-"""How many files are listed at the most."""
+"""How many files are listed at most."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -75,4 +75,4 @@ def tail(folder: Path, path: str, size: int) -> bytes:
 
 
 def _missing(path: str) -> NotFound:
-    return NotFound(f"The job has left no file {path!r}.")
+    return NotFound(f"The job has no output file {path!r}.")

@@ -51,7 +51,7 @@ class Ports:
                 break
         if len(found) < count:
             raise Unavailable(
-                f"There are no {count} free ports on {self._address} for the workers to meet at."
+                f"There are no {count} free ports on {self._address} for the rendezvous of the workers."
             )
         return tuple(found)
 

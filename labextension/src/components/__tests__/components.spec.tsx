@@ -515,7 +515,7 @@ describe('the card of a job', () => {
     expect(screen.getByText(/stopped: paused for speech/)).toBeTruthy();
     expect(screen.getByText('now')).toBeTruthy();
     unmount();
-    const grown = attempt(1, 0, 50, 'resized', 'Grew from 2 to 4 workers: GPUs stood idle.');
+    const grown = attempt(1, 0, 50, 'resized', 'Grew from 2 to 4 workers: GPUs were idle.');
     const second = attempt(2, 51, null, null, '');
     const { rerender } = render(<Timeline job={{ ...job, attempts: [grown, second] }} now={100} />);
     expect(screen.getByText(/Grew from 2 to 4 workers/).textContent).not.toContain('stopped');
