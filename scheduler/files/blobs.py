@@ -52,6 +52,7 @@ class Blobs:
         shutil.rmtree(self._incoming, ignore_errors=True)  # what was on its way when the scheduler died
         self._incoming.mkdir(mode=0o700)
         self._changing = threading.Lock()
+        self._intact = set[str]()
 
     def path(self, digest: str) -> Path:
         """Where a bundle is, or would be."""
@@ -92,7 +93,7 @@ class Blobs:
 
     def receive(self, digest: str, max_bytes: int = MAX_BYTES) -> Incoming:
         """Begin to take a bundle in, piece by piece."""
-        return Incoming(self.path(digest), digest, self._incoming, max_bytes, self._changing)
+        return Incoming(self.path(digest), digest, self._incoming, max_bytes, self._changing, self._intact)
 
     async def unpack(
         self,
@@ -105,7 +106,8 @@ class Blobs:
     ) -> None:
         """Make the folder `target` of a bundle and large files, whole or not at all; one that is there stays as it is.
 
-        Raises `NotFound`, `TooLarge`, or `Invalid` for what is not a tar.gz or holds what it may not.
+        Raises `NotFound`, `TooLarge`, or `Invalid` for what is not a tar.gz or holds what it may not. A blob that the disk has
+        damaged is deleted, so that it can be sent again.
         """
         parts = {blob: self.path(blob) for file in files for blob in file.blobs}
         if digest is not None:
@@ -114,17 +116,49 @@ class Blobs:
             if not path.is_file():
                 raise _missing(blob)
         check = _Check(max_bytes, max_members)
-        await asyncio.to_thread(
-            unpack, None if digest is None else parts[digest], files, parts, target, check
-        )
+        bundle = None if digest is None else parts[digest]
+        await asyncio.to_thread(self._unpack, bundle, files, parts, target, check)
+
+    def _unpack(
+        self,
+        bundle: Path | None,
+        files: Sequence[LargeFile],
+        parts: Mapping[str, Path],
+        target: Path,
+        check: _Check,
+    ) -> None:
+        if target.exists():
+            return
+        for digest in parts.keys() - self._intact:
+            self._check(digest, parts[digest])
+        unpack(bundle, files, parts, target, check)
+
+    def _check(self, digest: str, path: Path) -> None:
+        """Whether a blob is still what arrived: asked once of those that another scheduler process took in."""
+        with path.open("rb") as file:
+            intact = hashlib.file_digest(file, "sha256").hexdigest() == digest
+        if not intact:
+            with self._changing:
+                path.unlink(missing_ok=True)
+            raise Invalid(
+                "A file of the job was damaged on the scheduler's disk; submit the job again.", field="bundle"
+            )
+        self._intact.add(digest)
 
 
 class Incoming:
     """A bundle on its way in. Leaving the context without `commit` takes it away again."""
 
     def __init__(
-        self, target: Path, digest: str, folder: Path, max_bytes: int, changing: threading.Lock
+        self,
+        target: Path,
+        digest: str,
+        folder: Path,
+        max_bytes: int,
+        changing: threading.Lock,
+        intact: set[str],
     ) -> None:
+        self._intact = intact
         self._target = target
         self._digest = digest
         self._max_bytes = max_bytes
@@ -164,6 +198,7 @@ class Incoming:
         self._target.parent.mkdir(mode=0o700, exist_ok=True)
         with self._changing:
             os.replace(self._name, self._target)
+            self._intact.add(self._digest)
         sync(self._target.parent)
         if new:
             sync(self._target.parent.parent)
@@ -193,8 +228,6 @@ def unpack(
     bundle: Path | None, files: Sequence[LargeFile], parts: Mapping[str, Path], target: Path, check: _Check
 ) -> None:
     """Unpack beside `target`, bring all of it to the disk and rename: whoever sees `target` sees everything in it."""
-    if target.exists():
-        return
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f"{target.name}.tmp-", dir=target.parent))
     try:

@@ -63,7 +63,8 @@ class Store:
     def __init__(self, url: str) -> None:
         self._url = _understood(url)
         self._engine: Engine = sqlite.make_engine(self._url) if self._is_sqlite else _postgresql(self._url)
-        self._writer = Writer(self._own_connection)
+        self._last = sqlite.LastEvent(self._file) if self._is_sqlite else None
+        self._writer = Writer(self._own_connection, self._last.note if self._last is not None else None)
         self._lock = StateLock(Path(f"{self._url.database}.lock")) if self._is_sqlite else None
 
     @property
@@ -86,6 +87,8 @@ class Store:
                 self._lock.take()
                 sqlite.prepare(self._file)
             self._writer.open()
+            if self._last is not None:
+                self._last.check(self._writer.last_event)
         except (DatabaseError, OSError) as error:
             self.close()
             cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]

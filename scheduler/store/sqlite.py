@@ -1,7 +1,7 @@
 """The store as a SQLite file: made whole, written durably, and told from one that is damaged.
 
-What must hold: what SQLite has committed survives a power cut (`synchronous=FULL`), and a file that is empty or unreadable
-is never taken for a new one, since all that was acknowledged was in it.
+What must hold: what SQLite has committed survives a power cut (`synchronous=FULL`), and a database that has lost something is
+never taken for a whole one, nor for a new one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from sqlalchemy.exc import DBAPIError
 
 from scheduler.errors import Unavailable
 
+LAST = ".last"
+"""What the name of the file ends with that has the last event."""
+
+_SMALLEST_PAGE = 512
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -39,22 +43,22 @@ def make_engine(url: URL) -> Engine:
 
 
 def prepare(file: Path) -> None:
-    """Make an empty database where there is none, for its owner's eyes only. Raises `Unavailable` for an empty file.
+    """Make an empty database where there is none, for its owner's eyes only. Raises `Unavailable` for an empty one.
 
     It is whole and on the disk before it has its name: an empty one there has lost what was in it.
     """
     if file.exists():
         with contextlib.suppress(OSError):  # SQLite will say what is wrong with it
             file.chmod(0o600)
-        if file.stat().st_size == 0:
-            raise damaged(file, "it is empty")
+        if file.stat().st_size < _SMALLEST_PAGE:  # SQLite would take it for a new one
+            raise damaged(file, "it is empty or cut short")
         return
     fresh = file.with_name(f"{file.name}.new")
     fresh.unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     with contextlib.closing(sqlite3.connect(fresh)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")  # writes the first page, and waits for the disk
-    for beside in ("-wal", "-shm"):  # of one that somebody has taken away: it would be played into this one
+    for beside in ("-wal", "-shm", LAST):  # of one that somebody has taken away
         file.with_name(f"{file.name}{beside}").unlink(missing_ok=True)
     fresh.replace(file)
     folder = os.open(file.parent, os.O_RDONLY | os.O_CLOEXEC)
@@ -62,6 +66,38 @@ def prepare(file: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+class LastEvent:
+    """The number of the last event, in a file beside the database: SQLite does not notice that a write-ahead log is missing.
+
+    It is written once the event is durable, without waiting for the disk: it may be behind, and is never ahead.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._file = database.with_name(f"{database.name}{LAST}")
+
+    def note(self, event: int) -> None:
+        with contextlib.suppress(OSError):  # it only helps to find damage
+            file = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.pwrite(file, b"%20d\n" % event, 0)
+            finally:
+                os.close(file)
+
+    def check(self, present: int) -> None:
+        """Raises `Unavailable` where the database has lost events."""
+        try:
+            noted = self._file.read_bytes().strip()
+        except OSError:
+            return
+        if noted.isdigit() and len(noted) < 20 and int(noted) > present:
+            name = self._database.name
+            raise Unavailable(
+                f"The database {self._database} has lost the last {int(noted) - present} changes; {name}-wal is damaged or "
+                f"missing. Restore both from a backup. To continue without these changes, delete {self._file.name}."
+            )
 
 
 def check(connection: Connection) -> str | None:

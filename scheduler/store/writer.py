@@ -42,10 +42,14 @@ _END = object()
 
 
 class Writer:
-    """`connect` gives a connection that nobody else may write through; it raises `Conflict` where another scheduler does."""
+    """`connect` gives a connection that nobody else may write through; it raises `Conflict` where another scheduler does.
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
+    `note` is told the last event whenever more has become durable.
+    """
+
+    def __init__(self, connect: Callable[[], Connection], note: Callable[[int], None] | None = None) -> None:
         self._connect = connect
+        self._note = note
         self._connection: Connection | None = None
         self._queue: SimpleQueue[object] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="store writer", daemon=True)
@@ -130,6 +134,8 @@ class Writer:
         with connection.begin():
             _put(connection, changes, [event for events in recorded for event in events])
         self.last_event = last
+        if self._note is not None:
+            self._note(last)
         return recorded
 
     def _reconnect(self) -> Connection:

@@ -239,3 +239,23 @@ async def test_large_files_count_towards_the_bounds_and_must_be_there(blobs: Blo
     with pytest.raises(NotFound):
         await blobs.unpack(None, tmp_path / "work", [LargeFile("a", ("0" * 64,))])
     assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize("left", [b"", b"half", b"\xff" * 3000])
+async def test_a_blob_that_the_disk_has_damaged_is_refused_and_can_be_sent_again(
+    blobs: Blobs, tmp_path: Path, left: bytes
+) -> None:
+    """By the scheduler that starts after the damage."""
+    bundle, part = tar(file("train.py", b"print(1)\n")), os.urandom(1000)
+    files = (LargeFile("data.bin", (await put(blobs, part),)),)
+    name = await put(blobs, bundle)
+    for hurt, whole in ((name, bundle), (digest(part), part)):
+        blobs.path(hurt).write_bytes(left)
+        again = Blobs(tmp_path)
+        with pytest.raises(Invalid, match="was damaged on the scheduler's disk; submit the job again"):
+            await again.unpack(name, tmp_path / "work", files)
+        assert not again.exists(hurt)
+        assert not (tmp_path / "work").exists()
+        await put(again, whole)
+    await again.unpack(name, tmp_path / "work", files)
+    assert (tmp_path / "work/data.bin").read_bytes() == part
