@@ -5,6 +5,8 @@ and runs no attempt twice. `RUNAI_CHAOS=1` does it a hundred times.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import os
 import random
 import sys
@@ -44,7 +46,8 @@ class Told:
     """What the scheduler has acknowledged."""
 
     submitted: set[str] = field(default_factory=set)
-    cancelled: set[str] = field(default_factory=set)
+    cancelled: dict[str, float] = field(default_factory=dict)
+    """The jobs that were to be cancelled, with the number of their attempts then; infinite where no answer came."""
     succeeded: dict[str, int] = field(default_factory=dict)
     """The jobs that were seen to have succeeded, with the number of their attempts."""
 
@@ -107,11 +110,9 @@ async def burst(client: AsyncClient, told: Told, marks: Path, chance: random.Ran
             ours.append(job.id)
             if chance.random() < 0.15:
                 cancelled = chance.choice(ours)
-                try:
-                    await client.cancel(cancelled)
-                    told.cancelled.add(cancelled)
-                except Conflict:
-                    pass
+                told.cancelled.setdefault(cancelled, math.inf)
+                with contextlib.suppress(Conflict):  # it has ended
+                    told.cancelled[cancelled] = len((await client.cancel(cancelled)).attempts)
             note(await client.job(chance.choice(ours)), told)
     except RunaiError as error:
         if error.status < 500:
@@ -131,6 +132,7 @@ async def check(client: AsyncClient, told: Told, marks: Path) -> None:
             {JobState.SUCCEEDED, JobState.CANCELLED} if job_id in told.cancelled else {JobState.SUCCEEDED}
         )
         assert job.state in wanted, f"{job_id}: {job.reason} {job.attempts}"
+        assert len(job.attempts) <= told.cancelled.get(job_id, math.inf), f"{job_id} has run after its end"
         assert told.succeeded.get(job_id) in (None, len(job.attempts)), f"{job_id} has run again"
         note(job, told)
     runs = Counter(marks.read_text().split())
