@@ -93,7 +93,7 @@ class Blobs:
 
     def receive(self, digest: str, max_bytes: int = MAX_BYTES) -> Incoming:
         """Begin to take a bundle in, piece by piece."""
-        return Incoming(self.path(digest), digest, self._incoming, max_bytes, self._changing, self._intact)
+        return Incoming(self.path(digest), digest, self._incoming, max_bytes, self._changing)
 
     async def unpack(
         self,
@@ -106,15 +106,14 @@ class Blobs:
     ) -> None:
         """Make the folder `target` of a bundle and large files, whole or not at all; one that is there stays as it is.
 
-        Raises `NotFound`, `TooLarge`, or `Invalid` for what is not a tar.gz or holds what it may not. A blob that the disk has
-        damaged is deleted, so that it can be sent again.
+        Raises `TooLarge`, or `Invalid` for what is not there, is not a tar.gz or holds what it may not. A blob that the disk
+        has damaged is deleted, so that it can be sent again.
         """
         parts = {blob: self.path(blob) for file in files for blob in file.blobs}
         if digest is not None:
             parts[digest] = self.path(digest)
-        for blob, path in parts.items():
-            if not path.is_file():
-                raise _missing(blob)
+        if not all(path.is_file() for path in parts.values()):
+            raise _lost()
         check = _Check(max_bytes, max_members)
         bundle = None if digest is None else parts[digest]
         await asyncio.to_thread(self._unpack, bundle, files, parts, target, check)
@@ -134,15 +133,13 @@ class Blobs:
         unpack(bundle, files, parts, target, check)
 
     def _check(self, digest: str, path: Path) -> None:
-        """Whether a blob is still what arrived: asked once of those that another scheduler process took in."""
+        """Whether a blob is still what arrived; asked before it is used for the first time since this process began."""
         with path.open("rb") as file:
             intact = hashlib.file_digest(file, "sha256").hexdigest() == digest
         if not intact:
             with self._changing:
                 path.unlink(missing_ok=True)
-            raise Invalid(
-                "A file of the job was damaged on the scheduler's disk; submit the job again.", field="bundle"
-            )
+            raise _lost()
         self._intact.add(digest)
 
 
@@ -150,15 +147,8 @@ class Incoming:
     """A bundle on its way in. Leaving the context without `commit` takes it away again."""
 
     def __init__(
-        self,
-        target: Path,
-        digest: str,
-        folder: Path,
-        max_bytes: int,
-        changing: threading.Lock,
-        intact: set[str],
+        self, target: Path, digest: str, folder: Path, max_bytes: int, changing: threading.Lock
     ) -> None:
-        self._intact = intact
         self._target = target
         self._digest = digest
         self._max_bytes = max_bytes
@@ -198,7 +188,6 @@ class Incoming:
         self._target.parent.mkdir(mode=0o700, exist_ok=True)
         with self._changing:
             os.replace(self._name, self._target)
-            self._intact.add(self._digest)
         sync(self._target.parent)
         if new:
             sync(self._target.parent.parent)
@@ -351,6 +340,13 @@ class _Bounded(gzip.GzipFile):
         if self.tell() > self._max_bytes:
             raise TooLarge("The bundle is larger than allowed when unpacked; send less with the job.")
         return data
+
+
+def _lost() -> Invalid:
+    return Invalid(
+        "A file of the job is damaged or missing on the scheduler's disk; submit the job again.",
+        field="bundle",
+    )
 
 
 def _missing(digest: str) -> NotFound:

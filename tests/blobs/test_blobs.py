@@ -97,7 +97,7 @@ def test_only_a_digest_names_a_bundle(blobs: Blobs, name: str) -> None:
 async def test_a_missing_bundle_is_said_to_be_missing(blobs: Blobs, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         blobs.size("0" * 64)
-    with pytest.raises(NotFound):
+    with pytest.raises(Invalid):
         await blobs.unpack("0" * 64, tmp_path / "work")
 
 
@@ -236,7 +236,7 @@ async def test_large_files_count_towards_the_bounds_and_must_be_there(blobs: Blo
     part = await put(blobs, b"0123456789")
     with pytest.raises(TooLarge, match="may unpack to"):
         await blobs.unpack(None, tmp_path / "work", [LargeFile("a", (part,) * 3)], max_bytes=29)
-    with pytest.raises(NotFound):
+    with pytest.raises(Invalid):
         await blobs.unpack(None, tmp_path / "work", [LargeFile("a", ("0" * 64,))])
     assert not (tmp_path / "work").exists()
 
@@ -252,7 +252,9 @@ async def test_a_blob_that_the_disk_has_damaged_is_refused_and_can_be_sent_again
     for hurt, whole in ((name, bundle), (digest(part), part)):
         blobs.path(hurt).write_bytes(left)
         again = Blobs(tmp_path)
-        with pytest.raises(Invalid, match="was damaged on the scheduler's disk; submit the job again"):
+        with pytest.raises(
+            Invalid, match="is damaged or missing on the scheduler's disk; submit the job again"
+        ):
             await again.unpack(name, tmp_path / "work", files)
         assert not again.exists(hurt)
         assert not (tmp_path / "work").exists()
