@@ -19,6 +19,7 @@ from scheduler.model import (
     Milli,
     Node,
     Pool,
+    ProjectUsage,
     Session,
     SessionState,
     WorkerPlacement,
@@ -29,7 +30,8 @@ from scheduler.store import ChangeSet
 
 
 class Book:
-    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan` and `forecast` are the latest.
+    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan` and `forecast` are the latest, `usage` is
+    how much each project has used recently.
 
     `releases` counts how often GPUs were given back: whoever has seen the same number has missed none.
     """
@@ -47,6 +49,7 @@ class Book:
         self.forecast = Forecast()
         self.last_event = 0
         self.releases = 0
+        self.usage: dict[str, ProjectUsage] = {}
         self._jobs: dict[str, Job] = {}
         self._sessions: dict[str, Session] = {}
         self._workloads: dict[str, Workload] = {}
@@ -79,7 +82,7 @@ class Book:
     def copy(self) -> Book:
         twin = Book(self.pool, self.nodes, self.run_times)
         twin.plan, twin.forecast, twin.last_event = self.plan, self.forecast, self.last_event
-        twin.releases = self.releases
+        twin.releases, twin.usage = self.releases, dict(self.usage)
         twin._jobs, twin._sessions = dict(self._jobs), dict(self._sessions)
         twin._workloads, twin._dependent = dict(self._workloads), dict(self._dependent)
         return twin
@@ -90,6 +93,7 @@ class Book:
             self._put_job(job)
         for session in change.sessions:
             self._put_session(session)
+        self.usage.update({used.project: used for used in change.usage})
         if change.pool is not None:
             self.pool = change.pool
 

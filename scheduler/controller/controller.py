@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from scheduler.controller import dependencies, notices
+from scheduler.controller import dependencies, notices, usage
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.checkpoints import Checkpoints
 from scheduler.controller.deletion import Deletion
@@ -181,8 +181,13 @@ class Controller:
             await self._ledger.durable()
             self._set_nodes(nodes)
             return
-        events = tuple(notices.pool_changed(ahead.pool, pool, self._clock()))
-        written = self._ledger.commit(ChangeSet(pool=pool, events=events), partial(self._set_nodes, nodes))
+        now = self._clock()
+        events = tuple(notices.pool_changed(ahead.pool, pool, now))
+        # Until now it has faded by the half-life of before.
+        half_life = ahead.pool.settings.usage_half_life
+        used = tuple([used.hold(0, now, half_life) for used in ahead.usage.values()])
+        change = ChangeSet(pool=pool, usage=used, events=events)
+        written = self._ledger.commit(change, partial(self._set_nodes, nodes))
         await self._ledger.durable(written)
 
     def refresh(self) -> None:
@@ -220,7 +225,8 @@ class Controller:
         ahead, now = self._ahead, self._clock()
         blocked = dependencies.blocked(ahead.dependent, ahead.jobs, now)
         workloads = (w for w in ahead.workloads.values() if w.id not in blocked)
-        return Snapshot(now, ahead.pool, ahead.nodes, (*workloads, *self._sessions.requested()))
+        used = usage.shares(ahead.usage, ahead.pool, ahead.nodes, now)
+        return Snapshot(now, ahead.pool, ahead.nodes, (*workloads, *self._sessions.requested()), used)
 
     def _look(self) -> Snapshot:
         self._releases = self._ahead.releases
@@ -232,7 +238,7 @@ class Controller:
     def _decide(self, decide: Decide, snapshot: Snapshot) -> Plan:
         """The policy's plan, and why those wait whom it has not seen."""
         plan = decide(snapshot)
-        times = [at for at in (plan.again_at, self._next_retry) if at is not None]
+        times = [at for at in (plan.again_at, self._next_retry, usage.again_at(snapshot)) if at is not None]
         plan = replace(plan, again_at=min(times, default=None))
         return replace(plan, decisions={**plan.decisions, **self._blocked}) if self._blocked else plan
 

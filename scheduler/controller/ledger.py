@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
+from scheduler.controller import usage
 from scheduler.controller.book import Book
 from scheduler.controller.feed import Feed
 from scheduler.controller.runtimes import REMEMBERED
 from scheduler.errors import RunaiError
-from scheduler.model import JobState, Node
+from scheduler.model import JobState, Node, ProjectUsage
 from scheduler.store import ChangeSet, EventRecord, JobFilter, Store
 
 log = logging.getLogger(__name__)
@@ -58,7 +60,11 @@ class Ledger:
         over = {state for state in JobState if state.final}
         for job in reversed(await self._store.jobs(JobFilter(states=over), limit=REMEMBERED)):
             self.book.run_times.learn(job)
-        self.book.put(ChangeSet(jobs=loaded.jobs, sessions=loaded.sessions))
+        # What a version without usage has left running counts from its start.
+        half_life, known = self.book.pool.settings.usage_half_life, {used.project for used in loaded.usage}
+        others = [job for job in loaded.jobs if job.request.project not in known]
+        counted = (*loaded.usage, *usage.after({}, {}, others, half_life).values())
+        self.book.put(ChangeSet(jobs=loaded.jobs, sessions=loaded.sessions, usage=counted))
         self.book.last_event = loaded.last_event
         self.ahead = self.book.copy()
         self.feed = Feed(self._store.events, loaded.last_event)
@@ -71,12 +77,18 @@ class Ledger:
 
     def commit(self, change: ChangeSet, *then: Then) -> Written:
         """Decide a change. `then` is done once it is durable, even if nobody waits for that any more."""
+        change = replace(change, usage=(*change.usage, *self._usage_after(change)))
         self.ahead.put(change)
         self._writing += 1
         self._idle.clear()
         written = self._store.write(change)
         written.add_done_callback(partial(self._written, change, then))
         return written
+
+    def _usage_after(self, change: ChangeSet) -> Iterable[ProjectUsage]:
+        ahead = self.ahead
+        half_life = ahead.pool.settings.usage_half_life
+        return usage.after(ahead.usage, ahead.jobs, change.jobs, half_life).values()
 
     async def durable(self, written: Written | None = None) -> None:
         """Wait until a change is durable; without one, until everything that was decided until now is."""

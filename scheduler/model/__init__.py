@@ -47,7 +47,9 @@ from scheduler.model.running import (
     SessionState,
     WorkerPlacement,
     Workload,
+    held_by,
 )
+from scheduler.model.usage import ProjectUsage
 from scheduler.model.wording import duration, gpu_count, number
 
 __all__ = [
@@ -75,6 +77,7 @@ __all__ = [
     "Program",
     "Project",
     "ProjectPolicy",
+    "ProjectUsage",
     "Quota",
     "RelativeThroughputs",
     "Request",
@@ -88,6 +91,7 @@ __all__ = [
     "Workload",
     "duration",
     "gpu_count",
+    "held_by",
     "number",
     "relative_throughputs",
     "size_of",

@@ -144,7 +144,6 @@ class Project:
     weight: Milli | None = None
     priority: int = 0
     created: float = 0.0
-    usage: float = 0.0
     members: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     policy: ProjectPolicy = ProjectPolicy()
@@ -171,7 +170,7 @@ class Settings:
     """The policy's options. Unknown names are refused where settings are read.
 
     `resize_interval` is how long an attempt runs at least before it is ended to begin again with more workers; 0: a restart
-    costs nothing.
+    costs nothing. `usage_half_life` is that of recent use, in seconds; recent use counts where `time_aware` is above 0.
     """
 
     reclaim: str = "fair_share"
@@ -180,6 +179,7 @@ class Settings:
     time_aware: float = 0.0
     lending: bool = False
     resize_interval: float = 300.0
+    usage_half_life: float = 604_800.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -61,6 +62,11 @@ class WorkerPlacement:
     node: str
     gpus: tuple[int, ...] = ()
     share: Milli = ONE
+
+
+def held_by(placement: Iterable[WorkerPlacement]) -> Milli:
+    """The GPUs that the workers of a placement hold."""
+    return sum([worker.share * len(worker.gpus) for worker in placement])
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ class _Future:
         self._begin = self.now = snapshot.now
         self.starts: dict[str, float] = {}
         self.unstarted = {workload.id for workload in snapshot.workloads if not workload.running}
+        self._usage = snapshot.usage
         self._planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
         self._workloads = {workload.id: workload for workload in snapshot.workloads}
         self._leaving = [workload.id for workload in snapshot.workloads if workload.stopping]
@@ -63,7 +64,7 @@ class _Future:
 
     def step(self) -> bool:
         """Make a plan and carry it out, or go on to when somebody ends; false where nothing more is known to happen."""
-        plan = self._planner.plan(self.now)
+        plan = self._planner.plan(self.now, self._usage)
         for id, decision in plan.changes.items():
             workload = self._workloads[id] = after(self._workloads[id], decision, self.now)
             self._planner.put(workload)

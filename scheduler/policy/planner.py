@@ -7,7 +7,7 @@ does not begin by reading everything anew; a snapshot planner finds out by itsel
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -20,7 +20,9 @@ from scheduler.policy.types import Plan, Snapshot
 def decide(snapshot: Snapshot) -> Plan:
     """The plan for a snapshot. The same snapshot gives the same plan."""
     with collector_at_rest():
-        return Cycle(PlannerState(snapshot.pool, snapshot.nodes, snapshot.workloads), snapshot.now).plan()
+        state = PlannerState(snapshot.pool, snapshot.nodes, snapshot.workloads)
+        state.set_usage(snapshot.usage)
+        return Cycle(state, snapshot.now).plan()
 
 
 @contextmanager
@@ -55,10 +57,14 @@ class Planner:
         """How many workloads have changed since the latest plan."""
         return len(self._changed)
 
-    def plan(self, now: float) -> Plan:
-        """The plan at an instant. Nothing of it is taken as done: what is done of it comes back by `put`."""
+    def plan(self, now: float, usage: Mapping[str, float] | None = None) -> Plan:
+        """The plan at an instant, when projects have used so much of the pool recently (as `Snapshot.usage` has it).
+
+        Nothing of it is taken as done: what is done of it comes back by `put`.
+        """
         with collector_at_rest():
             self._take_in()
+            self._state.set_usage(usage or {})
             mark = self._state.state.mark()
             try:
                 return Cycle(self._state, now).plan()
@@ -104,7 +110,7 @@ class SnapshotPlanner:
                 if before is not workload and before != workload:
                     planner.put(workload)
             self.read = planner.changed
-        plan = planner.plan(snapshot.now)
+        plan = planner.plan(snapshot.now, snapshot.usage)
         plan = replace(plan, decisions=dict(plan.decisions))
         self._planner, self._workloads = planner, workloads
         return plan

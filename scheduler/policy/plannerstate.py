@@ -163,6 +163,12 @@ class PlannerState:
                 self._positions[project] = found
         return found
 
+    def set_usage(self, usage: Mapping[str, float]) -> None:
+        """Take recent use over, by project, as a share of the pool."""
+        for partition in self.partitions:
+            for name, project in partition.projects.items():
+                project.usage = usage.get(name, 0.0)
+
     def share_out(self) -> None:
         """Find the fair shares of each partition; what jobs can't have in their first partition they request for in their
         next.

@@ -62,7 +62,7 @@ class ProjectState:
         self.weight = project.weight if project.weight is not None else project.guaranteed or ONE
         self.priority = project.priority
         self.created = project.created
-        self.usage = project.usage
+        self.usage = 0.0
         self.partition: PartitionKey = REMAINDER
         self.demand: Milli = 0
         self.overflow: Milli = 0

@@ -17,12 +17,16 @@ from scheduler.policy.quotas import PartitionKey
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A pool at one instant. `workloads` are the sessions and jobs that hold GPUs or wait for them."""
+    """A pool at one instant. `workloads` are the sessions and jobs that hold GPUs or wait for them.
+
+    `usage` is each project's recent use as a share of the pool (those below it included), for time-aware fairness.
+    """
 
     now: float
     pool: Pool
     nodes: tuple[Node, ...]
     workloads: tuple[Workload, ...]
+    usage: Mapping[str, float] = field(default_factory=dict)
 
 
 class Action(StrEnum):

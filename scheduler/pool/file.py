@@ -252,7 +252,7 @@ def _project(
             "raise one or lower the other.",
             field=f"{place}.limit",
         )
-    return replace(project, created=known.created, usage=known.usage) if known else project
+    return replace(project, created=known.created) if known else project
 
 
 def _refuse_twice(key: str, names: Sequence[str]) -> None:

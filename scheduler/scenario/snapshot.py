@@ -40,7 +40,8 @@ def snapshot_of(scenario: Scenario) -> Snapshot:
         settings=Settings(**scenario.settings.model_dump()),
     )
     jobs = Jobs(nodes, pool)
-    return Snapshot(0.0, pool, nodes, jobs.read(scenario.jobs))
+    usage = {entry.name: entry.usage for entry in scenario.projects if entry.usage}
+    return Snapshot(0.0, pool, nodes, jobs.read(scenario.jobs), usage)
 
 
 def _node(entry: NodeEntry, place: str) -> Node:
@@ -102,7 +103,6 @@ def _projects(entries: list[ProjectEntry], pools: Sequence[str]) -> tuple[Projec
             weight=amount(entry.weight, f"projects[{n}].weight"),
             priority=entry.priority,
             created=entry.created,
-            usage=entry.usage,
             quotas=quotas_of(entry.quotas, f"projects[{n}].quotas", pools),
         )
         for n, entry in enumerate(entries)

@@ -39,7 +39,7 @@ def scenario_of(snapshot: Snapshot) -> Scenario:
     nodes = {node.name: node for node in snapshot.nodes}
     return Scenario(
         nodes=[_node(node) for node in snapshot.nodes],
-        projects=[_project(project, now) for project in pool.projects],
+        projects=[_project(project, now, snapshot.usage) for project in pool.projects],
         jobs=[_job(workload, nodes, pool, now) for workload in snapshot.workloads],
         settings=PlannedSettings(**file_of(pool).settings.model_dump()),
         **{key: getattr(file_of(pool), key) for key in _AS_IN_THE_POOL_FILE},
@@ -72,7 +72,7 @@ def _node(node: Node) -> NodeEntry:
     )
 
 
-def _project(project: Project, now: float) -> ProjectEntry:
+def _project(project: Project, now: float, usage: Mapping[str, float]) -> ProjectEntry:
     return ProjectEntry(
         name=project.name,
         parent=project.parent,
@@ -80,7 +80,7 @@ def _project(project: Project, now: float) -> ProjectEntry:
         limit=_whole(project.limit),
         weight=_whole(project.weight),
         priority=project.priority,
-        usage=project.usage,
+        usage=usage.get(project.name, 0.0),
         created=project.created - now,
         quotas=quota_entries(project),
     )

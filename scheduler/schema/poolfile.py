@@ -103,7 +103,12 @@ class SettingsEntry(Wire):
     reclaim: Literal["guarantee", "fair_share"] = "fair_share"
     reservations: int = Field(1, ge=0)
     preemption_delay: float = Field(0, ge=0)
-    time_aware: float = Field(0, ge=0)
+    time_aware: float = Field(
+        0, ge=0, description="how much recent use lowers a project's part of the surplus; 0: not at all"
+    )
+    usage_half_life: float = Field(
+        604_800, ge=1, description="seconds after which recent use counts half as much"
+    )
     lending: bool = Field(False, description="idle build GPUs may be lent to preemptible jobs")
     resize_interval: float = Field(
         300,

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
 
 from scheduler.errors import Conflict, Invalid, Unavailable
-from scheduler.model import Attempt, Job, Pool, Program, Session
+from scheduler.model import Attempt, Job, Pool, Program, ProjectUsage, Session
 from scheduler.store import rows, schema, sqlite, tables
 from scheduler.store.filter import EVERY_JOB, JobFilter
 from scheduler.store.lock import StateLock
@@ -54,6 +54,7 @@ class Loaded:
     pool: Pool | None
     jobs: tuple[Job, ...]
     sessions: tuple[Session, ...]
+    usage: tuple[ProjectUsage, ...]
     last_event: int
 
 
@@ -187,6 +188,9 @@ class Store:
                 pool=document,
                 jobs=tuple(sorted(unfinished, key=lambda job: (job.submitted, job.id))),
                 sessions=tuple(rows.to_session(row) for row in sessions.mappings()),
+                usage=tuple(
+                    ProjectUsage(**row) for row in connection.execute(select(tables.usage)).mappings()
+                ),
                 last_event=self._writer.last_event,
             )
 

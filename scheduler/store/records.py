@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.model import Job, Pool, Session
+from scheduler.model import Job, Pool, ProjectUsage, Session
 
 JOB_DELETED = "job.deleted"
 """The kind of event that is all that is left of a deleted job. By it is known what files may go that are left of one."""
@@ -35,6 +35,7 @@ class ChangeSet:
     """What becomes durable together.
 
     `submitted` are new jobs, `jobs` are known ones as they are now (of whose attempts only the latest may have changed).
+    `usage` is that of the projects of which it has changed.
     `deleted` are jobs that are forgotten with all that was told of them; events up to the one with the id `outdated` are, too.
     """
 
@@ -42,6 +43,7 @@ class ChangeSet:
     jobs: tuple[Job, ...] = ()
     sessions: tuple[Session, ...] = ()
     pool: Pool | None = None
+    usage: tuple[ProjectUsage, ...] = ()
     events: tuple[EventRecord, ...] = ()
     deleted: tuple[str, ...] = ()
     outdated: int = 0

@@ -128,6 +128,15 @@ pool = Table(
     Column("pool", Document[Pool](Pool), nullable=False),
 )
 
+usage = Table(
+    "project_usage",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("average", Double, nullable=False),
+    Column("held", Integer, nullable=False),
+    Column("at", Double, nullable=False),
+)
+
 events = Table(
     "events",
     metadata,

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from queue import SimpleQueue
 
 from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
@@ -196,6 +196,7 @@ def _put(connection: Connection, changes: Sequence[ChangeSet], events: Sequence[
         if (attempt := job.attempt)
     }
     sessions = {session.id: rows.of_session(session) for change in changes for session in change.sessions}
+    usage = {used.project: asdict(used) for change in changes for used in change.usage}
     pools = [change.pool for change in changes if change.pool is not None]
     if submitted:
         connection.execute(insert(tables.jobs), submitted)
@@ -203,6 +204,7 @@ def _put(connection: Connection, changes: Sequence[ChangeSet], events: Sequence[
         connection.execute(_STANDING, [{"_id": job.id, **rows.of_standing(job)} for job in standing.values()])
     _upsert(connection, tables.attempts, list(attempts.values()))
     _upsert(connection, tables.sessions, list(sessions.values()))
+    _upsert(connection, tables.usage, list(usage.values()))
     _upsert(connection, tables.pool, [{"only": 1, "pool": pool} for pool in pools[-1:]])
     deleted = [{"_id": job} for change in changes for job in change.deleted]
     if deleted:

@@ -94,22 +94,22 @@ def test_of_others_jobs_only_the_sum_of_their_project_is_told() -> None:
     waiting = a_job("speech", "zoe", gpus=4)
     jobs = [*four("vision", "ann", preemptible=False), waiting]
     book = planned(*jobs)
-    (mine,) = explanation(waiting, book, caller("zoe")).holders
+    (mine,) = explanation(waiting, book, caller("zoe"), NOW).holders
     assert (mine.project, mine.gpus, mine.jobs) == ("vision", 4.0, [])
-    (all_of_them,) = explanation(waiting, book, caller("root", Scope.ADMIN)).holders
+    (all_of_them,) = explanation(waiting, book, caller("root", Scope.ADMIN), NOW).holders
     assert [job.name for job in all_of_them.jobs] == [f"vision-{n}" for n in range(4)]
-    told = explanation(waiting, book, caller("zoe")).model_dump_json()
+    told = explanation(waiting, book, caller("zoe"), NOW).model_dump_json()
     assert not any(job.id in told or job.name in told for job in jobs[:4])
 
 
 def test_only_who_holds_what_it_may_use_is_in_its_way() -> None:
     elsewhere = a_job("vision", on=(("n2", 0), ("n2", 1)))
     waiting = a_job("vision", gpus=4, node_pools=("train",))
-    found = explanation(waiting, planned(elsewhere, *four("speech", "zoe"), waiting), caller("ann"))
+    found = explanation(waiting, planned(elsewhere, *four("speech", "zoe"), waiting), caller("ann"), NOW)
     assert [holder.project for holder in found.holders] == ["speech"]
     assert found.free == 0
     by_type = a_job("vision", gpus=2, gpu_types=("H100",))
-    found = explanation(by_type, planned(elsewhere, by_type), caller("ann"))
+    found = explanation(by_type, planned(elsewhere, by_type), caller("ann"), NOW)
     assert [job.id for holder in found.holders for job in holder.jobs] == [elsewhere.id]
 
 
@@ -133,19 +133,19 @@ def test_the_line_and_the_time_are_told_with_what_they_rest_on() -> None:
     first = a_job("vision", gpus=4, expected_runtime=50.0)
     second = replace(a_job("vision", gpus=4), submitted=NOW)
     book = planned(running, first, second)
-    found = explanation(second, book, caller("ann"))
+    found = explanation(second, book, caller("ann"), NOW)
     assert (found.position, found.waiting, found.estimated_start) == (2, 2, NOW + 350)
     assert "declared by their owners (1)" in found.estimate
     assert found.holders[0].jobs[0].expected_end == NOW + 300
     assert (found.expected_runtime, found.runtime_source) == (None, None)
-    assert explanation(first, book, caller("ann")).runtime_source == "declared"
+    assert explanation(first, book, caller("ann"), NOW).runtime_source == "declared"
 
 
 def test_where_the_look_ahead_ends_before_it_starts_it_says_how_far_it_saw() -> None:
     waiting = a_job("vision", gpus=4)
     book = planned(*four("vision", "ann"), waiting)
     book.forecast = Forecast(until=NOW + 7200)
-    found = explanation(waiting, book, caller("ann"))
+    found = explanation(waiting, book, caller("ann"), NOW)
     assert (found.estimated_start, found.not_before) == (None, NOW + 7200)
     out = io.StringIO()
     show(Screen(out), found, NOW)
@@ -154,11 +154,11 @@ def test_where_the_look_ahead_ends_before_it_starts_it_says_how_far_it_saw() -> 
 
 def test_where_nobody_knows_when_it_starts_it_says_why() -> None:
     waiting = a_job("vision", gpus=4)
-    found = explanation(waiting, planned(*four("vision", "ann"), waiting), caller("ann"))
+    found = explanation(waiting, planned(*four("vision", "ann"), waiting), caller("ann"), NOW)
     assert found.estimated_start is None
     assert found.estimate.startswith("It is unknown how long 4 of the 4 jobs")
     never = a_job("vision", gpus=8)
-    found = explanation(never, planned(never), caller("ann"))
+    found = explanation(never, planned(never), caller("ann"), NOW)
     assert found.estimate == "It can never start on the pool as it is now."
     assert found.would_help
 
@@ -166,10 +166,10 @@ def test_where_nobody_knows_when_it_starts_it_says_why() -> None:
 def test_a_job_that_does_not_wait_waits_for_nobody() -> None:
     running, paused = a_job("vision", on=(("n1", 0),)), replace(a_job("vision"), state=JobState.PAUSED)
     book = planned(running, paused)
-    found = explanation(running, book, caller("ann"))
+    found = explanation(running, book, caller("ann"), NOW)
     assert (found.action, found.reason, found.holders, found.would_help) == ("keep", "Runs on n1.", [], [])
-    assert explanation(paused, book, caller("ann")).would_help == ["Resume it."]
-    ended = explanation(replace(running, state=JobState.SUCCEEDED), book, caller("ann"))
+    assert explanation(paused, book, caller("ann"), NOW).would_help == ["Resume it."]
+    ended = explanation(replace(running, state=JobState.SUCCEEDED), book, caller("ann"), NOW)
     assert (ended.action, ended.estimated_start, ended.would_help) == (None, None, [])
 
 
@@ -187,9 +187,9 @@ def test_an_elastic_job_is_told_when_it_may_grow(has: int, saved: float | None, 
     job = replace(a_job("vision", on=(("n1", 0),), gpus=1, workers=4, min_workers=1), checkpointed=saved)
     placement = tuple(WorkerPlacement("n1", (gpu,)) for gpu in range(has))
     job = job.with_attempt(replace(job.attempts[0], placement=placement))
-    assert explanation(job, planned(job), caller("ann")).size == said
+    assert explanation(job, planned(job), caller("ann"), NOW).size == said
     fixed = a_job("vision", on=(("n1", 0),))
-    assert explanation(fixed, planned(fixed), caller("ann")).size == ""
+    assert explanation(fixed, planned(fixed), caller("ann"), NOW).size == ""
 
 
 def test_a_project_with_many_jobs_shows_the_largest() -> None:
@@ -199,7 +199,7 @@ def test_a_project_with_many_jobs_shows_the_largest() -> None:
     book = Book(POOL, nodes)
     book.put(ChangeSet(jobs=(small, *jobs, waiting)))
     book.plan = decide(Snapshot(NOW, POOL, nodes, tuple(book.workloads.values())))
-    (holder,) = explanation(waiting, book, caller("ann")).holders
+    (holder,) = explanation(waiting, book, caller("ann"), NOW).holders
     assert len(holder.jobs) == SHOWN
     assert small.id not in [job.id for job in holder.jobs]
     assert holder.gpus == 2 * len(jobs) + 1
@@ -221,7 +221,7 @@ def test_who_has_gone_is_not_named_either() -> None:
         a_job("vision"), state=JobState.PAUSED, reason="Made room for j-0123456789ab and s-0123456789ab."
     )
     job = replace(job, reason=f"{job.reason} Its folder: jobs/{job.id}.")
-    reason = job_view(job, planned(job), caller("ann")).reason
+    reason = job_view(job, planned(job), caller("ann"), NOW).reason
     assert reason == f"Made room for another job and a session. Its folder: jobs/{job.id}."
 
 
@@ -262,7 +262,7 @@ def test_the_command_line_says_it_all() -> None:
     running = a_job("vision", on=(("n1", 0), ("n1", 1), ("n1", 2), ("n1", 3)), expected_runtime=400.0)
     waiting = a_job("vision", gpus=4, expected_runtime=3600.0)
     out = io.StringIO()
-    show(Screen(out), explanation(waiting, planned(running, waiting), caller("ann")), NOW)
+    show(Screen(out), explanation(waiting, planned(running, waiting), caller("ann"), NOW), NOW)
     text = out.getvalue()
     for part in (
         "in line   number 1 of 1 in project vision", "start     In about 5 min, at ", "runs      1 h, as declared",
@@ -341,7 +341,7 @@ def test_an_array_that_a_job_waits_for_is_told_by_its_name() -> None:
     job = replace(job, request=replace(job.request, after=(After(array),)))
     reasons = {who: job_view(job, planned(member, job), caller(who)).reason for who in ("ann", "zoe")}
     assert reasons == {"ann": "Waits for job trial to succeed.", "zoe": f"Waits for job {array} to succeed."}
-    assert job_view(job, planned(job), caller("ann")).reason == f"Waits for job {array} to succeed."
+    assert job_view(job, planned(job), caller("ann"), NOW).reason == f"Waits for job {array} to succeed."
 
 
 def test_what_is_about_to_start_is_not_said_to_run() -> None:

@@ -96,7 +96,6 @@ def projects(draw: Draw, most: int = 5) -> tuple[Project, ...]:
                 weight=draw(st.sampled_from([None, None, 0, 1000, 3000])),
                 priority=draw(st.sampled_from([0, 0, 0, 1])),
                 created=float(draw(st.integers(0, 3))),
-                usage=draw(st.sampled_from([0.0, 0.0, 0.5])),
                 quotas=draw(LIMITS),
             )
         )
@@ -192,7 +191,8 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
         if not plain and (workload.stopping or not workload.running) and draw(st.integers(0, 3)) == 0:
             workload = replace(workload, nomination=draw(nominations(found, request)))
         work.append(workload)
-    return Snapshot(NOW, pool, found, tuple(work))
+    usage = {project.name: draw(st.sampled_from([0.0, 0.0, 0.5])) for project in tree}
+    return Snapshot(NOW, pool, found, tuple(work), usage)
 
 
 @st.composite

@@ -157,10 +157,10 @@ class Stream:
         guaranteed = (0, 1000, 4000, None)[which % 4]
         limit = None if request.preemptible or guaranteed is None else max(guaranteed, 3000)
         changed: tuple[Project, ...] = tuple(
-            replace(p, guaranteed=guaranteed, limit=limit, usage=0.3 * (which % 3)) if p is chosen else p
-            for p in pool.projects
+            replace(p, guaranteed=guaranteed, limit=limit) if p is chosen else p for p in pool.projects
         )
-        self.snapshot = replace(self.snapshot, pool=replace(pool, projects=changed))
+        usage = {**self.snapshot.usage, chosen.name: 0.3 * (which % 3)}
+        self.snapshot = replace(self.snapshot, pool=replace(pool, projects=changed), usage=usage)
 
     def _set(self, which: int) -> None:
         settings = Settings(

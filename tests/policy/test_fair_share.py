@@ -17,8 +17,12 @@ from scheduler.policy.projects import ProjectState, build_tree
 INFINITE = 10**15
 
 
+Usage = dict[str, float]
+"""What each project has used of the pool recently."""
+
+
 def reference(
-    projects: list[Project], demands: dict[str, Milli], total: Milli, k: Fraction
+    projects: list[Project], demands: dict[str, Milli], total: Milli, k: Fraction, usage: Usage
 ) -> dict[str, Milli]:
     """Level by level, with exact fractions and no thought of speed."""
     shares: dict[str, Milli] = {}
@@ -51,7 +55,7 @@ def reference(
             whole = sum(weights.values()) or Fraction(1)
             part = {name: weight / whole for name, weight in weights.items()}
             weights = {
-                p.name: max(Fraction(0), part[p.name] + k * (part[p.name] - Fraction(p.usage)))
+                p.name: max(Fraction(0), part[p.name] + k * (part[p.name] - Fraction(usage[p.name])))
                 for p in members
             }
         while True:
@@ -84,7 +88,7 @@ def reference(
 
 
 @st.composite
-def trees(draw: Callable[[Any], Any]) -> tuple[list[Project], dict[str, Milli], Milli, float]:
+def trees(draw: Callable[[Any], Any]) -> tuple[list[Project], dict[str, Milli], Milli, float, Usage]:
     projects: list[Project] = []
     for n in range(draw(st.integers(1, 8))):
         guaranteed = draw(st.sampled_from([0, 0, 500, 1000, 2000, 3000, 7000, None]))
@@ -98,19 +102,26 @@ def trees(draw: Callable[[Any], Any]) -> tuple[list[Project], dict[str, Milli], 
                 weight=draw(st.sampled_from([None, None, 0, 1, 1000, 2000, 3000])),
                 priority=draw(st.sampled_from([0, 0, 1])),
                 created=float(draw(st.integers(0, 2))),
-                usage=draw(st.sampled_from([0.0, 0.25, 0.5, 1.0])),
             )
         )
     parents = {p.parent for p in projects}
     demands = {p.name: draw(st.integers(0, 40)) * draw(st.sampled_from([250, 1000])) for p in projects}
     demands = {name: demand for name, demand in demands.items() if name not in parents}
-    return projects, demands, draw(st.integers(0, 64)) * ONE, draw(st.sampled_from([0.0, 0.0, 0.5, 1.0]))
+    usage = {p.name: draw(st.sampled_from([0.0, 0.25, 0.5, 1.0])) for p in projects}
+    k = draw(st.sampled_from([0.0, 0.0, 0.5, 1.0]))
+    return projects, demands, draw(st.integers(0, 64)) * ONE, k, usage
 
 
 def shares_of(
-    projects: list[Project], demands: dict[str, Milli], total: Milli, time_aware: float = 0.0
+    projects: list[Project],
+    demands: dict[str, Milli],
+    total: Milli,
+    time_aware: float = 0.0,
+    usage: Usage | None = None,
 ) -> dict[str, Milli]:
     tree = build_tree(projects)
+    for name, part in (usage or {}).items():
+        tree[name].usage = part
     for name, demand in demands.items():
         for step in tree[name].path:
             step.demand += demand
@@ -121,19 +132,22 @@ def shares_of(
 @settings(max_examples=600, deadline=None)
 @given(trees())
 def test_fair_share_is_that_of_the_reference(
-    tree: tuple[list[Project], dict[str, Milli], Milli, float],
+    tree: tuple[list[Project], dict[str, Milli], Milli, float, Usage],
 ) -> None:
-    projects, demands, total, k = tree
-    assert shares_of(projects, demands, total, k) == reference(projects, demands, total, Fraction(k))
+    projects, demands, total, k, usage = tree
+    expected = reference(projects, demands, total, Fraction(k), usage)
+    assert shares_of(projects, demands, total, k, usage) == expected
 
 
 @settings(max_examples=300, deadline=None)
 @given(trees())
 def test_promises_are_kept_and_nothing_is_lost(
-    tree: tuple[list[Project], dict[str, Milli], Milli, float],
+    tree: tuple[list[Project], dict[str, Milli], Milli, float, Usage],
 ) -> None:
-    projects, demands, total, k = tree
+    projects, demands, total, k, usage = tree
     tree = build_tree(projects)
+    for name, part in usage.items():
+        tree[name].usage = part
     for name, demand in demands.items():
         for step in tree[name].path:
             step.demand += demand
@@ -204,10 +218,13 @@ def test_by_example(case: str) -> None:
 
 
 def test_recent_use_lowers_the_surplus_but_never_the_guarantee() -> None:
-    projects = [Project("a", usage=0.9), Project("b", guaranteed=1000, weight=1000, usage=0.1)]
+    projects = [Project("a"), Project("b", guaranteed=1000, weight=1000)]
     demands = {"a": 20_000, "b": 20_000}
     assert shares_of(projects, demands, 9000) == {"a": 4000, "b": 5000}
-    assert shares_of(projects, demands, 9000, time_aware=1.0) == {"a": 1000, "b": 8000}
+    assert shares_of(projects, demands, 9000, time_aware=1.0, usage={"a": 0.9, "b": 0.1}) == {
+        "a": 1000,
+        "b": 8000,
+    }
 
 
 def test_a_project_knows_its_due() -> None:

@@ -103,13 +103,10 @@ def test_what_is_left_out_is_the_default_pool() -> None:
     assert pool_of(PoolFile(), Pool(), now=0.0) == Pool()
 
 
-def test_projects_that_were_there_keep_their_age_and_use() -> None:
-    before = Pool(projects=(Project("vision", created=7.0, usage=0.25),))
+def test_projects_that_were_there_keep_their_age() -> None:
+    before = Pool(projects=(Project("vision", created=7.0),))
     after = pool_of(parse("projects: [{name: vision, guaranteed: 1}, {name: new}]"), before, now=100.0)
-    assert [(p.name, p.created, p.usage) for p in after.projects] == [
-        ("vision", 7.0, 0.25),
-        ("new", 100.0, 0.0),
-    ]
+    assert [(p.name, p.created) for p in after.projects] == [("vision", 7.0), ("new", 100.0)]
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,6 @@ POOL = Pool(
             500,
             3,
             100.0,
-            0.25,
             frozenset({"ana", "bo"}),
             frozenset({"staff"}),
         ),

@@ -1,0 +1,38 @@
+"""A project's recent use: how many GPUs it held on average, each instant counting half as much as one a half-life later.
+
+`average(t)` is the integral over all earlier instants s of `held(s) · ln 2 / h · 2^((s - t) / h)`, where h is the half-life.
+What is held changes in steps, so the integral is exact whenever it is brought up to date. Slurm's decayed usage
+(`PriorityDecayHalfLife`) is the same integral without the factor `ln 2 / h`, by which ours is a number of GPUs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from scheduler.model.amounts import Milli
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectUsage:
+    """`average` is in thousandths of a GPU, at the instant `at`; `held` is what the project has held since then."""
+
+    project: str
+    average: float = 0.0
+    held: Milli = 0
+    at: float = 0.0
+
+    def average_at(self, now: float, half_life: float) -> float:
+        """The average at an instant that is not before `at`."""
+        return self.held + (self.average - self.held) * _left(now - self.at, half_life)
+
+    def hold(self, more: Milli, since: float, half_life: float) -> ProjectUsage:
+        """As it is when `more` is held (less, where that is negative) since an instant, which may be before `at`."""
+        now = max(self.at, since)
+        average = self.average_at(now, half_life) + more * (1.0 - _left(now - since, half_life))
+        return replace(self, average=average, held=self.held + more, at=now)
+
+
+def _left(seconds: float, half_life: float) -> float:
+    """What is left of something after so long."""
+    return math.exp2(-max(0.0, seconds) / half_life)
