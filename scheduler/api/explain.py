@@ -15,6 +15,7 @@ from scheduler.api.access import Access
 from scheduler.api.convert import from_milli
 from scheduler.api.remedies import would_help
 from scheduler.api.views import held, over_quota_jobs
+from scheduler.controller import usage
 from scheduler.controller.admission import capacity
 from scheduler.model import (
     ONE,
@@ -44,7 +45,7 @@ _JOBS = ("after", "array")
 """What waits for one of these waits for other jobs and not for GPUs."""
 
 
-def explanation(job: Job, book: Book, access: Access) -> Explanation:
+def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation:
     over = job.state.final or job.state is JobState.PAUSED
     decision = None if over else book.decision(job.id)
     waits = job.state is JobState.QUEUED
@@ -77,6 +78,7 @@ def explanation(job: Job, book: Book, access: Access) -> Explanation:
         runtime_source=expected.source.value if expected else None,
         speeds=_speeds(throughputs),
         speed=_speed(throughputs),
+        recent_use=_recent_use(job.request.project, book, now) if for_gpus else "",
         size=_size(job, book.pool),
         after=len(decision.after) if decision else 0,
         free=from_milli(_free(nodes, standing, book.nodes) - sessions),
@@ -205,6 +207,21 @@ def _speed(throughputs: Sequence[MeasuredThroughput]) -> str:
     )
     runs = sum(each.attempts for each in throughputs)
     return f"On {best.gpu_type}: {slower} for jobs like this one, measured on {runs} runs."
+
+
+# -- what its project has had --------------------------------------------------------------------------------
+
+
+def _recent_use(project: str, book: Book, now: float) -> str:
+    """`Project vision has used 3.2 GPUs on average recently, 40 % of the pool.`: where that counts."""
+    shares = usage.shares(book.usage, book.pool, book.nodes, now)
+    if project not in shares:
+        return ""
+    gpus = usage.averages(book.usage, book.pool, now)[project] / ONE
+    return (
+        f"Project {project} has used {gpus:.2g} GPUs on average recently, {shares[project]:.0%} of the pool. "
+        "The more a project has used, the smaller is its part of the surplus."
+    )
 
 
 # -- how large -----------------------------------------------------------------------------------------------

@@ -209,7 +209,7 @@ class ExplainHandler(ApiHandler):
     async def get(self, job_id: str) -> None:
         access = self.access
         job = access.visible_job(await self.api.controller.job(job_id), job_id)
-        self.answer(explanation(job, self.api.book, access))
+        self.answer(explanation(job, self.api.book, access, self.api.clock()))
 
 
 class VerbHandler(ApiHandler):

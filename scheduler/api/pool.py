@@ -89,7 +89,7 @@ class ProjectsHandler(ApiHandler):
     @endpoint("All projects with their figures", Scope.READ, answer=ProjectList)
     async def get(self) -> None:
         self.tell_event()
-        self.answer(ProjectList(projects=views.project_views(self.api.book, self.access)))
+        self.answer(ProjectList(projects=views.project_views(self.api.book, self.access, self.api.clock())))
 
 
 class ProjectHandler(ApiHandler):
@@ -123,7 +123,8 @@ class ProjectHandler(ApiHandler):
         self.finish()
 
     def _view(self, name: str) -> ProjectView:
-        found = (view for view in views.project_views(self.api.book, self.access) if view.name == name)
+        views_now = views.project_views(self.api.book, self.access, self.api.clock())
+        found = (view for view in views_now if view.name == name)
         view = next(found, None)
         if view is None:
             raise NotFound(f"There is no project {name!r}.")

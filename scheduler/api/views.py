@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from scheduler.api import discretion
 from scheduler.api.access import Access, Scope, leaves
 from scheduler.api.convert import from_mib, from_milli
+from scheduler.controller.usage import averages
 from scheduler.model import (
     ONE,
     Attempt,
@@ -382,11 +383,12 @@ def _occupant(
 # -- projects -----------------------------------------------------------------------------------------------
 
 
-def project_views(book: Book, access: Access) -> list[ProjectView]:
+def project_views(book: Book, access: Access, now: float) -> list[ProjectView]:
     """Every project in the pool's order. A department's running and waiting jobs are those below it."""
     running, waiting = _counts(book)
     accepting = {project.name for project in leaves(book.pool)}
     guarantees = Guarantees(book)
+    recent_use = averages(book.usage, book.pool, now)
     return [
         _project_view(
             project,
@@ -394,6 +396,7 @@ def project_views(book: Book, access: Access) -> list[ProjectView]:
             guarantees,
             access,
             takes_jobs=project.name in accepting,
+            recent_use=recent_use[project.name],
             running=running[project.name],
             waiting=waiting[project.name],
         )
@@ -408,6 +411,7 @@ def _project_view(
     access: Access,
     *,
     takes_jobs: bool,
+    recent_use: float,
     running: int,
     waiting: int,
 ) -> ProjectView:
@@ -436,6 +440,7 @@ def _project_view(
         demand=from_milli(figures.demand),
         over_quota=sum(part.over_quota for part in parts),
         could_start=from_milli(figures.could_start),
+        recent_use=from_milli(round(recent_use)),
         running=running,
         waiting=waiting,
     )

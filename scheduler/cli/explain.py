@@ -60,6 +60,8 @@ def _facts(found: Explanation, now: float) -> Iterable[tuple[str, str]]:
     if found.expected_runtime is not None and not found.state.final:
         source = _SOURCES[found.runtime_source or "limit"]
         yield "runs", f"{duration(found.expected_runtime)}, {source}"
+    if found.recent_use:
+        yield "use", found.recent_use
     if found.size:
         yield "size", found.size
     if found.speed:

@@ -89,6 +89,7 @@ def _describe(project: ProjectView) -> None:
         ("holds", amount(project.allocated)),
         ("over quota", amount(project.over_quota) if project.over_quota else ""),
         ("fair share", amount(project.fair_share)),
+        ("recent use", f"{amount(round(project.recent_use, 2))} on average" if project.recent_use else ""),
         ("wants", amount(project.demand)),
         ("more now", amount(project.could_start) if project.takes_jobs else ""),
         ("jobs", f"{project.running} running, {project.waiting} waiting" if project.takes_jobs else ""),

@@ -161,6 +161,7 @@ class Explanation(Wire):
         description="how fast jobs like it ran on which type of GPU, the fastest first"
     )
     speed: str = Field(description="the same in a sentence, where there is something to compare")
+    recent_use: str = Field("", description="how its project's recent use counts, where it does")
     size: str = Field(description="of an elastic job that runs: how large it is, and when it may grow")
     after: int = Field(description="how many others have to stop or shrink first")
     free: float

@@ -95,6 +95,9 @@ class ProjectView(Wire):
     demand: float
     over_quota: float
     could_start: float
+    recent_use: float = Field(
+        0, description="GPUs held on average, where what is past counts less and less (`usage_half_life`)"
+    )
     running: int
     waiting: int
 

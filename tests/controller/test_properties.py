@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import (
     Bundle,
@@ -29,8 +31,21 @@ from hypothesis.stateful import (
 
 from scheduler.controller import ledger
 from scheduler.errors import Conflict, RunaiError, Unavailable
-from scheduler.model import ONE, Job, JobState, Node, Session, WorkerPlacement, Workload
+from scheduler.model import (
+    ONE,
+    Job,
+    JobState,
+    Node,
+    Pool,
+    ProjectUsage,
+    Session,
+    Settings,
+    WorkerPlacement,
+    Workload,
+    held_by,
+)
 from scheduler.policy import Action, Decision, Plan, Snapshot
+from scheduler.store import Store
 from tests.controller.stage import DISK, NODES, Bench, World, begin, first_come, make_job, make_session
 
 T = TypeVar("T")
@@ -95,6 +110,7 @@ class Lives(RuleBasedStateMachine):
         self.leased: dict[str, Session] = {}
         self.nodes: tuple[Node, ...] = (*NODES, SPARE)
         self.bench: Bench = self.run(begin(self.folder, self.world, *self.nodes, decide=self.decide))
+        self.run(self.bench.controller.apply(Pool(settings=Settings(usage_half_life=1))))
 
     def run(self, coroutine: Any) -> Any:
         return self.runner.run(coroutine)
@@ -182,6 +198,7 @@ class Lives(RuleBasedStateMachine):
         self.restart()
 
     def restart(self) -> None:
+        self.run(self.usage_is_that_of_the_attempts())
         self.bench = self.run(begin(self.folder, self.world, *self.nodes, decide=self.decide))
 
     @rule()
@@ -306,6 +323,22 @@ class Lives(RuleBasedStateMachine):
             self.runner.close()
             self.impatience.stop()
             shutil.rmtree(self.folder)
+
+    async def usage_is_that_of_the_attempts(self) -> None:
+        """On disk, at any instant: nothing that a project has held is forgotten, and nothing counts twice."""
+        store = Store(f"sqlite:///{self.folder}/runai.sqlite")
+        store.open()
+        jobs, loaded = await store.jobs(limit=100_000), store.load()
+        store.close()
+        now = time.time()
+        attempts = [(job, attempt) for job in jobs for attempt in job.attempts]
+        held = [
+            (held_by(attempt.placement), attempt.created, attempt.ended or now) for _, attempt in attempts
+        ]
+        expected = sum(gpus * (2 ** (ended - now) - 2 ** (begun - now)) for gpus, begun, ended in held)
+        (used,) = loaded.usage or (ProjectUsage("default"),)
+        assert used.held == sum(held_by(job.placement) for job in jobs)
+        assert used.average_at(now, 1.0) == pytest.approx(expected, abs=1e-6)
 
     async def to_the_end(self) -> None:
         """When all goes well from now on, every job gets to its end, and it has run for what it says."""
