@@ -28,6 +28,7 @@ from scheduler.model import (
     Request,
     WorkerPlacement,
     duration,
+    gpu_count,
 )
 from scheduler.schema import Explanation, Holder, HolderJob, SpeedView
 
@@ -217,9 +218,10 @@ def _recent_use(project: str, book: Book, now: float) -> str:
     shares = usage.shares(book.usage, book.pool, book.nodes, now)
     if project not in shares:
         return ""
-    gpus = usage.averages(book.usage, book.pool, now)[project] / ONE
+    average = usage.averages(book.usage, book.pool, now)[project]
+    held = gpu_count(10 * round(average / 10))
     return (
-        f"Project {project} has used {gpus:.2g} GPUs on average recently, {shares[project]:.0%} of the pool. "
+        f"Project {project} has used {held} on average recently, {shares[project]:.0%} of the pool. "
         "The more a project has used, the smaller is its part of the surplus."
     )
 

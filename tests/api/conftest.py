@@ -24,7 +24,7 @@ from scheduler.api.metrics import Metrics
 from scheduler.api.server import make_server
 from scheduler.controller import Controller
 from scheduler.discovery.statefolder import StateFolder
-from scheduler.engines.backend import Setup
+from scheduler.engines.backend import Backend, Setup
 from scheduler.engines.local.backend import local
 from scheduler.errors import Conflict
 from scheduler.files.blobs import MAX_BYTES, Blobs
@@ -147,9 +147,10 @@ async def running(
     max_blob: int = MAX_BYTES,
     send_buffer: int | None = None,
     connections: int | None = None,
+    backend: Backend | None = None,
 ) -> AsyncIterator[Service]:
     state_dir.chmod(0o700)
-    backend = local(Setup(StateFolder(state_dir), declared_gpus=8))
+    backend = backend or local(Setup(StateFolder(state_dir), declared_gpus=8))
     store = Store(f"sqlite:///{state_dir}/runai.sqlite")
     store.open()
     metrics = Metrics()

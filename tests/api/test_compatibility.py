@@ -106,6 +106,10 @@ def _narrower(wide: Schema, narrow: Schema, place: str, *, answer: bool = False)
                 found = [list(_narrower(option, other, place, answer=answer)) for other in now or ()]
                 if [] not in found:
                     yield f"{place}: {option} has no like in {now}"
+        elif key == "default" and isinstance(was, dict) and isinstance(now, dict):
+            released, new = (now, was) if answer else (was, now)
+            if not released.items() <= new.items():
+                yield f"{place}: default was {released} and is {new}"
         elif key in ("items", "schema") and was is not None and now is not None:
             yield from _narrower(was, now, f"{place}[]", answer=answer)
         elif was != now and not (key in LIMITS and now is None):

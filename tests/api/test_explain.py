@@ -30,7 +30,9 @@ from scheduler.model import (
     Pool,
     Program,
     Project,
+    ProjectUsage,
     Request,
+    Settings,
     Shape,
     WorkerPlacement,
 )
@@ -117,7 +119,7 @@ def test_what_is_at_its_limit_waits_for_its_own_projects_jobs() -> None:
     holding = a_job("small", on=(("n1", 0), ("n1", 1)))
     waiting = a_job("small")
     found = explanation(
-        waiting, planned(holding, a_job("speech", "zoe", on=(("n1", 2),)), waiting), caller("ann")
+        waiting, planned(holding, a_job("speech", "zoe", on=(("n1", 2),)), waiting), caller("ann"), NOW
     )
     assert found.blocked_by is not None
     assert found.blocked_by["kind"] == "limit"
@@ -221,7 +223,7 @@ def test_who_has_gone_is_not_named_either() -> None:
         a_job("vision"), state=JobState.PAUSED, reason="Made room for j-0123456789ab and s-0123456789ab."
     )
     job = replace(job, reason=f"{job.reason} Its folder: jobs/{job.id}.")
-    reason = job_view(job, planned(job), caller("ann"), NOW).reason
+    reason = job_view(job, planned(job), caller("ann")).reason
     assert reason == f"Made room for another job and a session. Its folder: jobs/{job.id}."
 
 
@@ -341,7 +343,7 @@ def test_an_array_that_a_job_waits_for_is_told_by_its_name() -> None:
     job = replace(job, request=replace(job.request, after=(After(array),)))
     reasons = {who: job_view(job, planned(member, job), caller(who)).reason for who in ("ann", "zoe")}
     assert reasons == {"ann": "Waits for job trial to succeed.", "zoe": f"Waits for job {array} to succeed."}
-    assert job_view(job, planned(job), caller("ann"), NOW).reason == f"Waits for job {array} to succeed."
+    assert job_view(job, planned(job), caller("ann")).reason == f"Waits for job {array} to succeed."
 
 
 def test_what_is_about_to_start_is_not_said_to_run() -> None:
@@ -354,3 +356,13 @@ def test_what_is_about_to_start_is_not_said_to_run() -> None:
         )
     )
     assert job_view(book.jobs[running.id], book, caller("ann")).reason == "Waiting for its turn."
+
+
+def test_where_recent_use_counts_it_is_told() -> None:
+    waiting = a_job("vision", gpus=4)
+    book = planned(*four("vision", "ann"), waiting)
+    assert explanation(waiting, book, caller("ann"), NOW).recent_use == ""
+    book.pool = replace(book.pool, settings=Settings(time_aware=1.0, usage_half_life=600))
+    book.usage["vision"] = ProjectUsage("vision", average=2000.0, at=NOW - 600)
+    told = explanation(waiting, book, caller("ann"), NOW).recent_use
+    assert told.startswith("Project vision has used 1 GPU on average recently, 17% of the pool.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -151,7 +152,9 @@ async def test_a_pool_of_two_types_learns_which_one_is_faster_and_knows_it_after
         nodes = [(await bench.reaches(job, JobState.RUNNING)).placement[0].node for job in jobs]
         assert nodes == ["a", "a", "v"]
         access = Access(Caller.of("ana", frozenset({Scope.READ})), bench.controller.book.pool)
-        found = explanation(bench.controller.book.jobs[jobs[0].id], bench.controller.book, access)
+        found = explanation(
+            bench.controller.book.jobs[jobs[0].id], bench.controller.book, access, time.time()
+        )
         assert found.speed == (
             "On A100: 2.7 times as fast as V100 for jobs like this one, measured on 2 runs."
         )

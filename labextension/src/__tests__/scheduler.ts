@@ -63,6 +63,7 @@ export function aProject(name: string, change: Partial<ProjectView> = {}): Proje
     demand: 0,
     over_quota: 0,
     could_start: 2,
+    recent_use: 0,
     running: 0,
     waiting: 0,
     ...change

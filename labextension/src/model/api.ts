@@ -299,6 +299,8 @@ export interface ProjectView {
   demand: number;
   over_quota: number;
   could_start: number;
+  /** GPUs held on average, where what is past counts less and less (usage_half_life) */
+  recent_use: number;
   running: number;
   waiting: number;
 }

@@ -1,0 +1,96 @@
+"""The running service as an administrator and users meet it: real HTTP, store, controller and policy, on nodes that a test
+declares, with workers that end when the test says so."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler.engines.backend import Backend
+from scheduler.model import Node
+from tests.api.conftest import Service, running
+from tests.controller.stage import Alone, Bench, Machines, ScriptedEngine, ScriptedFiles, World
+
+NODES = (Node("desk", gpus=2, node_pool="build"), Node("n1", gpus=4), Node("n2", gpus=4))
+
+
+@dataclass
+class Live:
+    """A scheduler behind HTTP. Callers are those of `tests.api.conftest`: `owner` is ann, `mate` ben, `stranger` zoe."""
+
+    service: Service
+    bench: Bench
+
+    async def apply(self, **pool_file: Any) -> dict[str, Any]:
+        """Bring a pool file about; what it changed, with the warnings."""
+        return _content(await self.service.http["admin"].post("pool/apply", json=pool_file))
+
+    async def send(self, caller: str = "owner", **job: Any) -> httpx.Response:
+        return await self.service.http[caller].post("jobs", json={"command": ["train"], **job})
+
+    async def submit(self, caller: str = "owner", **job: Any) -> str:
+        """The id of a job that was taken."""
+        return str(_content(await self.send(caller, **job))["id"])
+
+    async def refuses(self, caller: str = "owner", **job: Any) -> str:
+        """The field at fault of a job that is refused."""
+        answer = await self.send(caller, **job)
+        assert answer.status_code == 422, answer.text
+        return str(answer.json()["field"])
+
+    async def get(self, path: str, caller: str = "admin") -> dict[str, Any]:
+        return _content(await self.service.http[caller].get(path))
+
+    async def job(self, job_id: str) -> dict[str, Any]:
+        """A job once nothing more happens by itself."""
+        await self.bench.settled()
+        return await self.get(f"jobs/{job_id}")
+
+    async def runs(self, *job_ids: str) -> list[str]:
+        """Those of these jobs that run once nothing more happens by itself."""
+        return [id for id in job_ids if (await self.job(id))["state"] == "running"]
+
+    async def nodes_of(self, job_id: str) -> list[str]:
+        """The node of each of a job's workers in its latest attempt."""
+        attempts = (await self.job(job_id))["attempts"]
+        return [worker["node"] for worker in attempts[-1]["workers"]] if attempts else []
+
+    def end(self, job_id: str, code: int = 0) -> None:
+        """A job's workers end."""
+        for job, attempt in self.bench.engine.world.running():
+            if job == job_id:
+                for rank in self.bench.engine.world.workers[job, attempt]:
+                    self.bench.engine.end(job, attempt, rank, code)
+
+
+def _content(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.is_success, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+Open = Callable[..., Awaitable[Live]]
+
+
+@pytest.fixture
+async def open_pool(tmp_path: Path) -> AsyncIterator[Open]:
+    """Start a scheduler with some nodes (or the usual ones) and bring a pool file about, if one is given."""
+    async with AsyncExitStack() as stack:
+
+        async def opened(*nodes: Node, **pool_file: Any) -> Live:
+            world = World()
+            engine, files, machines = ScriptedEngine(world), ScriptedFiles(world), Machines(*(nodes or NODES))
+            backend = Backend(engine, files, machines, Alone())
+            service = await stack.enter_async_context(running(tmp_path, backend=backend))
+            live = Live(service, Bench(service.controller, engine, files, machines, service.store))
+            if pool_file:
+                await live.apply(**pool_file)
+            return live
+
+        yield opened
