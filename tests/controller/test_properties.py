@@ -326,6 +326,7 @@ class Lives(RuleBasedStateMachine):
 
     async def usage_is_that_of_the_attempts(self) -> None:
         """On disk, at any instant: nothing that a project has held is forgotten, and nothing counts twice."""
+        DISK.full = False
         store = Store(f"sqlite:///{self.folder}/runai.sqlite")
         store.open()
         jobs, loaded = await store.jobs(limit=100_000), store.load()

@@ -88,7 +88,7 @@ async def open_pool(tmp_path: Path) -> AsyncIterator[Open]:
             engine, files, machines = ScriptedEngine(world), ScriptedFiles(world), Machines(*(nodes or NODES))
             backend = Backend(engine, files, machines, Alone())
             service = await stack.enter_async_context(running(tmp_path, backend=backend))
-            live = Live(service, Bench(service.controller, engine, files, machines, service.store))
+            live = Live(service, Bench(tmp_path, service.controller, engine, files, machines, service.store))
             if pool_file:
                 await live.apply(**pool_file)
             return live
