@@ -17,7 +17,9 @@ import os
 import re
 import secrets
 import signal
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -129,6 +131,25 @@ class HubFolder:
         return ports
 
     @property
+    def database(self) -> Path:
+        return self.hub / "jupyterhub.sqlite"
+
+    def check_database(self) -> None:
+        """Raises `Invalid` where the hub's database is damaged: the hub itself would end with a traceback."""
+        if not self.database.exists():
+            return
+        try:
+            with closing(sqlite3.connect(self.database)) as connection:
+                found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            found = str(error)
+        if found != "ok":
+            raise Invalid(
+                f"The hub's database {self.database} is damaged ({found.strip()}). Restore it from a backup, or move it to "
+                "another folder to start with a new one; everybody then starts their server again."
+            )
+
+    @property
     def proxy_pid(self) -> Path:
         return self.hub / "proxy.pid"
 
@@ -165,7 +186,7 @@ def hub_config(
     hub = c.JupyterHub
     hub.bind_url = f"http://127.0.0.1:{ports.public}/"
     hub.hub_bind_url = f"http://127.0.0.1:{ports.hub}"
-    hub.db_url = f"sqlite:///{folder.hub}/jupyterhub.sqlite"
+    hub.db_url = f"sqlite:///{folder.database}"
     hub.upgrade_db = True
     hub.cookie_secret_file = str(folder.cookie_secret())
     c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{ports.proxy}"

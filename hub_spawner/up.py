@@ -34,6 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     folder = HubFolder(options.state_dir.expanduser().absolute())
     folder.open()
     folder.lock()
+    folder.check_database()
     ports = folder.ports(options.port)
     passwords = folder.passwords()
     # servers find the commands of this environment, also where it is not activated

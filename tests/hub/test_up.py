@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -161,6 +164,60 @@ def test_it_says_where_it_is_and_how_to_log_in(up: Callable[..., Up]) -> None:
     assert "A hub already runs" in second.said
     assert hub.end() == 0
     assert "Jobs go on" in hub.said
+
+
+DAMAGES = {
+    "emptied": b"",
+    "another type": b"[1]",
+    "noise": random.Random(1).randbytes(3000),
+    "nested": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("left", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("name", ["passwords.json", "ports.json", "cookie_secret", "proxy.pid", "lock"])
+def test_a_damaged_file_is_made_anew(folder: HubFolder, name: str, left: bytes) -> None:
+    (folder.hub / name).write_bytes(left)
+    folder.lock()
+    ports, passwords, secret = folder.ports(None), folder.passwords(), folder.cookie_secret().read_text()
+    assert len(passwords.admin) == 32
+    assert re.fullmatch("[0-9a-f]{64}", secret)
+    assert (folder.ports(None), folder.passwords()) == (ports, passwords)
+    assert folder.cookie_secret().read_text() == secret
+
+
+@pytest.mark.parametrize("kept", [600, 10_000])
+def test_a_damaged_database_is_named(folder: HubFolder, kept: int) -> None:
+    with closing(sqlite3.connect(folder.database)) as connection:
+        connection.execute("CREATE TABLE users (name TEXT)")
+        connection.executemany("INSERT INTO users VALUES (?)", [("ada" * 100,)] * 100)
+        connection.commit()
+    folder.check_database()
+    folder.database.write_bytes(folder.database.read_bytes()[:kept] + DAMAGES["noise"])
+    with pytest.raises(
+        Invalid, match=r"jupyterhub\.sqlite is damaged \(.*\)\. Restore it from a backup, or move it"
+    ):
+        folder.check_database()
+
+
+@pytest.mark.needs("node")
+def test_after_a_power_cut_it_starts(up: Callable[..., Up], tmp_path: Path) -> None:
+    """With every small file of the hub's and the scheduler's empty, as such a cut leaves what nobody waited for."""
+    hub = up()
+    assert hub.url
+    hub.process.kill()
+    hub.process.wait()
+    for name in ("hub/passwords.json", "hub/ports.json", "hub/cookie_secret", "hub/proxy.pid"):
+        (tmp_path / "state" / name).write_bytes(b"")
+    for name in ("hub-token", "hub-port", "endpoint.json", "boot", "lock"):
+        (tmp_path / "state/pool" / name).write_bytes(b"")
+    again = up(
+        f"--port={any_free()}"
+    )  # the proxy of the hub that was killed is unknown, and still has the first
+    password = re.search(r"password +(\S+)", again.said if again.url else "")
+    assert password is not None
+    assert logs_in(again.url, "ada", password.group(1))
+    assert again.end() == 0
 
 
 @pytest.mark.needs("node")

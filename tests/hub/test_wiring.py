@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from copy import deepcopy
 from pathlib import Path
@@ -149,6 +150,19 @@ def test_token_and_port_outlive_the_hub_and_are_kept_from_others(tmp_path: Path)
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
     assert stat.S_IMODE((tmp_path / "state" / "hub-token").stat().st_mode) == 0o600
     assert len(service(first)["api_token"]) == 64
+
+
+@pytest.mark.parametrize("left", [b"", b"0", b"-1", b"99999", b"[", b"\xff\xfe" * 500])
+@pytest.mark.parametrize("name", ["hub-token", "hub-port", "endpoint.json"])
+def test_a_damaged_token_or_port_is_made_anew(tmp_path: Path, name: str, left: bytes) -> None:
+    first, second, third = Config(), Config(), Config()
+    hub_spawner.configure(first, state_dir=tmp_path)
+    (tmp_path / name).write_bytes(left)
+    hub_spawner.configure(second, state_dir=tmp_path)
+    assert re.fullmatch("[0-9a-f]{64}", service(second)["api_token"])
+    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9][0-9]{3,4}", service(second)["url"])
+    hub_spawner.configure(third, state_dir=tmp_path)
+    assert service(third) == service(second)
 
 
 class Own(Spawner):
