@@ -7,6 +7,14 @@ a usage error, the panel as a notification.
 from __future__ import annotations
 
 import errno
+import re
+
+_UNPRINTABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]")
+
+
+def printable(sentence: str) -> str:
+    """A sentence that may quote a stranger's text, with what would steer the reader's terminal or page written out."""
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], sentence)
 
 
 class RunaiError(Exception):
@@ -16,8 +24,8 @@ class RunaiError(Exception):
     slug = "error"
 
     def __init__(self, sentence: str, *, field: str | None = None) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
+        self.sentence = printable(sentence)
+        super().__init__(self.sentence)
         self.field = field
 
     def _render_traceback_(self) -> list[str]:

@@ -128,7 +128,7 @@ def make_app(
         files=backend.files,
         inventory=backend.inventory,
         authenticator=authenticator,
-        owners=Owners(state_dir / "blobs" / "owners"),
+        owners=Owners(state_dir / "blobs" / "owners", blobs.size),
         base_url=base_url,
         metrics=metrics,
         scrape_token=scrape_token or None,

@@ -118,7 +118,10 @@ class ApiHandler(RequestHandler):
         """Whether the caller of a long stream still may what they might at its start."""
         assert self.endpoint is not None
         assert self.endpoint.scope is not None
-        caller = await self.api.authenticator.identify(self)
+        try:
+            caller = await self.api.authenticator.identify(self)
+        except Forbidden:
+            return False
         if caller is None or self.endpoint.scope not in caller.scopes:
             return False
         self.caller = caller
@@ -187,6 +190,8 @@ class ApiHandler(RequestHandler):
         self.set_status(error.status)
         if error.status == 401:
             self.set_header("WWW-Authenticate", 'Bearer realm="runai"')
+        if error.status == 405:
+            self.set_header("Allow", ", ".join(sorted(self.endpoints)))
         if error.status == 503:
             self.set_header("Retry-After", "1")
         self.set_header("Content-Type", "application/problem+json")

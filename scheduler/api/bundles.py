@@ -14,13 +14,15 @@ from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import BYTES, endpoint
 from scheduler.api.exchange import DISCARDED
-from scheduler.errors import Invalid, NotFound, RunaiError, TooLarge
+from scheduler.errors import Invalid, NotFound, RunaiError, TooLarge, TooMany
 from scheduler.schema import BlobView
 
 if TYPE_CHECKING:
     from scheduler.files.blobs import Incoming
 
 PIECE = 1024 * 1024
+
+GIB = 2**30
 
 SLOWEST = 100_000
 """Bytes a second of the slowest line over which the largest bundle arrives in time."""
@@ -30,6 +32,7 @@ class BlobHandler(ApiHandler):
     """What arrives is hashed and written in threads, a piece after the other: others are answered meanwhile."""
 
     _incoming: Incoming | None = None
+    _expected = 0
     _failed: Exception | None = None
 
     def body_limit(self) -> int:
@@ -40,8 +43,18 @@ class BlobHandler(ApiHandler):
         if self.request.method == "PUT":
             self.limit_body(self.api.max_blob + DISCARDED)
             self.request.connection.set_body_timeout(self.api.max_blob / SLOWEST)  # type: ignore[union-attr]
+            await self._expect()
             self._incoming = self.api.blobs.receive(self.path_kwargs["digest"], self.api.max_blob)
             self._piece = bytearray()
+
+    async def _expect(self) -> None:
+        """Find room for what comes within the user's bound; a body of no announced length may be of the largest."""
+        length = self.request.headers.get("Content-Length", "")
+        size = int(length) if length.isdecimal() else self.api.max_blob
+        most = self.api.book.pool.max_upload_gib_per_user
+        room = None if most is None else most * GIB
+        await asyncio.to_thread(self.api.owners.expect, self.caller.name, size, room)
+        self._expected = size
 
     async def data_received(self, chunk: bytes) -> None:
         """On to the disk. What is wrong is kept for `put` to say: the rest of the body is thrown away."""
@@ -71,7 +84,7 @@ class BlobHandler(ApiHandler):
         Scope.SUBMIT,
         takes=BYTES,
         answer=BlobView,
-        refuses=(Invalid, TooLarge),
+        refuses=(Invalid, TooLarge, TooMany),
     )
     async def put(self, digest: str) -> None:
         incoming = self._incoming
@@ -96,6 +109,9 @@ class BlobHandler(ApiHandler):
         self._abort()
 
     def _abort(self) -> None:
+        if self._expected:
+            self.api.owners.received(self.caller.name, self._expected)
+            self._expected = 0
         if self._incoming is not None:
             with contextlib.suppress(OSError):
                 self._incoming.abort()

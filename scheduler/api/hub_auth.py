@@ -3,7 +3,8 @@
 What must hold:
 - An identity is the hub's answer to a token (in the `Authorization` header, or in the cookie of a login through the
   hub), or the service's own token, which the hub gave to this process alone. Nothing else is looked at.
-- The scope is part of being identified. A cookie opens a request that changes something only with the XSRF token that
+- A token opens nothing without the hub's leave to access this service, whatever else it may do. The scope is part of being
+  identified. A cookie opens a request that changes something only with the XSRF token that
   belongs to it: `HubOAuth` checks that, in here.
 - A service is never taken for a user of the same name.
 """
@@ -19,6 +20,7 @@ from tornado.web import RequestHandler
 from scheduler.api.access import Caller, Scope
 from scheduler.api.auth import Authenticator, same, token_of
 from scheduler.api.pages import page_routes
+from scheduler.errors import Forbidden
 
 CACHE_SECONDS = 30
 """For how long the hub's answer to a token is believed: the longest that a revoked token, or a lost group, goes on to work."""
@@ -30,6 +32,8 @@ class HubAuthenticator(Authenticator):
     def __init__(self, hub: HubOAuth | None = None) -> None:
         """Without `hub` everything is taken from the environment that the hub starts its services in."""
         self.hub = hub or HubOAuth(cache_max_age=CACHE_SECONDS)
+        # The login's cookie goes with no request that another site makes (but for a link that is followed).
+        self.hub.cookie_options = {"samesite": "Lax", **self.hub.cookie_options}
 
     async def identify(self, handler: RequestHandler) -> Caller | None:
         token = token_of(handler.request)
@@ -38,6 +42,10 @@ class HubAuthenticator(Authenticator):
         # The hub's class keeps its answer on the handler; a long stream asks anew.
         vars(handler).pop("_cached_hub_user", None)
         model = await self.hub.get_user(handler, sync=False)
+        access = self.hub.access_scopes
+        if model is not None and access and not self.hub.check_scopes(access, model):
+            needed = " or ".join(sorted(access))
+            raise Forbidden(f"This needs the scope {needed}, which your token does not have.")
         return None if model is None else self.caller(model)
 
     def caller(self, model: Mapping[str, Any]) -> Caller:

@@ -13,7 +13,15 @@ from pydantic.json_schema import models_json_schema
 from scheduler import __version__
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import EVENTS, JSON, Endpoint
-from scheduler.errors import Forbidden, RunaiError, TooLarge, Unauthenticated
+from scheduler.errors import (
+    Forbidden,
+    Invalid,
+    RunaiError,
+    TooLarge,
+    TooMany,
+    Unauthenticated,
+    Unavailable,
+)
 from scheduler.schema import Problem
 
 Mode = Literal["validation", "serialization"]
@@ -166,9 +174,9 @@ def _content(endpoint: Endpoint, refs: dict[type[BaseModel], dict[str, Any]]) ->
 
 
 def _refusals(endpoint: Endpoint) -> list[type[RunaiError]]:
-    kinds: set[type[RunaiError]] = set(endpoint.refuses)
+    kinds: set[type[RunaiError]] = {TooLarge, *endpoint.refuses}
     if endpoint.scope is not None:
-        kinds |= {Unauthenticated, Forbidden}
-    if endpoint.body is not None:
-        kinds.add(TooLarge)
+        kinds |= {Unauthenticated, Forbidden, TooMany, Unavailable}
+    if endpoint.body is not None or endpoint.query is not None:
+        kinds.add(Invalid)
     return sorted(kinds, key=lambda kind: kind.status)

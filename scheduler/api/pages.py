@@ -13,6 +13,7 @@ from tornado.web import HTTPError, RequestHandler, StaticFileHandler, authentica
 
 from scheduler.api.access import Caller, Scope
 from scheduler.api.auth import Authenticator
+from scheduler.errors import Forbidden
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -52,7 +53,10 @@ class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]
         self.set_header("Cache-Control", "no-store")
 
     async def prepare(self) -> None:
-        self.current_user = await self.authenticator.identify(self)
+        try:
+            self.current_user = await self.authenticator.identify(self)
+        except Forbidden:
+            raise HTTPError(403) from None
 
     @authenticated
     async def get(self) -> None:
@@ -72,6 +76,8 @@ class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]
         )
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
+        if status_code == 405:
+            self.set_header("Allow", "GET")
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(
             "Your account does not have access to the pool. Ask an administrator for the scope custom:runai:read.\n"
@@ -85,6 +91,11 @@ class PageFiles(StaticFileHandler):
 
     def set_default_headers(self) -> None:
         close_headers(self)
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        if status_code == 405:
+            self.set_header("Allow", "GET, HEAD")
+        super().write_error(status_code, **kwargs)
 
     def set_extra_headers(self, path: str) -> None:
         self.set_header("Cache-Control", "no-cache")

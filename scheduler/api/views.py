@@ -203,7 +203,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         else [],
         array=job.request.array.id if job.request.array else None,
         index=job.request.array.index if job.request.array else None,
-        parameters=dict(job.program.parameters),
+        parameters=dict(job.program.parameters) if mine else {},
     )
 
 

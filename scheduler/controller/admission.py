@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from scheduler.errors import Invalid
+from scheduler.errors import Invalid, TooMany
 from scheduler.model import (
     ONE,
     Environment,
@@ -27,6 +27,9 @@ from scheduler.model import (
     gpu_count,
 )
 from scheduler.pool.rules import check_job
+
+LONGEST_NAME = 255
+"""Characters in the name of a user."""
 
 _SAME_NODE = ("node", "same_node")
 
@@ -80,6 +83,21 @@ def admit_text(**texts: str | None) -> None:
     for field, text in texts.items():
         if text is not None and ("\0" in text or not _is_unicode(text)):
             raise Invalid(f"{field} contains a character that is not text; remove it.", field=field)
+
+
+def admit_name(field: str, name: str) -> None:
+    """Raises `Invalid` for a name that nobody can have."""
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise Invalid(f"{field}: give a name of 1 to {LONGEST_NAME} printable characters.", field=field)
+
+
+def admit_more(user: str, unfinished: int, more: int, pool: Pool) -> None:
+    """Raises `TooMany` where a user with so many unfinished jobs may not have so many more."""
+    most = pool.max_jobs_per_user
+    if most is not None and unfinished + more > most:
+        raise TooMany(
+            f"{user} may have {most:,} unfinished jobs and has {unfinished:,}. Wait until some have ended, or cancel some."
+        )
 
 
 def _is_unicode(text: str) -> bool:

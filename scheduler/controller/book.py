@@ -6,6 +6,7 @@ its way to the disk, so that one decision can follow another without waiting for
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -54,6 +55,7 @@ class Book:
         self._sessions: dict[str, Session] = {}
         self._workloads: dict[str, Workload] = {}
         self._dependent: dict[str, Job] = {}
+        self._by_user: Counter[str] = Counter()
 
     @property
     def jobs(self) -> Mapping[str, Job]:
@@ -73,6 +75,10 @@ class Book:
         """The jobs that may have to wait for other jobs."""
         return self._dependent.values()
 
+    def jobs_of(self, user: str) -> int:
+        """How many of a user's jobs have not ended."""
+        return self._by_user[user]
+
     def decision(self, job_id: str) -> Decision | None:
         """What the latest plan decided for a job, with the latest estimate of when it starts."""
         decision = self.plan.decisions.get(job_id)
@@ -85,6 +91,7 @@ class Book:
         twin.releases, twin.usage = self.releases, dict(self.usage)
         twin._jobs, twin._sessions = dict(self._jobs), dict(self._sessions)
         twin._workloads, twin._dependent = dict(self._workloads), dict(self._dependent)
+        twin._by_user = self._by_user.copy()
         return twin
 
     def put(self, change: ChangeSet) -> None:
@@ -99,6 +106,7 @@ class Book:
 
     def _put_job(self, job: Job) -> None:
         self.run_times.note(job)
+        self._by_user[job.user] += (not job.state.final) - (job.id in self._jobs)
         if job.state.final:
             self._jobs.pop(job.id, None)
             self._dependent.pop(job.id, None)

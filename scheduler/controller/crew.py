@@ -10,11 +10,12 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 
 from scheduler.controller.lifecycle import Instruction, LaunchAttempt
 from scheduler.engines import base
 from scheduler.engines.base import Engine, WorkerState, WorkerStatus
-from scheduler.errors import RunaiError, Unavailable
+from scheduler.errors import RunaiError, Unavailable, printable
 from scheduler.model import Job, Node
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ class Crew:
     # -- what the engine tells ----------------------------------------------------------------------------
 
     def _report(self, status: WorkerStatus) -> None:
+        status = replace(status, reason=printable(status.reason), said=printable(status.said))
         attempt = (status.job, status.attempt)
         if self._note(status) and not self._recovering and attempt not in self._launching:
             self._changed(*attempt)

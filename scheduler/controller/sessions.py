@@ -46,12 +46,13 @@ class Sessions:
 
         Raises `RunaiError` with the reason where it can't be placed now.
         """
+        admission.admit_text(id=session.id, user=session.user, server=session.server)
+        admission.admit_name("user", session.user)
         ahead = self._ledger.ahead
         for leased in ahead.sessions.values():
             if (leased.user, leased.server) == (session.user, session.server):
                 await self._ledger.durable()
                 return leased
-        admission.admit_text(id=session.id, user=session.user, server=session.server)
         admission.admit_session(session, ahead.pool, ahead.nodes)
         answer = self._request(session)
         self._wake()

@@ -29,7 +29,8 @@ class Submissions:
     async def submit(self, job: Job) -> Job:
         """Queue a new job; durable when it returns. The same user's same idempotency key gives the first job again.
 
-        Raises `Invalid` where the job could never run, `Conflict` where it comes after one that has not succeeded.
+        Raises `Invalid` where the job could never run, `Conflict` where it comes after one that has not succeeded, `TooMany`
+        where its owner has as many as one may have.
         """
         return (await self.submit_array((job,)))[0]
 
@@ -53,6 +54,7 @@ class Submissions:
         admission.admit_job_text(job)
         admission.admit_job(job.request, job.program, ahead.pool, ahead.nodes)
         await self._may_follow(job.request.after)
+        self._may_have(job.user, more=1)
 
     async def _submit_once(self, jobs: Sequence[Job], user: str, key: str) -> Sequence[Job]:
         first = await self._store.job_with_key(user, key)
@@ -75,12 +77,17 @@ class Submissions:
         for job in jobs[1:]:
             admission.admit_job_text(job)
         await self.check(jobs[0])
+        self._may_have(jobs[0].user, more=len(jobs))
         queued = tuple(replace(job, state=JobState.QUEUED, reason="Waiting for its turn.") for job in jobs)
         events = tuple(notices.job_submitted(job, self._clock()) for job in queued)
         written = self._ledger.commit(ChangeSet(submitted=queued, events=events))
         self._wake()
         await self._ledger.durable(written)
         return queued
+
+    def _may_have(self, user: str, more: int) -> None:
+        ahead = self._ledger.ahead
+        admission.admit_more(user, ahead.jobs_of(user), more, ahead.pool)
 
     async def _may_follow(self, wanted: Sequence[After]) -> None:
         """When this returns, those of them that are not in the book have ended as they have to."""

@@ -187,7 +187,8 @@ class Pool:
     """What an administrator declares: everything about the pool but what runs on it.
 
     `build_overcommit` says that `users` may be promised more GPUs to build with than there are.
-    `policy` rules the jobs of all projects. What has ended is deleted after `keep_days`; `None`: never.
+    `policy` rules the jobs of all projects. What has ended is deleted after `keep_days`; `None`: never. Each user may have
+    `max_jobs_per_user` unfinished jobs, and `max_upload_gib_per_user` of files put for jobs; `None`: without bound.
     """
 
     node_pools: tuple[NodePool, ...] = (
@@ -202,3 +203,5 @@ class Pool:
     topology: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
     keep_days: float | None = 90.0
+    max_jobs_per_user: int | None = 10_000
+    max_upload_gib_per_user: int | None = 200

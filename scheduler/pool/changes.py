@@ -38,6 +38,8 @@ def _rest(file: PoolFile) -> dict[str, Any]:
         "default_build_quota": file.default_build_quota,
         "build_overcommit": file.build_overcommit,
         "keep_days": file.keep_days,
+        "max_jobs_per_user": file.max_jobs_per_user,
+        "max_upload_gib_per_user": file.max_upload_gib_per_user,
         "topology": file.topology,
         **_rules(file.policy.model_dump()),
     }

@@ -97,6 +97,8 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
         default_build_quota=milli(file.default_build_quota, "default_build_quota"),
         build_overcommit=file.build_overcommit,
         keep_days=file.keep_days,
+        max_jobs_per_user=file.max_jobs_per_user,
+        max_upload_gib_per_user=file.max_upload_gib_per_user,
         policy=_policy(file.policy, "policy"),
         topology=tuple(file.topology),
         settings=Settings(**file.settings.model_dump()),
@@ -117,6 +119,8 @@ def file_of(pool: Pool) -> PoolFile:
         default_build_quota=pool.default_build_quota / ONE,
         build_overcommit=pool.build_overcommit,
         keep_days=pool.keep_days,
+        max_jobs_per_user=pool.max_jobs_per_user,
+        max_upload_gib_per_user=pool.max_upload_gib_per_user,
         policy=policy_entry(pool.policy),
         topology=list(pool.topology),
         settings=SettingsEntry.model_validate(

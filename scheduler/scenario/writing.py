@@ -98,7 +98,7 @@ def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) 
         name=workload.id,
         project=request.project or None,
         environment=request.environment,
-        user=request.user,
+        user=request.user or None,
         priority=request.priority,
         preemptible=request.preemptible,
         submitted=workload.submitted - now,

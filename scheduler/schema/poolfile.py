@@ -140,6 +140,12 @@ class PoolFile(Wire):
         le=36_500,
         description="jobs that ended so long ago are deleted with all they left; null: never",
     )
+    max_jobs_per_user: int | None = Field(
+        10_000, ge=1, description="unfinished jobs that each user may have; null: any number"
+    )
+    max_upload_gib_per_user: int | None = Field(
+        200, ge=1, description="files that each user may have put for jobs; null: any amount"
+    )
     policy: PolicyEntry = Field(PolicyEntry(), description="rules for the jobs of all projects")
     topology: list[str] = Field(default_factory=list)
     settings: SettingsEntry = SettingsEntry()

@@ -66,7 +66,8 @@ class Store:
         self._engine: Engine = sqlite.make_engine(self._url) if self._is_sqlite else _postgresql(self._url)
         self._last = sqlite.LastEvent(self._file) if self._is_sqlite else None
         self._writer = Writer(self._own_connection, self._last.note if self._last is not None else None)
-        self._lock = StateLock(Path(f"{self._url.database}.lock")) if self._is_sqlite else None
+        # Beside the file itself: whatever link leads a second scheduler to it leads to the same lock.
+        self._lock = StateLock(Path(f"{self._file.resolve()}.lock")) if self._is_sqlite else None
 
     @property
     def _is_sqlite(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
+import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -18,8 +19,9 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 from scheduler.api.access import Caller, Scope
-from scheduler.api.app import make_app
+from scheduler.api.app import ROUTES, make_app
 from scheduler.api.auth import Authenticator, token_of
+from scheduler.api.base import ApiHandler
 from scheduler.api.metrics import Metrics
 from scheduler.api.server import make_server
 from scheduler.controller import Controller
@@ -171,6 +173,7 @@ async def running(
         metrics=metrics,
         connections=connections,
     )
+    undocumented = _watch_statuses(app)
     server = make_server(app)
     sockets = bind_sockets(0, "127.0.0.1")
     if send_buffer is not None:
@@ -197,6 +200,27 @@ async def running(
         await settled(controller)
         await controller.stop()
         store.close()
+    assert not undocumented, "the API's description does not know these"
+
+
+def _watch_statuses(app: Application) -> set[tuple[str, str, int]]:
+    """Answers, as they are given, that the API's description does not tell of."""
+    paths = json.loads(app.settings["openapi"])["paths"]
+    documented = {
+        (handler.__name__, method, int(status))
+        for path, handler in ROUTES
+        for method, operation in paths[path].items()
+        for status in operation["responses"]
+    }
+    undocumented: set[tuple[str, str, int]] = set()
+
+    def note(handler: RequestHandler) -> None:
+        answer = (type(handler).__name__, (handler.request.method or "").lower(), handler.get_status())
+        if isinstance(handler, ApiHandler) and handler.endpoint is not None and answer not in documented:
+            undocumented.add(answer)
+
+    app.settings["log_function"] = note
+    return undocumented
 
 
 async def settled(controller: Controller) -> None:

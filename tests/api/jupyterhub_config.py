@@ -47,8 +47,12 @@ c.JupyterHub.load_groups = {"vision-team": {"users": ["ben"]}}
 c.JupyterHub.load_roles = [
     {"name": "user", "scopes": ["self", ACCESS, "custom:runai:submit"]},
     {"name": "pool-admin", "scopes": [ACCESS, "custom:runai:admin"], "users": ["root"]},
-    {"name": "tester", "scopes": ["admin:users", "tokens", "custom:runai:admin"], "services": ["tester"]},
-    {"name": "robot", "scopes": ["custom:runai:submit"], "services": ["ann"]},
+    {
+        "name": "tester",
+        "scopes": ["admin:users", "tokens", ACCESS, "custom:runai:admin"],
+        "services": ["tester"],
+    },
+    {"name": "robot", "scopes": [ACCESS, "custom:runai:submit"], "services": ["ann"]},
 ]
 c.JupyterHub.services = [
     {

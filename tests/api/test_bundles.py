@@ -9,10 +9,12 @@ import io
 import os
 import tarfile
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from scheduler.api import bundles
 from scheduler.api.owners import Owners
 from scheduler.model import JobState
 
@@ -104,6 +106,31 @@ async def test_a_bundle_over_the_bound_is_refused_also_in_pieces(start: Any) -> 
         assert not kept(service)
 
 
+async def test_a_user_puts_only_so_much(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept counts, each bundle once, and so does what is on its way; others have room of their own."""
+    monkeypatch.setattr(bundles, "GIB", 1000)
+    await service.controller.apply(replace(service.controller.book.pool, max_upload_gib_per_user=200))
+    first, second, third = (os.urandom(80_000) for _ in range(3))
+
+    async def put(who: str, content: bytes, **sent: Any) -> Any:
+        path = f"blobs/{hashlib.sha256(content).hexdigest()}"
+        return await service.http[who].put(path, **(sent or {"content": content}))
+
+    for content in (first, first, second):
+        assert (await put("owner", content)).status_code == 200
+    refused = await put("owner", third)
+    assert refused.status_code == 429
+    assert refused.json()["detail"].startswith(
+        "You may put 195 KiB here for your jobs and have put 156 KiB. Delete jobs"
+    )
+    assert (await put("mate", third)).status_code == 200
+    answers = await asyncio.gather(*(put("stranger", os.urandom(80_000)) for _ in range(8)))
+    assert sorted(answer.status_code for answer in answers) == [200, 200, *[429] * 6]
+    assert service.app.settings["api"].owners._expected == {}
+    service.app.settings["api"].owners.sweep(lambda digest: False)
+    assert (await put("owner", third)).status_code == 200
+
+
 async def test_a_bundle_that_breaks_off_leaves_nothing(service: Any, eventually: Any) -> None:
     content = os.urandom(300_000)
     digest = hashlib.sha256(content).hexdigest()
@@ -122,7 +149,7 @@ async def test_who_has_put_what_is_known_after_a_restart(service: Any) -> None:
     bundle, digest = packed(a="1")
     await service.http["owner"].put(f"blobs/{digest}", content=bundle)
 
-    owners = Owners(service.state_dir / "blobs" / "owners")
+    owners = Owners(service.state_dir / "blobs" / "owners", lambda digest: 1)
     assert owners.has("ann", digest)
     assert not owners.has("ben", digest)
 

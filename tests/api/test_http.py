@@ -148,6 +148,24 @@ async def test_reads_are_of_their_types(service: Any) -> None:
     assert PoolFile.model_validate_json((await admin.get("pool/file")).content).projects[0].name == "vision"
 
 
+async def test_a_reason_steers_nobodys_terminal(service: Any) -> None:
+    """What a job is called, runs or says is a stranger's text."""
+    job = await service.submit(command=["\x1b[31mnone\x9b1m\u202e"], gpus=0)
+    await service.until(job["id"], JobState.FAILED)
+    for who in ("owner", "mate"):
+        told = (await service.http[who].get(f"jobs/{job['id']}")).json()
+        assert "31mnone" in told["reason"]
+        assert told["reason"].isprintable()
+        assert told["attempts"][0]["reason"].isprintable()
+    events = (await service.http["owner"].get(f"jobs/{job['id']}/explain")).json()
+    assert events["reason"].isprintable()
+    shown = await service.submit(
+        command=["sh", "-c", "printf 'Error: \x9b31m\x1b]0;x\x07 \u202e'; exit 1"], gpus=0
+    )
+    await service.until(shown["id"], JobState.FAILED)
+    assert (await service.http["owner"].get(f"jobs/{shown['id']}")).json()["reason"].isprintable()
+
+
 async def test_what_others_hold_is_seen_but_not_whose_it_is(service: Any) -> None:
     job = await service.submit(name="secret-plan", gpus=1)
     await service.until(job["id"], JobState.RUNNING)
@@ -279,6 +297,32 @@ async def test_a_session_gives_its_gpus_to_the_server(service: Any) -> None:
     assert "1" in too_many.detail
 
 
+@pytest.mark.parametrize("user", ["", "\x1b[2J", "x" * 256])
+async def test_a_session_is_somebodys(service: Any, user: str) -> None:
+    problem = await refused(service, 422, "POST", "sessions", who="admin", json={"user": user, "gpus": 1})
+    assert problem.field == "user"
+    assert (await service.http["admin"].get("pool/snapshot")).status_code == 200
+
+
+async def test_a_user_has_only_so_many_unfinished_jobs(service: Any) -> None:
+    await service.controller.apply(replace(service.controller.book.pool, max_jobs_per_user=3))
+    owner, body = service.http["owner"], {"command": ["sleep", "60"], "gpus": 0}
+    first = await service.submit(gpus=0)
+    members = [{"index": 1}, {"index": 2}, {"index": 3}]
+    await refused(service, 429, "POST", "arrays", json={"job": body, "members": members})
+    sent = {"job": body, "members": members[:2]}
+    assert (await owner.post("arrays", json=sent)).status_code == 201
+    for path in ("jobs", "jobs/check"):
+        problem = await refused(service, 429, "POST", path, json=body)
+        assert problem.detail == (
+            "ann may have 3 unfinished jobs and has 3. Wait until some have ended, or cancel some."
+        )
+    await service.submit("mate", gpus=0)
+    await owner.post(f"jobs/{first['id']}/cancel")
+    await service.until(first["id"], JobState.CANCELLED)
+    await service.submit(gpus=0)
+
+
 async def test_metrics_are_for_administrators_and_the_scrape_token(service: Any) -> None:
     await service.submit(gpus=0)
     text = (await service.http["admin"].get(f"{service.url}metrics")).text
@@ -376,6 +420,14 @@ async def test_only_so_many_of_an_array_run_at_the_same_time(service: Any, name:
         "max_parallel": 1,
         "at_once": 1,
     }
+
+
+async def test_a_jobs_parameters_are_its_owners_alone(service: Any) -> None:
+    job = await service.submit(gpus=0, parameters={"secret": 7})
+    assert job["parameters"] == {"secret": 7}
+    for who in ("mate", "admin"):
+        seen = (await service.http[who].get(f"jobs/{job['id']}")).json()
+        assert (seen["id"], seen["parameters"]) == (job["id"], {})
 
 
 async def test_nobody_comes_after_a_job_that_they_may_not_see(service: Any) -> None:

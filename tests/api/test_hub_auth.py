@@ -22,6 +22,7 @@ from scheduler.api.hub_auth import HubAuthenticator
 from scheduler.model import Pool, Project
 
 BASE = "/services/runai/"
+ACCESS = "access:services!service=runai"
 
 
 @dataclass
@@ -33,9 +34,10 @@ class Hub:
     robot: str
     admin: httpx.Client
 
-    def token(self, user: str, *scopes: str) -> tuple[str, str]:
-        """A new token of a user, and its id."""
-        made = self.admin.post(f"users/{user}/tokens", json={"scopes": list(scopes)})
+    def token(self, user: str, *scopes: str, access: bool = True) -> tuple[str, str]:
+        """A new token of a user, and its id. With `access` it may be used at the service."""
+        asked = [*scopes, *([ACCESS] if access else [])]
+        made = self.admin.post(f"users/{user}/tokens", json={"scopes": asked})
         assert made.status_code == 201, made.text
         return made.json()["token"], made.json()["id"]
 
@@ -100,6 +102,7 @@ async def behind(hub: Hub, start: Any) -> Any:
         hub_prefix="/hub/",
         oauth_client_id="service-runai",
         oauth_redirect_uri=f"{BASE}oauth_callback",
+        access_scopes={ACCESS},
         cache_max_age=1,
     )
     pool = Pool(
@@ -137,6 +140,14 @@ async def test_a_token_may_what_its_scopes_say(
 async def test_a_token_without_our_scopes_is_known_and_refused(hub: Hub, behind: Any) -> None:
     token, _ = hub.token("ann", "read:users:name!user")
     assert (await me(behind, token)).status_code == 403
+
+
+async def test_a_token_for_something_else_opens_nothing_here(hub: Hub, behind: Any) -> None:
+    """However much it may do: a notebook server's own token for another service, say."""
+    for scope in ("custom:runai:read", "custom:runai:submit"):
+        answer = await me(behind, hub.token("ann", scope, access=False)[0])
+        assert answer.status_code == 403
+        assert answer.json()["detail"] == f"This needs the scope {ACCESS}, which your token does not have."
 
 
 async def test_a_reader_cannot_submit(hub: Hub, behind: Any) -> None:
@@ -187,6 +198,7 @@ class Browser:
     def __init__(self, hub: Hub, service: Any) -> None:
         self._hub, self._service = hub.url, service.url.removesuffix(BASE)
         self.http = httpx.AsyncClient(timeout=30)
+        self.seen: list[httpx.Response] = []
 
     def _at(self, path: str) -> str:
         return (self._service if path.startswith(BASE) else self._hub) + path
@@ -194,6 +206,7 @@ class Browser:
     async def get(self, path: str, **options: Any) -> httpx.Response:
         for _ in range(10):
             answer = await self.http.get(self._at(path), headers={"Sec-Fetch-Mode": "navigate"}, **options)
+            self.seen.append(answer)
             if not answer.is_redirect:
                 return answer
             target = urlsplit(answer.headers["Location"])
@@ -216,6 +229,17 @@ async def browser(hub: Hub, behind: Any) -> AsyncIterator[Browser]:
     await found.http.aclose()
 
 
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [("", "GET"), ("static/admin.js", "GET, HEAD"), ("api/v1/jobs", "GET, POST"), ("api/v1/me", "GET")],
+)
+async def test_a_refused_method_is_told_which_there_are(behind: Any, path: str, allowed: str) -> None:
+    async with httpx.AsyncClient() as http:
+        for method in ("PATCH", "BREW"):
+            answer = await http.request(method, behind.url + path)
+            assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)
+
+
 async def test_a_browser_that_is_not_logged_in_is_sent_to_the_hub(behind: Any) -> None:
     async with httpx.AsyncClient() as http:
         answer = await http.get(behind.url)
@@ -235,6 +259,20 @@ async def test_a_browser_logs_in_through_the_hub_and_sees_the_page(browser: Brow
     assert "unsafe" not in page.headers["Content-Security-Policy"]
     assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
     assert page.headers["Cache-Control"] == "no-store"
+
+
+async def test_another_sites_requests_come_without_the_cookie(browser: Browser) -> None:
+    await browser.log_in("ann")
+    answer = await browser.get(BASE)
+    (login,) = [
+        cookie
+        for response in browser.seen
+        for cookie in response.headers.get_list("Set-Cookie")
+        if cookie.startswith("service-runai=")
+    ]
+    assert answer.status_code == 200
+    assert "SameSite=Lax" in login
+    assert "HttpOnly" in login
 
 
 async def test_a_cookie_reads_but_changes_nothing_without_its_xsrf_token(

@@ -66,7 +66,8 @@ def test_who_was_told_that_it_is_there_finds_it_there(tmp_path: Path) -> None:
 
 
 def test_who_has_put_it_is_forgotten_with_it(tmp_path: Path) -> None:
-    blobs, owners = Blobs(tmp_path), Owners(tmp_path / "blobs" / "owners")
+    blobs = Blobs(tmp_path)
+    owners = Owners(tmp_path / "blobs" / "owners", blobs.size)
     gone, there = put(blobs, b"gone", old=True), put(blobs, b"there")
     for name in (gone, there):
         owners.add("ada", name)

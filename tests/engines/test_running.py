@@ -6,12 +6,15 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from scheduler.engines import launcher
 from scheduler.engines.base import WorkerState
 from scheduler.engines.files import log_file
 from scheduler.errors import Invalid, NotFound, Unavailable
@@ -232,6 +235,31 @@ async def test_a_launcher_that_is_killed_is_replaced(here: Workplace) -> None:
     os.kill(process.pid, signal.SIGKILL)
     await here.engine.launch(launch("b", COUNT, workers=4))
     assert [here.states("a"), *(here.states("b", rank) for rank in range(4))] == [[WorkerState.RUNNING]] * 5
+
+
+@pytest.mark.parametrize("kills", [1, launcher.TRIES])
+async def test_a_launcher_that_is_killed_while_it_starts_is_started_again(
+    here: Workplace, monkeypatch: pytest.MonkeyPatch, kills: int
+) -> None:
+    start, started = launcher._start, list[subprocess.Popen[bytes]]()
+
+    def killed_at_once(*given: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*given))
+        if len(started) <= kills:
+            started[-1].kill()
+        return started[-1]
+
+    await here.engine._launcher.close()
+    monkeypatch.setattr(launcher, "_start", killed_at_once)
+    if kills == launcher.TRIES:
+        with pytest.raises(
+            Unavailable, match="ended 3 times before it was ready, the last time with status -9"
+        ):
+            await here.engine._launcher.open()
+    else:
+        await here.engine.launch(launch("a", COUNT))
+        assert here.states("a") == [WorkerState.RUNNING]
+        assert len(started) == kills + 1
 
 
 async def test_a_log_is_cut_at_its_limit_and_says_so(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ users:
   - {name: ada, build_quota: 2}
 default_build_quota: 0.5
 topology: [rack]
+max_jobs_per_user: 50
+max_upload_gib_per_user: null
 settings: {reclaim: guarantee, reservations: 0}
 """
 
@@ -93,6 +95,8 @@ def test_every_key_arrives() -> None:
         ),
         users=(User("ada", 2000),),
         default_build_quota=500,
+        max_jobs_per_user=50,
+        max_upload_gib_per_user=None,
         topology=("rack",),
         settings=Settings(reclaim="guarantee", reservations=0),
     )

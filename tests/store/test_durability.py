@@ -78,3 +78,14 @@ def test_the_lock_names_its_holder_and_goes_with_it(tmp_path: Path) -> None:
     lock = StateLock(path)
     lock.take()
     lock.release()
+
+
+def test_a_state_reached_by_a_link_is_the_same_state(tmp_path: Path) -> None:
+    first = Store(f"sqlite:///{tmp_path}/state.sqlite")
+    first.open()
+    (tmp_path / "link.sqlite").symlink_to(tmp_path / "state.sqlite")
+    (tmp_path / "folder").symlink_to(tmp_path)
+    for other in ("link.sqlite", "folder/state.sqlite", "folder/link.sqlite"):
+        with pytest.raises(Conflict, match="Another scheduler"):
+            Store(f"sqlite:///{tmp_path}/{other}").open()
+    first.close()

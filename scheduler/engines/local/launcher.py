@@ -22,6 +22,9 @@ READY = 30.0
 FILES, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
 """How many files a worker may open: what this process was started with. It has more itself, when it serves others."""
 
+TRIES = 3
+"""So often a launcher is started that is killed before it is ready."""
+
 _AT_ONCE = 64
 _ENV = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
@@ -39,27 +42,39 @@ class Launcher:
     async def open(self) -> None:
         """Start the launcher, unless it runs. Nothing that another one started is on its way any more after that."""
         async with self._starting:
-            if self._alive():
-                return
-            await self._drop()
-            ours, its = socket.socketpair()
-            ours.setblocking(False)
-            try:
-                self._process = await asyncio.to_thread(_start, self._state_dir, its)
-            finally:
-                its.close()
-            self._line = ours
-            try:
-                async with asyncio.timeout(READY):
-                    ready = await asyncio.get_running_loop().sock_recv(ours, 1)
-            except (TimeoutError, ConnectionResetError):
-                ready = b""
-            if not ready:
-                self._process.kill()
+            for _ in range(TRIES):
+                if self._alive():
+                    return
+                await self._drop()
+                await self._start()
+            if not self._alive():
+                process = self._process
                 await self._drop()
                 raise Unavailable(
-                    f"Workers cannot be started: another scheduler seems to use {self._state_dir}; stop it first."
+                    f"Workers cannot be started: their launcher ended {TRIES} times before it was ready, the last time "
+                    f"with status {process.returncode if process else None}. Is there enough memory?"
                 )
+
+    async def _start(self) -> None:
+        """Start a launcher; when this returns it is ready, or has been killed."""
+        ours, its = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            self._process = await asyncio.to_thread(_start, self._state_dir, its)
+        finally:
+            its.close()
+        self._line = ours
+        try:
+            async with asyncio.timeout(READY):
+                await asyncio.get_running_loop().sock_recv(ours, 1)
+        except ConnectionResetError:
+            pass
+        except TimeoutError:
+            self._process.kill()
+            await self._drop()
+            raise Unavailable(
+                f"Workers cannot be started: another scheduler seems to use {self._state_dir}; stop it first."
+            ) from None
 
     async def close(self) -> None:
         async with self._starting:
