@@ -106,7 +106,9 @@ class Crew:
     # -- what the engine tells ----------------------------------------------------------------------------
 
     def _report(self, status: WorkerStatus) -> None:
-        status = replace(status, reason=printable(status.reason), said=printable(status.said))
+        status = replace(
+            status, reason=printable(status.reason), error_excerpt=printable(status.error_excerpt)
+        )
         attempt = (status.job, status.attempt)
         if self._note(status) and not self._recovering and attempt not in self._launching:
             self._changed(*attempt)

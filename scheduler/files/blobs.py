@@ -49,10 +49,14 @@ class Blobs:
         self._folder = Path(state_dir) / "blobs"
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._incoming = self._folder / "incoming"
-        shutil.rmtree(self._incoming, ignore_errors=True)  # what was on its way when the scheduler died
-        self._incoming.mkdir(mode=0o700)
+        self._incoming.mkdir(mode=0o700, exist_ok=True)
         self._changing = threading.Lock()
         self._intact = set[str]()
+
+    def discard_incoming(self) -> None:
+        """Delete what was on its way when a scheduler died. Only for who holds the state folder: else it is another's."""
+        for path in self._incoming.iterdir():
+            path.unlink()
 
     def path(self, digest: str) -> Path:
         """Where a bundle is, or would be."""

@@ -180,9 +180,11 @@ async def _running(
         await controller.start()
         ends.push_async_callback(_let_go, controller, lost)
         await _bring_about(options, folder, controller, ours.inventory)
+        blobs = Blobs(folder.path)
+        blobs.discard_incoming()
         app = make_app(
             controller,
-            Blobs(folder.path),
+            blobs,
             ours,
             _authenticator(options, folder),
             state_dir=folder.path,

@@ -51,8 +51,11 @@ def test_the_state_folder_is_closed_to_others(service: Service) -> None:
 
 def test_a_second_start_says_who_holds_the_folder(service: Service) -> None:
     first = service.start()
+    on_its_way = service.folder.path / "blobs/incoming/bundle"
+    on_its_way.touch()
     second = service.spawn()
     assert second.wait(20) == LOCKED
+    assert on_its_way.exists()
     assert f"Another scheduler (process {first.pid}) holds the state folder" in service.log.read_text()
     assert service.folder.endpoint() == first
 

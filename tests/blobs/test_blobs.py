@@ -83,7 +83,7 @@ async def test_too_much_is_refused_while_it_arrives(blobs: Blobs, tmp_path: Path
 async def test_what_was_on_its_way_when_the_scheduler_died_is_gone(blobs: Blobs, tmp_path: Path) -> None:
     incoming = blobs.receive("0" * 64)
     incoming.write(b"half of it")
-    Blobs(tmp_path)
+    Blobs(tmp_path).discard_incoming()
     assert [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == []
     incoming.abort()
 
