@@ -501,7 +501,10 @@ def test_a_pool_file_that_would_orphan_jobs_is_not_applied_and_the_service_goes_
     file.write_text("projects: [{name: other, members: ['*']}]")
     service.start(f"--pool-file={file}")
     assert "default" in service.cli("project", "list").stdout
-    assert "is not applied: Project 'default' has 1 unfinished job" in service.log.read_text()
+    assert (
+        "is not applied: Project 'default' cannot be removed while it has 1 unfinished job"
+        in service.log.read_text()
+    )
     job = json.loads(service.cli("list", "-o", "json").stdout)[0]["id"]
     service.cli("cancel", job)
     with service.client() as client:

@@ -156,7 +156,7 @@ async def test_a_state_that_another_scheduler_has_written_meanwhile_is_lost(post
         with pytest.raises(Unavailable):
             await store.write(ChangeSet(submitted=(job(2),)))
         store.mend()
-    with pytest.raises(Unavailable, match="start the scheduler again"):
+    with pytest.raises(Unavailable, match="restart the scheduler"):
         await store.write(ChangeSet(submitted=(job(2),)))
     assert store.lost
     assert await store.jobs() == []
@@ -227,7 +227,7 @@ async def test_ids_are_ordered_alike_on_every_database(store: Store) -> None:
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        ("nonsense", "not the address of a database"),
+        ("nonsense", "not a database address"),
         ("mysql://host/runai", "SQLite or PostgreSQL, not mysql"),
         ("sqlite://", "needs a file"),
         ("sqlite:///:memory:", "needs a file"),
