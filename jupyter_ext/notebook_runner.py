@@ -73,7 +73,7 @@ class _Client(NotebookClient):
         """Write the notebook as it is now; it appears whole."""
         handle, unfinished = tempfile.mkstemp(prefix=f".{self._to.name}.", dir=self._to.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as out:
-            nbformat.write(self.nb, out)  # type: ignore[no-untyped-call]
+            nbformat.write(self.nb, out)
             out.flush()
             os.fsync(out.fileno())
         os.replace(unfinished, self._to)
@@ -179,13 +179,13 @@ def main() -> int:
     parameters = {**dict(asked.parameters), **job.parameters}
     try:
         notebooks.check(str(asked.notebook), asked.notebook.read_bytes(), parameters)
-        notebook = nbformat.read(asked.notebook, as_version=4)  # type: ignore[no-untyped-call]
+        notebook = nbformat.read(asked.notebook, as_version=4)
     except (OSError, ValueError, Invalid) as error:
         print(f"{asked.notebook} can't be executed: {error}", file=sys.stderr)
         return NOT_RUN
     about = {"tags": [notebooks.INJECTED]}
     assigned = notebooks.source(parameters)
-    cell = nbformat.v4.new_code_cell(assigned, metadata=about)  # type: ignore[no-untyped-call]
+    cell = nbformat.v4.new_code_cell(assigned, metadata=about)
     notebooks.inject(notebook.cells, parameters, cell)
     for each in notebook.cells:
         if each.cell_type == "code":

@@ -51,7 +51,7 @@ class Shown:
         self._follows = not job.state.final
         self._reported = Reported(job.id) if wants_widgets(get_shell()) else None
         bundle = card.bundle(job, follows=self._follows)
-        self._handle: Any = display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        self._handle: Any = display(bundle, raw=True, display_id=True)
 
     def take(self, happening: Happening) -> None:
         match happening:
@@ -98,7 +98,7 @@ class Shown:
         match output["output_type"]:
             case "clear_output" if hasattr(get_shell(), "kernel"):
                 # The card is an output of the cell, too: it stays.
-                clear_output(wait=True)  # type: ignore[no-untyped-call]
+                clear_output(wait=True)
                 self._handle.display(self._bundle(), raw=True)
             case "display_data" | "execute_result" | "update_display_data" as kind:
                 transient = dict(output.get("transient") or {})

@@ -137,7 +137,7 @@ class Trials(ShownOnce, Jobs):
             while True:
                 over = self._step()
                 if handle is None:
-                    handle = display(self._bundle(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+                    handle = display(self._bundle(), raw=True, display_id=True)
                 else:
                     handle.update(self._bundle(), raw=True)
                 if over:

@@ -1,10 +1,11 @@
 """A hub for the tests of `HubAuthenticator`: real users, tokens, scopes and logins, and no proxy before it."""
 
 import os
+from typing import Any
 
 from jupyterhub.proxy import Proxy
 
-c = get_config()  # noqa: F821
+c = get_config()  # type: ignore[name-defined]  # noqa: F821
 
 
 class NoProxy(Proxy):
@@ -12,17 +13,17 @@ class NoProxy(Proxy):
 
     should_start = False
 
-    def __init__(self, **options):
+    def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.routes = {}
+        self.routes: dict[str, dict[str, Any]] = {}
 
-    async def add_route(self, routespec, target, data):
+    async def add_route(self, routespec: str, target: str, data: dict[str, Any]) -> None:
         self.routes[routespec] = {"routespec": routespec, "target": target, "data": data}
 
-    async def delete_route(self, routespec):
+    async def delete_route(self, routespec: str) -> None:
         self.routes.pop(routespec, None)
 
-    async def get_all_routes(self):
+    async def get_all_routes(self) -> dict[str, dict[str, Any]]:
         return self.routes
 
 

@@ -58,14 +58,14 @@ def _operation(old: Schema, new: Schema, place: str) -> Iterator[str]:
             yield f"{place}: {key} was {old.get(key)} and is {new.get(key)}"
     before = {(each["in"], each["name"]): each for each in old.get("parameters", [])}
     after = {(each["in"], each["name"]): each for each in new.get("parameters", [])}
-    for key, parameter in before.items():
-        if key not in after:
-            yield f"{place}: parameter {key[1]} is gone"
+    for (kind, name), parameter in before.items():
+        if (kind, name) not in after:
+            yield f"{place}: parameter {name} is gone"
         else:
-            yield from _narrower(parameter["schema"], after[key]["schema"], f"{place} {key[1]}")
-    for key, parameter in after.items():
-        if parameter["required"] and not before.get(key, {"required": False})["required"]:
-            yield f"{place}: parameter {key[1]} has become required"
+            yield from _narrower(parameter["schema"], after[kind, name]["schema"], f"{place} {name}")
+    for (kind, name), parameter in after.items():
+        if parameter["required"] and not before.get((kind, name), {"required": False})["required"]:
+            yield f"{place}: parameter {name} has become required"
     if "requestBody" in old or new.get("requestBody", {}).get("required"):
         yield from _contents(old.get("requestBody", {}), new.get("requestBody", {}), f"{place} body")
     for status, answer in old["responses"].items():

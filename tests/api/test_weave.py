@@ -68,7 +68,8 @@ PARTS = st.lists(st.one_of(st.sampled_from(["á", "line\n", "🐎", "x"]), st.in
 
 @given(PARTS, st.lists(st.integers(0, 200), max_size=8), st.integers(1, 3))
 def test_read_in_any_pieces_it_is_the_same(parts: list[str | int], cuts: list[int], at_once: int) -> None:
-    log, found, expected = b"", [], ""
+    log, expected = b"", ""
+    found: list[Display] = []
     for part in parts:
         if isinstance(part, str):
             log, expected = log + part.encode(), expected + part

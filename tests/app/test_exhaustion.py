@@ -83,7 +83,7 @@ def refused(client: Client, command: str) -> str:
 def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room_again(small: Service, disk: Disk) -> None:
     url = small.start().url
 
-    def ready() -> httpx.Response | None:
+    def ready() -> httpx.Response:
         """The answer, once an older one is not believed any more."""
         return httpx.get(f"{url}readyz")
 
@@ -147,8 +147,7 @@ def test_a_start_on_a_read_only_disk_says_so(small: Service, disk: Disk) -> None
 
 
 def test_a_thousand_unfinished_requests_leave_room_for_others_and_the_log_short(service: Service) -> None:
-    service.start(files=1024)
-    url = urlsplit(service.folder.endpoint().url)
+    url = urlsplit(service.start(files=1024).url)
     with contextlib.ExitStack() as stack:
         for _ in range(1_000):
             line = stack.enter_context(socket.create_connection((url.hostname, url.port)))
@@ -161,9 +160,9 @@ def test_a_thousand_unfinished_requests_leave_room_for_others_and_the_log_short(
 def test_without_descriptors_it_waits_says_so_now_and_then_and_goes_on(service: Service) -> None:
     if sys.platform != "linux":
         pytest.skip("Another process's limits can only be changed on Linux.")
-    service.start()
+    url = urlsplit(service.start().url)
     assert service.process is not None
-    process, url = psutil.Process(service.process.pid), urlsplit(service.folder.endpoint().url)
+    process = psutil.Process(service.process.pid)
     limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
     with service.client() as client:
         client.me()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scheduler.client import Client
 
 if TYPE_CHECKING:
+    from scheduler.discovery.statefolder import Endpoint
     from tests.app.conftest import Service
 
 HUB = """\
@@ -62,9 +63,12 @@ def test_it_answers_where_the_hub_says_and_a_new_hub_takes_over_from_a_killed_on
 
         hubs.append(started_by_a_hub(service, port))
         hubs[0].send_signal(signal.SIGKILL)
-        second = service.until(
-            lambda: (e := service.folder.endpoint()) is not None and e.pid != first.pid and e
-        )
+
+        def taken_over() -> Endpoint | None:
+            found = service.folder.endpoint()
+            return found if found is not None and found.pid != first.pid else None
+
+        second = service.until(taken_over)
         assert second.url == first.url
     finally:
         for hub in hubs:

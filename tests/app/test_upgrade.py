@@ -11,6 +11,7 @@ import socket
 import sqlite3
 import tarfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,10 @@ def job(http: httpx.Client, name: str) -> dict[str, Any]:
     return found
 
 
+def is_running(http: httpx.Client, name: str) -> bool:
+    return bool(job(http, name)["state"] == "running")
+
+
 def test_everything_is_there(http: httpx.Client) -> None:
     answers: dict[str, Any] = TOLD["answers"]
     for path in ("pool/file", *(path for path in answers if path.endswith("/outputs"))):
@@ -106,7 +111,7 @@ def test_what_waits_waits_for_the_same(http: httpx.Client, service: Service) -> 
     assert http.post(f"jobs/{IDS['gang']}/cancel").is_success
     for number in range(3):
         name = f"member {number}"
-        service.until(lambda name=name: job(http, name)["state"] == "running")
+        service.until(partial(is_running, http, name))
         waiting = [job(http, f"member {later}") for later in range(number + 1, 3)]
         assert {each["blocked_by"]["kind"] for each in waiting} <= {"array"}
         assert job(http, "after all")["blocked_by"]["jobs"] == [IDS["array"]]

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from policy import GROWTH, measure
+from tests.benchmarks.policy import GROWTH, measure
 
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "growth.svg"
 COLOURS = ("#1967c8", "#c2610c", "#5f7d3a", "#8250b0")
@@ -59,8 +59,8 @@ def draw(curves: dict[str, list[tuple[int, float]]]) -> None:
             axes.plot([], [], linestyle=(0, (2, 2)), linewidth=1, color=MUTED, label="n log n")
             axes.set(xscale="log", yscale="log", facecolor="#fdfdfc")
             axes.set_xlabel(by, color=MUTED)
-            sizes = sorted({n for points in chosen.values() for n, _ in points})[::2]
-            axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
+            ticks = sorted({n for points in chosen.values() for n, _ in points})[::2]
+            axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
             axes.minorticks_off()
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
             axes.grid(color=LINE, linewidth=0.8)

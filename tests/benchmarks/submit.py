@@ -84,7 +84,7 @@ async def one_client(url: str, token: str, jobs: int) -> list[float]:
     body = JobSubmit(command=["python", "train.py", "--epochs", "3"], gpus=1).model_dump_json(
         exclude_unset=True
     )
-    times = []
+    times: list[float] = []
     for number in range(jobs):
         began = time.perf_counter()
         head = (

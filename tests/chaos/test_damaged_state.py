@@ -13,10 +13,12 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from scheduler.client import Client
 from scheduler.client.uploading import upload
 from scheduler.files.bundle import snapshot
 from scheduler.model import JobState
@@ -36,6 +38,10 @@ MATTERS = re.compile(r"(?!jobs/|running/|blobs/owners/).*|.*/(claim|exit\.json)"
 """What the start of a scheduler reads; tests/engines/test_damage.py does the same to the other files of a worker."""
 
 POOL_FILE = "projects:\n- {name: team, guaranteed: 2, members: ['*']}\n"
+
+
+def is_running(client: Client, job: str) -> bool:
+    return client.job(job).state is JobState.RUNNING
 
 
 @dataclass
@@ -98,7 +104,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             submit("running", wait_while(flag), 1)
             submit("meanwhile", wait_while(meanwhile), 1)
             for name in ("running", "meanwhile"):
-                until(lambda name=name: client.job(scene.jobs[name]).state is JobState.RUNNING)
+                until(partial(is_running, client, scene.jobs[name]))
             submit("first", wait_while(flag), 6)
             submit("second", wait_while(flag), 6)
         service.kill()

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from scheduler import __version__
-from scheduler.cli import Misused, main
+from scheduler.cli import main
 from scheduler.cli.apply import describe
 from scheduler.cli.parser import read
 from scheduler.cli.submit import variables, what_runs
-from scheduler.errors import Invalid, NotFound
+from scheduler.errors import Invalid, Misused, NotFound
 from scheduler.schema import Change
 
 

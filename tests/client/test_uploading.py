@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,12 @@ def test_of_a_large_file_only_the_part_that_changed_is_sent_again(scheduler: Any
 def test_a_file_that_changes_after_it_was_listed_is_refused(scheduler: Any, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     file = tmp_path / "folder/big"
-    for change in (
+    changes: tuple[Callable[[], None], ...] = (
         lambda: file.unlink(),
         lambda: os.truncate(file, LARGE),
         lambda: os.truncate(file, 3 * LARGE),
-    ):
+    )
+    for change in changes:
         file.write_bytes(bytes(2 * LARGE))
         bundle = snapshot(file.parent)
         change()

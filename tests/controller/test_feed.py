@@ -97,7 +97,7 @@ def test_nothing_is_missed_or_repeated(steps: list[tuple[str, int]], after: int)
     async def play() -> None:
         kept = Kept(12)
         feed = Feed(kept.read, last=12, kept=4)
-        listener, heard = feed.follow(after), []
+        listener, heard = feed.follow(after), list[int]()
         for step, count in steps:
             if step == "tell":
                 told = [event(len(kept.events) + n) for n in range(1, count + 1)]

@@ -209,8 +209,10 @@ async def test_what_no_store_can_keep_is_refused_before_it_gets_there(
             job = replace(job, program=replace(job.program, command=("echo", text)))
         case "env":
             job = replace(job, program=replace(job.program, env={"A": text}))
-        case "name" | "idempotency_key":
-            job = replace(job, **{field: text})
+        case "name":
+            job = replace(job, name=text)
+        case "idempotency_key":
+            job = replace(job, idempotency_key=text)
     other = asyncio.ensure_future(bench.controller.submit(make_job()))
     with pytest.raises(Invalid, match="not text") as refused:
         await bench.controller.submit(job)
@@ -312,8 +314,8 @@ async def test_a_plan_that_gives_a_gpu_twice_is_not_carried_out(tmp_path: Path, 
 
 
 async def test_a_policy_that_fails_does_no_harm(
-    tmp_path, world: World, caplog: pytest.LogCaptureFixture
-) -> None:  # type: ignore[no-untyped-def]
+    tmp_path: Path, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     faults = iter([ZeroDivisionError("in the policy")] * 2)
 
     def shaky(snapshot: Snapshot) -> Plan:

@@ -189,7 +189,8 @@ def test_what_cannot_be_started_waits_ever_longer_for_better_times() -> None:
 
 def test_losses_count_only_in_a_row() -> None:
     job = make_job(retries=1)
-    for how in (*["lost"] * (LOSSES - 1), 1, *["lost"] * (LOSSES - 1)):
+    ends: list[int | str] = [*["lost"] * (LOSSES - 1), 1, *["lost"] * (LOSSES - 1)]
+    for how in ends:
         job = ended(lifecycle.start(job, placed(1), NOW).job, how)
         assert job.state is JobState.QUEUED
 
@@ -258,13 +259,13 @@ def test_leaving_gpus_idle_is_a_failure_that_is_not_tried_again() -> None:
 def test_nothing_is_stopped_twice() -> None:
     job = stopping()
     for again in (
-        lambda: lifecycle.preempt(job, "Again.", NOW + 2),
-        lambda: lifecycle.overran(job, NOW + 2),
-        lambda: lifecycle.cancel(job, NOW + 2),
-        lambda: lifecycle.pause(job, NOW + 2),
-        lambda: lifecycle.observe(job, workers(job, "runs"), NOW + 2),
+        lifecycle.preempt(job, "Again.", NOW + 2),
+        lifecycle.overran(job, NOW + 2),
+        lifecycle.cancel(job, NOW + 2),
+        lifecycle.pause(job, NOW + 2),
+        lifecycle.observe(job, workers(job, "runs"), NOW + 2),
     ):
-        assert again().do == ()
+        assert again.do == ()
 
 
 # -- what an owner asks, in every state -------------------------------------------------------------------------

@@ -360,14 +360,14 @@ class Lives(RuleBasedStateMachine):
                         self.bench.engine.end(*attempt, rank, 0)
                 self.world.check()
         for job_id in self.acknowledged:
-            job = await self.bench.controller.job(job_id)
-            assert job is not None
-            assert job.state.final
-            assert [attempt.number for attempt in job.attempts] == list(range(1, len(job.attempts) + 1))
-            if job.state is JobState.SUCCEEDED:
-                assert set(job.attempts[-1].exit_codes) == {0}
+            done = await self.bench.controller.job(job_id)
+            assert done is not None
+            assert done.state.final
+            assert [attempt.number for attempt in done.attempts] == list(range(1, len(done.attempts) + 1))
+            if done.state is JobState.SUCCEEDED:
+                assert set(done.attempts[-1].exit_codes) == {0}
             if job_id in self.cancelled:
-                assert job.state in (JobState.CANCELLED, JobState.SUCCEEDED)
+                assert done.state in (JobState.CANCELLED, JobState.SUCCEEDED)
         events = await self.bench.store.events(0, limit=100_000)
         assert [event.id for event in events] == list(range(1, len(events) + 1))
 

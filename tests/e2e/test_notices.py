@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ __all__ = ["in_the_lab"]
 pytestmark = pytest.mark.needs("chromium")
 
 SETTINGS = ".jupyter/lab/user-settings/jupyter-runai/notifications.jupyterlab-settings"
+
+
+def _is_running(client: Client, job: JobView) -> bool:
+    return client.job(job.id).state == "running"
 
 
 @pytest.fixture
@@ -45,7 +50,7 @@ def test_a_notice_for_each_end_that_matters(
         theirs = sent(client, "theirs", "sleep 600", gpus=0)
         surplus = sent(client, "surplus", "sleep 600", gpus=free, grace=1)
         for job in (mine, theirs, surplus):
-            assert eventually(lambda job=job: client.job(job.id).state == "running")
+            assert eventually(partial(_is_running, client, job))
         page.get_by_role("tab", name="GPU pool").click()
         expect(page.locator(".runai-Panel")).to_contain_text("surplus")
         client.cancel(mine.id)

@@ -32,7 +32,8 @@ def test_an_installed_package_brings_its_own(
         "def made(setup):\n    return setup.folder.path, setup.patience\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert backend("other", setup) == (tmp_path, 0.0)
+    made: object = backend("other", setup)
+    assert made == (tmp_path, 0.0)
     with pytest.raises(Invalid) as refused:
         backend("slurm", setup)
     assert refused.value.sentence == "There is no engine 'slurm'; choose one of: local, other."

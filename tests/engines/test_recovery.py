@@ -12,6 +12,7 @@ import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,10 @@ async def doomed() -> AsyncIterator[Doomed]:
     await process.wait()
 
 
+def _is_running(here: Workplace, rank: int) -> bool:
+    return here.states("j", rank) == [WorkerState.RUNNING]
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_killed_while_it_launches_each_worker_runs_once(
     tmp_path: Path, doomed: Doomed, seed: int
@@ -108,7 +113,7 @@ async def test_killed_while_it_launches_each_worker_runs_once(
             assert here.reports == []
             await here.engine.launch(launch("j", COUNT, workers=3))
         for rank in range(3):
-            await here.until(lambda here=here, rank=rank: here.states("j", rank) == [WorkerState.RUNNING])
+            await here.until(partial(_is_running, here, rank))
         await here.counted("j", 3)
         await here.engine.stop("j", 1, 5)
         for rank in range(3):

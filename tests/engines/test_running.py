@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.engines import launcher
 from scheduler.engines.base import WorkerState
 from scheduler.engines.files import log_file
+from scheduler.engines.local import launcher
 from scheduler.errors import Invalid, NotFound, Unavailable
 from scheduler.model import Node, WorkerPlacement
 from tests.engines.workplace import Workplace, eventually, launch, processes, python, shell

@@ -144,7 +144,8 @@ class Hub:
         """Leave nothing behind, whatever a test has killed."""
         if self.process.poll() is None:
             self.stop()
-        for client in (self.api, self.scheduler, *self._browsers):
+        clients: list[httpx.Client | Client] = [self.api, self.scheduler, *self._browsers]
+        for client in clients:
             client.close()
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):

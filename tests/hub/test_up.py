@@ -107,9 +107,9 @@ class Up:
         def found() -> str | None:
             assert self.process.poll() is None, self.said
             address = re.search(r"http://\S+", self.said)
-            return address and address.group()
+            return address.group() if address else None
 
-        return eventually("the hub has told its address", found)
+        return str(eventually("the hub has told its address", found))
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGINT)
@@ -150,7 +150,7 @@ def test_it_says_where_it_is_and_how_to_log_in(up: Callable[..., Up]) -> None:
     url = hub.url
     assert "4 declared GPUs" in hub.said
     password, admin = (
-        re.search(pattern, hub.said).group(1) for pattern in (r"password +(\S+)", r"admin, with +(\S+)")
+        re.findall(pattern, hub.said)[0] for pattern in (r"password +(\S+)", r"admin, with +(\S+)")
     )
 
     assert logs_in(url, "ada", password)

@@ -6,6 +6,7 @@ import re
 import stat
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner
@@ -21,12 +22,14 @@ def c() -> Config:
     return Config()
 
 
-def role(c: Config, name: str) -> dict:
+def role(c: Config, name: str) -> dict[str, Any]:
+    found: dict[str, Any]
     (found,) = [role for role in c.JupyterHub.load_roles if role["name"] == name]
     return found
 
 
-def service(c: Config) -> dict:
+def service(c: Config) -> dict[str, Any]:
+    found: dict[str, Any]
     (found,) = [service for service in c.JupyterHub.services if service["name"] == "runai"]
     return found
 
@@ -136,7 +139,7 @@ def test_the_link_gives_way_to_the_administrators_page(c: Config, tmp_path: Path
         ({"bind_url": "http://:8000/jupyter"}, "/jupyter/services/runai"),
     ],
 )
-def test_the_address_follows_the_hubs(c: Config, tmp_path: Path, settings: dict, url: str) -> None:
+def test_the_address_follows_the_hubs(c: Config, tmp_path: Path, settings: dict[str, Any], url: str) -> None:
     c.JupyterHub.update(settings)
     hub_spawner.configure(c, state_dir=tmp_path)
     assert c.LeaseSpawner.scheduler_url == service(c)["url"] + url
@@ -179,7 +182,7 @@ class OwnLocal(LocalProcessSpawner):
     """A local one."""
 
 
-class Leased(LeaseSpawner, Own):
+class Leased(LeaseSpawner, Own):  # type: ignore[misc]
     """One that has a lease already."""
 
 
@@ -194,7 +197,9 @@ class Leased(LeaseSpawner, Own):
         (Leased, Leased),
     ],
 )
-def test_any_spawner_gets_a_lease(c: Config, tmp_path: Path, given: type | str, bases: type | tuple) -> None:
+def test_any_spawner_gets_a_lease(
+    c: Config, tmp_path: Path, given: type | str, bases: type | tuple[type, ...]
+) -> None:
     c.JupyterHub.spawner_class = given
     hub_spawner.configure(c, state_dir=tmp_path, jobs_as="scheduler")
     made = c.JupyterHub.spawner_class

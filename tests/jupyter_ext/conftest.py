@@ -21,7 +21,7 @@ from traitlets.config import Config
 from tests.jupyter_ext.pool import Kernel, RunningPool, running_pool
 
 
-@pytest.fixture
+@pytest.fixture  # type: ignore[no-redef]
 async def jp_asyncio_loop() -> asyncio.AbstractEventLoop:
     """The loop of the test is the server's, too."""
     return asyncio.get_running_loop()

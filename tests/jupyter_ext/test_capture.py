@@ -189,7 +189,7 @@ def test_a_traceback_has_the_notebooks_own_lines_and_numbers(notebook: Notebook,
 )
 def test_how_a_cell_ends(end: str, code: int, notebook: Notebook, tmp_path: Path) -> None:
     files = {**taken(notebook, "import sys").files}
-    about = json.loads(files[CELL])
+    about = json.loads(bytes(files[CELL]))
     done, _ = run_as_job(
         {**files, CELL: json.dumps({**about, "source": f"import sys\n{end}"}).encode()},
         Path.cwd(),
@@ -202,7 +202,7 @@ def test_how_a_cell_ends(end: str, code: int, notebook: Notebook, tmp_path: Path
 
 @pytest.mark.parametrize("ask", ["input('Which one?')", "import getpass\ngetpass.getpass('Which one?')"])
 def test_nobody_answers_in_a_job(ask: str, notebook: Notebook, tmp_path: Path) -> None:
-    about = json.loads(taken(notebook, "1").files[CELL])
+    about = json.loads(bytes(taken(notebook, "1").files[CELL]))
     files = {**taken(notebook, "1").files, CELL: json.dumps({**about, "source": ask}).encode()}
     done, _ = run_as_job(files, Path.cwd(), tmp_path / "j")
     assert done.returncode == 1
@@ -211,7 +211,7 @@ def test_nobody_answers_in_a_job(ask: str, notebook: Notebook, tmp_path: Path) -
 
 def test_another_python_is_told(notebook: Notebook, tmp_path: Path) -> None:
     files = {**taken(notebook, "1").files}
-    about = json.loads(files[CELL])
+    about = json.loads(bytes(files[CELL]))
     done, _ = run_as_job(
         {**files, CELL: json.dumps({**about, "python": [3, 2]}).encode()}, Path.cwd(), tmp_path / "j"
     )

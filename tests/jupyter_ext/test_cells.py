@@ -17,6 +17,7 @@ import pytest
 from jupyter_ext.capture import Cell, capture
 from jupyter_ext.travel import RESULT, VARIABLES, unpack
 from jupyter_ext.what import PYTHON
+from scheduler.files.bundle import Content
 from tests.jupyter_ext.conftest import Notebook, environment
 
 
@@ -59,7 +60,7 @@ def plain(text: str) -> str:
 
 
 def run_as_job(
-    files: Mapping[str, bytes], folder: Path, job: Path
+    files: Mapping[str, Content], folder: Path, job: Path
 ) -> tuple[subprocess.CompletedProcess[str], Path]:
     """What the engine does with the bundle: unpack it, and run the command in it."""
     shutil.copytree(folder, job / "work")

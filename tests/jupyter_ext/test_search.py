@@ -103,7 +103,7 @@ def test_a_search_goes_on_after_the_kernel_was_killed_and_no_trial_runs_twice(po
     assert "5 of 5 jobs ended" in [*shown.displays, *shown.updates][-1]["text/plain"]
     jobs = pool.client.jobs().jobs
     assert len(jobs) == 5
-    best = max(view.parameters["x"] for view in jobs)  # type: ignore[type-var]
+    best = max(view.parameters["x"] for view in jobs)
     assert kernel.value("search.best.seen.parameters['x']") == str(best)
     kernel.close()
 

@@ -44,23 +44,24 @@ class Installed:
             timeout=120,
             **options,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        told = str(done.stdout + done.stderr)
+        assert done.returncode == 0, told
+        return told
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dist")
     build = [
-        UV,
+        str(UV),
         "build",
         "--wheel",
         "--no-build-isolation",
         "--python",
         sys.executable,
         "--out-dir",
-        out,
-        ROOT,
+        str(out),
+        str(ROOT),
     ]
     done = subprocess.run(build, capture_output=True, text=True, env={**os.environ, "PATH": _path()})
     assert done.returncode == 0, done.stderr
@@ -77,8 +78,17 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     constraints.write_text("\n".join(re.findall(r"^(\S+==\S+(?: ; [^\\\n]+)?)", lock, re.MULTILINE)))
     prefix = folder / "environment"
     for command in (
-        ["venv", "--quiet", "--python", sys.executable, prefix],
-        ["pip", "install", "--quiet", "--python", prefix, "--constraint", constraints, f"{wheel}[hub]"],
+        ["venv", "--quiet", "--python", sys.executable, str(prefix)],
+        [
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            str(prefix),
+            "--constraint",
+            str(constraints),
+            f"{wheel}[hub]",
+        ],
     ):
         done = subprocess.run([UV, *command], cwd=folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

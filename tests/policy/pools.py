@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from hypothesis import strategies as st
 
@@ -28,7 +27,7 @@ from scheduler.model import (
 )
 from scheduler.policy import Snapshot
 
-Draw = Callable[[st.SearchStrategy[Any]], Any]
+Draw = st.DrawFn
 
 NOW = 10_000.0
 LEVELS = ("block", "rack")
@@ -283,9 +282,9 @@ class Floor:
                 counts.append(left // asked)
         free = self.gpus[node.name]
         if shape.gpu_memory:
-            enough = bool(node.gpu_memory) and shape.gpu_memory <= node.gpu_memory
-            share = -(-shape.gpu_memory * 1000 // node.gpu_memory) if enough else 0
-            counts.append(sum(left // share for left in free) if enough else 0)
+            memory = node.gpu_memory or 0
+            share = -(-shape.gpu_memory * 1000 // memory) if shape.gpu_memory <= memory else 0
+            counts.append(sum(left // share for left in free) if share else 0)
         elif shape.gpus >= 1000:
             counts.append(free.count(1000) // (shape.gpus // 1000))
         elif shape.gpus:

@@ -18,7 +18,7 @@ def full_pools(draw: st.DrawFn) -> Snapshot:
     nodes = tuple(Node(f"n{n}", gpus=4) for n in range(draw(st.integers(1, 3))))
     free = [(node.name, gpu) for node in nodes for gpu in range(node.gpus)]
     guaranteed = draw(st.integers(1, len(free)))
-    work = []
+    work: list[Workload] = []
     while free:
         most = draw(st.integers(1, min(4, len(free))))
         least = draw(st.integers(1, most))

@@ -62,7 +62,7 @@ def reference(
             wanting = [p for p in members if wanted(p) > shares[p.name] and weights[p.name] > 0]
             if not wanting:
                 return rest
-            whole = sum(weights[p.name] for p in wanting)
+            whole = sum((weights[p.name] for p in wanting), Fraction(0))
             parts = {p.name: rest * weights[p.name] / whole for p in wanting}
             content = [p for p in wanting if wanted(p) - shares[p.name] <= parts[p.name]]
             if not content:
@@ -142,9 +142,9 @@ def test_fair_share_is_that_of_the_reference(
 @settings(max_examples=300, deadline=None)
 @given(trees())
 def test_promises_are_kept_and_nothing_is_lost(
-    tree: tuple[list[Project], dict[str, Milli], Milli, float, Usage],
+    drawn: tuple[list[Project], dict[str, Milli], Milli, float, Usage],
 ) -> None:
-    projects, demands, total, k, usage = tree
+    projects, demands, total, k, usage = drawn
     tree = build_tree(projects)
     for name, part in usage.items():
         tree[name].usage = part

@@ -39,7 +39,9 @@ def jobs_only(draw: Draw) -> Snapshot:
 
 def _elastic(draw: Draw, workload: Workload) -> Request:
     request = workload.request
-    if request.groups or draw(st.booleans()):
+    if request.groups:
+        return request
+    if draw(st.booleans()):
         return request
     return replace(
         request, workers=max(4, request.workers), min_workers=draw(st.integers(1, request.min_workers))

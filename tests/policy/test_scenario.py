@@ -76,8 +76,8 @@ WRONG: dict[str, tuple[list[Any], Any, str]] = {
 
 
 def changed(path: list[Any], value: Any) -> dict[str, Any]:
-    scenario = json.loads(json.dumps(SCENARIO))
-    place = scenario
+    scenario: dict[str, Any] = json.loads(json.dumps(SCENARIO))
+    place: Any = scenario
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = value

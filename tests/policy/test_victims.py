@@ -29,7 +29,7 @@ NEW = "new"
 @st.composite
 def crowds(draw: Draw, sizes: tuple[int, ...]) -> Snapshot:
     """A pool that a project without a guarantee has filled, and a job of one that is guaranteed what it asks for."""
-    nodes, running = [], []
+    nodes, running = list[Node](), list[Workload]()
     for n in range(draw(st.integers(1, 3))):
         node = Node(f"n{n}", gpus=draw(st.sampled_from([1, 2, 3, 4])))
         nodes.append(node)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import add
 from textwrap import dedent
 
 import pytest
@@ -203,7 +205,7 @@ def pools(draw: st.DrawFn) -> Pool:
                 name,
                 parent=draw(st.none() | st.sampled_from([p.name for p in found])) if found else None,
                 guaranteed=guaranteed,
-                limit=draw(st.none() | amounts.map(lambda more, least=guaranteed: (least or 0) + more)),
+                limit=draw(st.none() | amounts.map(partial(add, guaranteed or 0))),
                 weight=draw(st.none() | amounts),
                 priority=draw(st.integers(-5, 5)),
                 created=draw(st.floats(0, 1e9)),

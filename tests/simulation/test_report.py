@@ -35,12 +35,12 @@ def test_the_page_shows_each_policy_and_stands_alone(policies: list[str]) -> Non
 
     study = prepare(trace(), nodes=1)
     page = render(list(study.play(policies)), study, {"trace": "abc"})
-    links = []
+    links: list[str] = []
 
     class Links(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
             links.extend(
-                value
+                value or ""
                 for name, value in attrs
                 if name in ("src", "href", "xlink:href") and not (value or "").startswith("#")
             )

@@ -43,8 +43,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs cc, which this machine does not have")
     folder = tmp_path_factory.mktemp("nvml")
     source = Path(__file__).with_name("nvml.c")
-    command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-o", folder / "libnvidia-ml.so.1", source]
-    subprocess.run(command, check=True)
+    library = str(folder / "libnvidia-ml.so.1")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-o", library, str(source)], check=True)
     return folder
 
 
