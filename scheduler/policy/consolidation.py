@@ -138,23 +138,27 @@ def _clear_nodes(
     if request.require is not None and request.require != NODE:
         domains = [domain & mask for domain in placer.topology.domains(request.require)]
     for domain in domains:
-        mark, evictions, found = state.mark(), list[Eviction](), dict[int, list[WorkerPlacement]]()
-        for number, group in request.largest_first:
-            result = SearchResult([], [])
-            while len(result.workers) < group.gang_size:
-                if not _one_more(
-                    state, rules, settle, result, group.demand, domain & group.eligible, together
-                ):
-                    break
-            else:
-                evictions += result.evictions
-                found[number] = result.workers
-                continue
-            state.undo(mark)
-            break
-        else:
-            return SearchResult(by_rank(found), evictions)
+        with state.trial() as attempt:
+            found = _clear_in(state, rules, settle, domain, together)
+            if found is not None:
+                attempt.commit()
+                return found
     return None
+
+
+def _clear_in(
+    state: PoolState, rules: Moving, settle: Settle, domain: int, together: int
+) -> SearchResult | None:
+    """The same within one domain."""
+    evictions, found = list[Eviction](), dict[int, list[WorkerPlacement]]()
+    for number, group in rules.newcomer.request.largest_first:
+        result = SearchResult([], [])
+        while len(result.workers) < group.gang_size:
+            if not _one_more(state, rules, settle, result, group.demand, domain & group.eligible, together):
+                return None
+        evictions += result.evictions
+        found[number] = result.workers
+    return SearchResult(by_rank(found), evictions)
 
 
 def _one_more(
@@ -183,21 +187,21 @@ def _one_more(
             cleared.append((trial.loss(), len(trial.evictions), node.index, trial))
     cleared.sort(key=lambda entry: entry[:3])
     for _, _, _, trial in cleared[:TRIALS]:
-        mark = state.mark()
-        evictions = trial.made()
-        for eviction in evictions:
-            state.release(eviction.job)
-        workers = [state.seat(trial.node, demand, True) for _ in range(together)]
-        for eviction in sorted(evictions, key=_largest_first):
-            others = settle(eviction)
-            if others is None:
-                state.undo(mark)
-                break
-            evictions.extend(others)
-        else:
-            result.workers.extend(workers)
-            result.evictions.extend(evictions)
-            return True
+        with state.trial() as attempt:
+            evictions = trial.made()
+            for eviction in evictions:
+                state.release(eviction.job)
+            workers = [state.seat(trial.node, demand, True) for _ in range(together)]
+            for eviction in sorted(evictions, key=_largest_first):
+                others = settle(eviction)
+                if others is None:
+                    break
+                evictions.extend(others)
+            else:
+                attempt.commit()
+                result.workers.extend(workers)
+                result.evictions.extend(evictions)
+                return True
     return False
 
 

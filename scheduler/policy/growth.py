@@ -6,6 +6,16 @@ from nothing, and one that was only just started, or is about to end, would lose
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from scheduler.model import WorkerPlacement
+from scheduler.policy.partitions import Partition
+from scheduler.policy.placement import Placer
+from scheduler.policy.poolstate import PoolState
+from scheduler.policy.projects import ProjectState
+from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
+from scheduler.policy.reservation import Reservations
+from scheduler.policy.wakeup import Wakeup
 from scheduler.policy.workloads import WorkloadState
 
 NEVER = float("inf")
@@ -25,3 +35,82 @@ def may_grow_from(job: WorkloadState, interval: float, now: float) -> float:
     if runtime is not None and now <= workload.started + runtime < now + interval:
         return NEVER  # of one that should have ended by now nobody knows when it will
     return max(workload.started + interval, job.protected_until())
+
+
+class Growth:
+    """Gives elastic jobs one worker after another of what nobody else could use; `grown` are those that got some."""
+
+    def __init__(
+        self,
+        state: PoolState,
+        placer: Placer,
+        reservations: Reservations,
+        partitions: Iterable[Partition],
+        wakeup: Wakeup,
+    ) -> None:
+        self.state = state
+        self.placer = placer
+        self.reservations = reservations
+        self.partitions = partitions
+        self.wakeup = wakeup
+        self.grown: dict[str, WorkloadState] = {}
+
+    def grow(self, elastic: Iterable[WorkloadState], interval: float) -> None:
+        """Grow those that may grow already; where only its time keeps one that could from it, decide again then."""
+        classes: dict[ProjectState, list[JobClassQueue]] = {}
+        too_early: list[tuple[float, str, WorkloadState]] = []
+        for job in elastic:
+            missing = job.request.workers - len(job.placement)
+            if job.project is None or job.releasing or missing <= 0 or not job.placement:
+                continue
+            earliest = may_grow_from(job, interval, self.wakeup.now)
+            if earliest <= self.wakeup.now:
+                growth = JobClassQueue(job.request, job.request.worker_amount, [job] * missing, grow=True)
+                classes.setdefault(job.project, []).append(growth)
+            elif earliest < NEVER:
+                too_early.append((earliest, job.id, job))
+        for partition in self.partitions:
+            here = {
+                project.name: ProjectQueue(project, growing)
+                for project, growing in classes.items()
+                if project.partition == partition.key
+            }
+            self._grow_in(here)
+        for earliest, _, job in sorted(too_early):
+            assert job.project is not None
+            with self.state.trial():
+                could = self._one_more(job, job.project)
+            if could is not None:
+                self.wakeup.note(earliest)
+                break
+
+    def _grow_in(self, queues: dict[str, ProjectQueue]) -> None:
+        order = ProjectOrder(queues)
+        while (queue := order.next()) is not None:
+            jobs = queue.next
+            assert jobs is not None
+            job = jobs.first
+            workers = self._one_more(job, queue.project)
+            if workers is not None:
+                self.state.settle(job, workers)
+                self.grown[job.id] = job
+                queue.advance()
+            else:
+                queue.close()
+            order.changed(queue.project)
+
+    def _one_more(self, job: WorkloadState, project: ProjectState) -> list[WorkerPlacement] | None:
+        """A place for one more worker."""
+        request = job.request
+        if project.over_limit(request.worker_amount) or (
+            not request.preemptible and project.over_guarantee(request.worker_amount)
+        ):
+            return None
+        over, nodes = project.nodes_at_limit(0), self.state.nodes.by_name
+        if over and any(nodes[worker.node].bit & over for worker in job.placement):
+            return None  # it could not begin again where it stands
+        kept_from = project.nodes_at_limit(request.worker_amount) | self.reservations.kept_from_growing(
+            job, project
+        )
+        beside = self.placer.beside(request, job.placement) & ~kept_from
+        return self.placer.place(request, 1, False, beside) if beside else None

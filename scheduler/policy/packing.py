@@ -52,12 +52,12 @@ class Packing:
             if self.steps <= 0:
                 return False
             self.steps -= 1
-            mark = self.state.mark()
-            found.append(self.state.seat(node, group.demand, self.later))
-            if self._seat(found, mask, in_vain):
-                return True
-            found.pop()
-            self.state.undo(mark)
+            with self.state.trial() as trial:
+                found.append(self.state.seat(node, group.demand, self.later))
+                if self._seat(found, mask, in_vain):
+                    trial.commit()
+                    return True
+                found.pop()
         in_vain.add(name)
         return False
 

@@ -57,15 +57,16 @@ class Placer:
         for domain in self.domains(request, mask, later, one_node):
             if self.nodes.free_gpus(domain, later) < request.gang_gpus * ONE:
                 continue
-            mark, found = self.state.mark(), dict[int, Workers]()
-            for number, group in request.largest_first:
-                workers = self.place(group, group.gang_size, later, domain)
-                if workers is None:
-                    self.state.undo(mark)
-                    break
-                found[number] = workers
-            else:
-                return by_rank(found)
+            found = dict[int, Workers]()
+            with self.state.trial() as trial:
+                for number, group in request.largest_first:
+                    workers = self.place(group, group.gang_size, later, domain)
+                    if workers is None:
+                        break
+                    found[number] = workers
+                else:
+                    trial.commit()
+                    return by_rank(found)
             packed = packing.within(domain & request.eligible)
             if packed is not None:
                 return by_rank(packed)
@@ -161,20 +162,21 @@ class Placer:
 
     def _anywhere(self, demand: Demand, count: int, mask: int, later: bool, spread: bool) -> Workers | None:
         """Fill the nodes that take the most workers first; the rest goes where it fits most tightly."""
-        nodes, mark = self.nodes, self.state.mark()
+        nodes = self.nodes
         workers: Workers = []
-        while len(workers) < count:
-            left = count - len(workers)
-            if demand.partial or spread or left == 1:
-                node = nodes.best(demand, mask, later, spread)
-                fits = 1
-            else:
-                node = nodes.together(demand, left, mask, later) or self._takes_most(demand, mask, later)
-                fits = 0 if node is None else node.count(demand, later, left)
-            if node is None or not fits:
-                self.state.undo(mark)
-                return None
-            workers.extend([self.state.seat(node, demand, later) for _ in range(fits)])
+        with self.state.trial() as trial:
+            while len(workers) < count:
+                left = count - len(workers)
+                if demand.partial or spread or left == 1:
+                    node = nodes.best(demand, mask, later, spread)
+                    fits = 1
+                else:
+                    node = nodes.together(demand, left, mask, later) or self._takes_most(demand, mask, later)
+                    fits = 0 if node is None else node.count(demand, later, left)
+                if node is None or not fits:
+                    return None
+                workers.extend([self.state.seat(node, demand, later) for _ in range(fits)])
+            trial.commit()
         return workers
 
     def _takes_most(self, demand: Demand, mask: int, later: bool) -> NodeState | None:

@@ -65,11 +65,8 @@ class Planner:
         with collector_at_rest():
             self._take_in()
             self._state.set_usage(usage or {})
-            mark = self._state.state.mark()
-            try:
+            with self._state.state.trial():
                 return Cycle(self._state, now).plan()
-            finally:
-                self._state.state.undo(mark)
 
     def _take_in(self) -> None:
         """Apply the changes, those first that give GPUs back: whoever is new may stand where they stood."""

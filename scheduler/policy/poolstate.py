@@ -1,7 +1,7 @@
 """The pool while a plan is made of it: nodes, projects and who stands where.
 
-Every change goes through a step that is written down with its inverse; `undo` takes steps back to a mark. So a trial
-is: mark, try, and keep it or undo it.
+Every change is a step that is written down with its inverse, so that a `Trial` can take steps back: checkpoint, try, and
+commit or roll back.
 """
 
 from __future__ import annotations
@@ -15,6 +15,38 @@ from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import RequestClass, WorkloadState
+
+Journal = list[tuple[Callable[..., None], tuple[Any, ...]]]
+"""The inverse of each step, with its arguments."""
+
+
+class Trial:
+    """A checkpoint to which the state goes back. Trials may lie inside each other."""
+
+    __slots__ = ("_checkpoint", "_committed", "_journal")
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._checkpoint = len(journal)
+        self._committed = False
+
+    def __enter__(self) -> Trial:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if not self._committed:
+            self.rollback()
+
+    def commit(self) -> None:
+        """Keep the steps (as long as a trial around this one is kept)."""
+        self._committed = True
+
+    def rollback(self) -> None:
+        """Take back every step since the checkpoint, the last first."""
+        journal, checkpoint = self._journal, self._checkpoint
+        while len(journal) > checkpoint:
+            step, arguments = journal.pop()
+            step(*arguments)
 
 
 class PoolState:
@@ -32,19 +64,13 @@ class PoolState:
         self.releasing_jobs: dict[str, tuple[WorkloadState, int]] = {}
         self.gains = 0
         self.limited = False
-        self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._journal: Journal = []
 
     # -- trials -------------------------------------------------------------------------------------------
 
-    def mark(self) -> int:
-        return len(self._journal)
-
-    def undo(self, mark: int) -> None:
-        """Take back every step since `mark`."""
-        journal = self._journal
-        while len(journal) > mark:
-            step, arguments = journal.pop()
-            step(*arguments)
+    def trial(self) -> Trial:
+        """Steps to be tried: `with` it, and they are taken back at its end unless it is committed."""
+        return Trial(self._journal)
 
     def _did(self, inverse: Callable[..., None], *arguments: Any) -> None:
         self._journal.append((inverse, arguments))

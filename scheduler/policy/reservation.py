@@ -70,9 +70,8 @@ class Reservations:
         """A gang will be judged in this cycle: note where it will stand, or what will be reserved for it."""
         if not self._qualifies(request, project):
             return
-        mark = self.state.mark()
-        workers = self.placer.place(request, request.gang_size, True)
-        self.state.undo(mark)
+        with self.state.trial():
+            workers = self.placer.place(request, request.gang_size, True)
         if workers is None:
             self.expected = self._reserve(job, project, request)
         else:

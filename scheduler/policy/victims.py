@@ -61,20 +61,19 @@ class VictimSearch:
     def search(self, over: int = 0, limited: ProjectState | None = None) -> SearchResult | None:
         """Places for the newcomer's gang, and whom that stops. First `over` is given back under the limit of `limited`."""
         request = self.rules.newcomer.request
-        mark = self.state.mark()
-        evictions = self._free_limit(over)
-        if evictions is None:
-            self.state.undo(mark)
-            return None
-        result = None
-        if evictions:
-            workers = self.placer.place(request, request.gang_size, True, self.mask)
-            result = None if workers is None else SearchResult(workers, [])
-        if result is None:
-            result = self._search_domains()
-        if result is None:
-            self.state.undo(mark)
-            return None
+        with self.state.trial() as trial:
+            evictions = self._free_limit(over)
+            if evictions is None:
+                return None
+            result = None
+            if evictions:
+                workers = self.placer.place(request, request.gang_size, True, self.mask)
+                result = None if workers is None else SearchResult(workers, [])
+            if result is None:
+                result = self._search_domains()
+            if result is None:
+                return None
+            trial.commit()
         return SearchResult(result.workers, self._put_back([*evictions, *result.evictions], limited))
 
     def _search_domains(self) -> SearchResult | None:
@@ -104,16 +103,17 @@ class VictimSearch:
                 domain & self.mask for domain in topology.domains(request.require) if domain & self.mask
             ]
         for domain in domains:
-            mark, evictions, found = self.state.mark(), list[Eviction](), dict[int, list[WorkerPlacement]]()
-            for number, group in request.largest_first:
-                result = self._search(group.demand, group.gang_size, group.eligible & domain)
-                if result is None:
-                    self.state.undo(mark)
-                    break
-                evictions += result.evictions
-                found[number] = result.workers
-            else:
-                return SearchResult(by_rank(found), evictions)
+            evictions, found = list[Eviction](), dict[int, list[WorkerPlacement]]()
+            with self.state.trial() as trial:
+                for number, group in request.largest_first:
+                    result = self._search(group.demand, group.gang_size, group.eligible & domain)
+                    if result is None:
+                        break
+                    evictions += result.evictions
+                    found[number] = result.workers
+                else:
+                    trial.commit()
+                    return SearchResult(by_rank(found), evictions)
         return None
 
     def _free_limit(self, over: int) -> list[Eviction] | None:
@@ -131,15 +131,15 @@ class VictimSearch:
 
     def _search(self, demand: Demand, count: int, mask: int, together: int = 1) -> SearchResult | None:
         """Clear nodes of `mask` until `count` times `together` workers stand."""
-        mark = self.state.mark()
         search = SearchState(self.state, self.rules, demand, mask, together)
-        search.use_free(count)
-        for straddling in (False, True):
+        with self.state.trial() as trial:
+            search.use_free(count)
+            for straddling in (False, True):
+                if search.seated < count:
+                    self._go_through(search, count, straddling)
             if search.seated < count:
-                self._go_through(search, count, straddling)
-        if search.seated < count:
-            self.state.undo(mark)
-            return None
+                return None
+            trial.commit()
         return SearchResult(search.workers, search.evictions)
 
     def _go_through(self, search: SearchState, count: int, straddling: bool) -> None:

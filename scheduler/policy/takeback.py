@@ -1,0 +1,146 @@
+"""How a newcomer that fits nowhere gets a place: others move for it, or are stopped for it, whichever loses less work.
+
+It takes from other projects what its own is due (reclaim), or else from less important jobs of its own (preemption).
+"""
+
+from __future__ import annotations
+
+from scheduler.model import Settings
+from scheduler.policy.consolidation import consolidate, rearrange
+from scheduler.policy.eligibility import Preemption, Reclaim
+from scheduler.policy.placement import Placer
+from scheduler.policy.poolstate import PoolState
+from scheduler.policy.projects import ProjectState
+from scheduler.policy.reservation import Reservations
+from scheduler.policy.victims import Budget, SearchResult, VictimSearch
+from scheduler.policy.wakeup import Wakeup
+from scheduler.policy.workloads import RequestClass, WorkloadState
+
+
+class TakeBack:
+    """The searches of one cycle. What failed is not tried again until somebody has left."""
+
+    def __init__(
+        self,
+        state: PoolState,
+        placer: Placer,
+        reservations: Reservations,
+        settings: Settings,
+        budget: Budget,
+        wakeup: Wakeup,
+    ) -> None:
+        self.state = state
+        self.placer = placer
+        self.reservations = reservations
+        self.settings = settings
+        self.budget = budget
+        self.wakeup = wakeup
+        self._no_moves: dict[tuple[int, int], int] = {}
+        self._no_victims: dict[tuple[object, ...], int] = {}
+
+    def nobody_moves_for(self, request: RequestClass) -> bool:
+        """Whether it is known that moving others makes no place for such a job."""
+        return self._no_moves.get((request.fit_class, 0)) == self.state.gains
+
+    def least_important(self, project: ProjectState) -> float:
+        """Jobs above this priority may find somebody to preempt in their project."""
+        candidates = self.state.candidates.get(project)
+        if not candidates:
+            return float("inf")
+        least = min(candidates.classes)
+        return min([least, *[job.priority - 1 for job in candidates.elastic.values()]])
+
+    def find(
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: int
+    ) -> SearchResult | None:
+        """Take from other projects, or from less important jobs of the same one."""
+        request = job.request
+        if not request.eligible:
+            return None
+        delay, workload = self.settings.preemption_delay, job.workload
+        since = workload.submitted if workload.preempted is None else workload.preempted
+        if delay and since + delay > self.wakeup.now:
+            self.wakeup.note(since + delay)
+            return None
+        if limited:
+            return self._stop_others(job, project, limited, kept_from)
+        with self.state.trial():
+            moves = self._consolidate(job, kept_from)
+        if moves is None:
+            return self._stop_others(job, project, limited, kept_from)
+        with self.state.trial() as trial:
+            result = self._stop_others(job, project, limited, kept_from)
+            if result is not None and result.loss < moves.loss:
+                trial.commit()
+                return result
+        return self._consolidate(job, kept_from)
+
+    def _consolidate(self, job: WorkloadState, kept_from: int) -> SearchResult | None:
+        """Move others together. What failed is not tried again."""
+        name, gains, least = (job.request.fit_class, kept_from), self.state.gains, job.request.gang_amount
+        if gains in (self._no_moves.get(name), self._no_moves.get((job.request.fit_class, 0))):
+            return None
+        # Not only where the newcomer may stand: the others may go elsewhere.
+        if self.state.nodes.left_over() < least:
+            self._no_moves[job.request.fit_class, 0] = gains
+            return None
+        result = consolidate(self.state, self.placer, self.reservations, job, kept_from, self.wakeup.now)
+        if result is None:
+            self._no_moves[name] = self.state.gains
+        return result
+
+    def _stop_others(
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: int
+    ) -> SearchResult | None:
+        result = self._reclaim(job, project, limited, kept_from)
+        if result is None and job.request.priority > self.least_important(project):
+            result = self._preempt(job, project, limited, kept_from)
+        return result
+
+    def _reclaim(
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: int
+    ) -> SearchResult | None:
+        request = job.request
+        full = [step for step in project.path if step.allocated + request.gang_amount > step.limit]
+        if limited and (not full or full[0] is project or breaks_guarantee(request, project)):
+            return None  # nobody else's GPUs would help
+        to_fair_share = self.settings.reclaim == "fair_share"
+        within = full[0] if full else None
+        rules = Reclaim(self.state, job, project, self.wakeup.now, to_fair_share=to_fair_share, within=within)
+        if not rules.possible():
+            return None
+        name = (request.fit_class, kept_from, project.parent, rules.inside_guarantee, within)
+        if self._no_victims.get(name) == self.state.gains:
+            return None
+        over = max([step.allocated + request.gang_amount - step.limit for step in full], default=0)
+        search = VictimSearch(self.state, self.placer, rules, self.budget, kept_from)
+        result = search.search(over, project if full else None)
+        self.wakeup.note(rules.protected_until)
+        if result is None and not full and rules.inside_guarantee:
+            result = rearrange(self.state, self.placer, self.reservations, rules, self.budget, kept_from)
+        if result is None:
+            self._no_victims[name] = self.state.gains
+        return result
+
+    def _preempt(
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: int
+    ) -> SearchResult | None:
+        request = job.request
+        if breaks_guarantee(request, project):
+            return None
+        over = (
+            max([step.allocated + request.gang_amount - step.limit for step in project.path])
+            if limited
+            else 0
+        )
+        rules = Preemption(self.state, job, project, self.wakeup.now)
+        result = VictimSearch(self.state, self.placer, rules, self.budget, kept_from).search(
+            over, project if limited else None
+        )
+        self.wakeup.note(rules.protected_until)
+        return result
+
+
+def breaks_guarantee(request: RequestClass, project: ProjectState) -> bool:
+    """Whether a job that can't be preempted would leave a guarantee on the path."""
+    return not request.preemptible and project.over_guarantee(request.gang_amount) is not None
