@@ -51,6 +51,10 @@ MAY_KNOW: Mapping[str, tuple[str, ...]] = {
 """Each room with those below it that it may import. A room stands below every room that names it."""
 
 
+TOO_LONG = {"scheduler.api.views", "scheduler.worker.supervisor"}
+"""Modules that are still to be parted."""
+
+
 def modules() -> dict[str, Path]:
     """Every module of the product by its name."""
     files = (file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
@@ -92,6 +96,11 @@ def test_a_module_knows_only_the_rooms_below_its_own(module: str) -> None:
         assert known in (None, room, *MAY_KNOW[room]), f"{module} imports {name}"
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_has_fewer_than_400_lines(module: str) -> None:
+    assert len(MODULES[module].read_text().splitlines()) < 400 or module in TOO_LONG
+
+
 def test_no_two_rooms_know_each_other() -> None:
     TopologicalSorter(MAY_KNOW).prepare()
 
@@ -128,3 +137,19 @@ def test_code_in_a_job_needs_the_standard_library_alone() -> None:
             assert not outside - {"scheduler"} or "TYPE_CHECKING" in file.read_text(), (
                 f"{file.name} imports {outside}"
             )
+
+
+PRIVATE_ELSEWHERE = {"_actions", "_SubParsersAction", "_exit"}
+"""Of the standard library, where it has no other way."""
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "tests").rglob("*.py")), ids=lambda file: file.stem)
+def test_tests_use_what_is_public(file: Path) -> None:
+    """A test holds what is promised, so that what is inside can change."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            assert own or node.attr in PRIVATE_ELSEWHERE, f"line {node.lineno}: {ast.unparse(node)}"
+        elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            private = [alias.name for alias in node.names if re.match("_[a-z]", alias.name)]
+            assert not private, f"line {node.lineno}: {private}"

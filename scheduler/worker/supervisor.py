@@ -261,7 +261,7 @@ def _see_through(folder: str, spec: dict[str, Any], worker: int, wake: int) -> N
         elif deadline is not None:
             pause = min(pause, deadline - now)
         if _terminated(wake, pause):
-            end = time.monotonic() + _grace(folder, spec)
+            end = time.monotonic() + grace_of(folder, spec)
             deadline = end if deadline is None else min(deadline, end)
             if how is None:
                 _signal_group(worker, signal.SIGTERM)
@@ -337,7 +337,7 @@ def how_it_ended(status: int, deadline: float | None, killed: bool) -> str:
     return ""
 
 
-def _grace(folder: str, spec: dict[str, Any]) -> float:
+def grace_of(folder: str, spec: dict[str, Any]) -> float:
     """How long a stop may take: as the engine wrote it, or as the job has it where somebody else sent SIGTERM."""
     longest = float(spec["grace"])
     try:

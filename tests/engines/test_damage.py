@@ -202,7 +202,7 @@ def test_no_grace_period_is_longer_than_the_jobs_own(tmp_path: Path) -> None:
         ("[", 7),
     ]:
         (tmp_path / "1" / "stop").write_text(written)
-        assert supervisor._grace(str(folder), {"grace": 7}) == grace
+        assert supervisor.grace_of(str(folder), {"grace": 7}) == grace
 
 
 async def test_markers_that_name_no_attempt_are_passed_over(here: Workplace) -> None:

@@ -62,8 +62,12 @@ async def test_a_silent_worker_is_waited_for_until_its_end(here: Workplace) -> N
     assert await waiting is False
 
 
-async def test_logs_are_followed_where_the_system_does_not_tell(here: Workplace) -> None:
-    here.engine.files._growth._libc = None
+async def test_logs_are_followed_where_the_system_does_not_tell(
+    here: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as another_system:
+        another_system.setattr("sys.platform", "darwin")
+        await here.restart()
     await test_many_follow_one_log_to_its_end(here)
 
 

@@ -15,10 +15,12 @@ from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from scheduler.engines.base import WorkerState
+from scheduler.engines.base import Launch, WorkerState
+from scheduler.engines.local.launcher import Launcher
 from scheduler.errors import Conflict, Unavailable
 from tests.engines.workplace import (
     PATIENCE,
@@ -189,9 +191,25 @@ async def test_everything_is_found_again_as_it_stands(here: Workplace) -> None:
     assert (await here.end("runs")).exit_code == -15
 
 
+async def started_in_part(here: Workplace, gang: Launch) -> None:
+    """The scheduler dies when it has had the worker of rank 1 started, and no other."""
+    start = Launcher.start
+
+    async def only_one(launcher: Launcher, folder: Path) -> None:
+        if folder.name != "1":
+            await asyncio.Event().wait()
+        await start(launcher, folder)
+
+    with patch.object(Launcher, "start", only_one):
+        launching = asyncio.create_task(here.engine.launch(gang))
+        await eventually((here.job(gang.job) / "attempts/1/1/status.json").exists)
+        launching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await launching
+
+
 async def test_a_gang_that_started_in_part_is_completed(here: Workplace) -> None:
-    await here.engine._prepare(launch("j", COUNT, workers=3))
-    await here.engine._launcher.start(here.job("j") / "attempts/1/1")
+    await started_in_part(here, launch("j", COUNT, workers=3))
     await here.restart()
     assert await here.engine.recover([("j", 1, 3)]) == frozenset()
     assert [here.states("j", rank) for rank in range(3)] == [[WorkerState.RUNNING]] * 3
@@ -203,8 +221,7 @@ async def test_a_gang_that_started_in_part_is_completed(here: Workplace) -> None
 
 
 async def test_a_gang_that_started_in_part_and_was_to_stop_is_not_completed(here: Workplace) -> None:
-    await here.engine._prepare(launch("j", COUNT, workers=2))
-    await here.engine._launcher.start(here.job("j") / "attempts/1/1")
+    await started_in_part(here, launch("j", COUNT, workers=2))
     (here.job("j") / "attempts/1/stop").write_text(json.dumps({"grace": 5, "end": time.time() + 5}))
     await here.restart()
     assert await here.engine.recover([("j", 1, 2)]) == frozenset()

@@ -127,11 +127,12 @@ async def test_jobs_at_the_same_time_and_later_attempts_have_ports_of_their_own(
     await here.restart()
     assert await here.engine.recover([("one", 1, 2), ("two", 1, 2)]) == frozenset()
     held = set(ports)
-    assert held == {p for ports_of in here.engine._ports._given.values() for p in map(str, ports_of)}
+    kept = [here.engine.ports.take((job, 1), 0) for job in ("one", "two")]
+    assert held == {str(port) for ports in kept for port in ports}
     await here.engine.stop("one", 1, 0)
     await here.end("one", 0)
     await here.end("one", 1)
-    assert ("one", 1) not in here.engine._ports._given
+    assert here.engine.ports.take(("one", 1), 0) == (), "they were given back"
 
 
 async def port(here: Workplace, job: str, rank: int) -> str:
@@ -150,7 +151,7 @@ async def test_a_port_that_another_took_meanwhile_is_no_failure_of_the_job(here:
     await here.engine.launch(of(Framework.TORCH, "j", taken_by_another, workers=1))
     end = await here.end("j")
     assert end.state is WorkerState.LOST
-    assert re.fullmatch(r"port \d+, where it was to listen, was taken\.", end.reason)
+    assert re.fullmatch(r"port \d+, on which it had to listen, was in use\.", end.reason)
 
 
 async def test_a_failed_worker_is_told_with_its_last_words(here: Workplace) -> None:
@@ -216,12 +217,10 @@ async def test_horovods_rendezvous_passes_a_stop_and_a_signal_on(here: Workplace
 # -- the parts ----------------------------------------------------------------------------------------------
 
 
-def test_a_port_that_somebody_listens_at_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_somebody_listens_at_is_not_given() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        busy = listening.getsockname()[1]
-        monkeypatch.setattr("scheduler.engines.local.ports.LOWEST", busy)
-        ports = Ports("127.0.0.1")
-        ports._end = busy + 1
+        busy: int = listening.getsockname()[1]
+        ports = Ports("127.0.0.1", range(busy, busy + 1))
         with pytest.raises(Unavailable, match="no 1 free ports"):
             ports.take("j", 1)
 

@@ -19,7 +19,7 @@ from scheduler.engines.files import log_file
 from scheduler.engines.local import launcher
 from scheduler.errors import Invalid, NotFound, Unavailable
 from scheduler.model import Node, WorkerPlacement
-from tests.engines.workplace import Workplace, eventually, launch, processes, python, shell
+from tests.engines.workplace import Workplace, eventually, launch, processes, python, shell, supervisors
 
 DUMP = python(
     "import json, os; json.dump(dict(os.environ), open(os.environ['RUNAI_OUTPUT_DIR'] + '/out' + "
@@ -230,8 +230,7 @@ async def test_asked_again_after_its_end_it_tells_the_end_again(here: Workplace)
 
 async def test_a_launcher_that_is_killed_is_replaced(here: Workplace) -> None:
     await here.engine.launch(launch("a", COUNT))
-    process = here.engine._launcher._process
-    assert process is not None
+    (process,) = [each for each in supervisors(here.state_dir) if each.parent == os.getpid()]
     os.kill(process.pid, signal.SIGKILL)
     await here.engine.launch(launch("b", COUNT, workers=4))
     assert [here.states("a"), *(here.states("b", rank) for rank in range(4))] == [[WorkerState.RUNNING]] * 5
@@ -241,7 +240,7 @@ async def test_a_launcher_that_is_killed_is_replaced(here: Workplace) -> None:
 async def test_a_launcher_that_is_killed_while_it_starts_is_started_again(
     here: Workplace, monkeypatch: pytest.MonkeyPatch, kills: int
 ) -> None:
-    start, started = launcher._start, list[subprocess.Popen[bytes]]()
+    start, started = launcher.spawn, list[subprocess.Popen[bytes]]()
 
     def killed_at_once(*given: Any) -> subprocess.Popen[bytes]:
         started.append(start(*given))
@@ -249,14 +248,15 @@ async def test_a_launcher_that_is_killed_while_it_starts_is_started_again(
             started[-1].kill()
         return started[-1]
 
-    await here.engine._launcher.close()
-    monkeypatch.setattr(launcher, "_start", killed_at_once)
+    await here.close()
+    monkeypatch.setattr(launcher, "spawn", killed_at_once)
     if kills == launcher.TRIES:
         with pytest.raises(
             Unavailable, match="ended 3 times before it was ready, the last time with status -9"
         ):
-            await here.engine._launcher.open()
+            await here.open()
     else:
+        await here.open()
         await here.engine.launch(launch("a", COUNT))
         assert here.states("a") == [WorkerState.RUNNING]
         assert len(started) == kills + 1

@@ -70,7 +70,7 @@ class LocalEngine(Engine):
         self._log_limit = log_limit
         self._as_owner = as_owner
         self._launcher = Launcher(self._folders.state_dir)
-        self._ports = Ports(ADDRESS)
+        self.ports = Ports(ADDRESS)
         self._report: Report | None = None
         self._watched: dict[Key, asyncio.Task[None]] = {}
         self._launching: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
@@ -124,7 +124,7 @@ class LocalEngine(Engine):
                 await self._blobs.unpack(launch.program.bundle, job.work, launch.program.files)
             await asyncio.to_thread(self._write_down, launch, owner)
         except OSError as error:
-            self._ports.give_back((launch.job, launch.attempt))
+            self.ports.give_back((launch.job, launch.attempt))
             raise Unavailable(f"The job could not be started: {error}.") from error
 
     def _write_down(self, launch: Launch, owner: Account | None) -> None:
@@ -154,7 +154,7 @@ class LocalEngine(Engine):
 
     def _meeting(self, launch: Launch) -> Meeting:
         framework, size = launch.program.framework, len(launch.workers)
-        ports = self._ports.take((launch.job, launch.attempt), needs(framework, size))
+        ports = self.ports.take((launch.job, launch.attempt), needs(framework, size))
         return Meeting(framework, launch.workers, (ADDRESS,) * size, ports, secrets.token_urlsafe())
 
     # -- what becomes of a worker ---------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class LocalEngine(Engine):
         folder = self._folders.attempt(job, attempt)
         if not any(worker.stand().stand in _TO_COME for _, worker in folder.workers()):
             folder.unmark()
-            self._ports.give_back((job, attempt))
+            self.ports.give_back((job, attempt))
 
     async def _gone(self, job: str, attempt: int) -> None:
         """Wait until none of an attempt's workers lives."""
@@ -292,7 +292,7 @@ class LocalEngine(Engine):
     async def _find(self, job: str, attempt: int, size: int) -> bool:
         """Take up an attempt as it stands; True where nothing of it was ever started."""
         folder = self._folders.attempt(job, attempt)
-        self._ports.keep((job, attempt), await asyncio.to_thread(folder.worker(0).ports))
+        self.ports.keep((job, attempt), await asyncio.to_thread(folder.worker(0).ports))
         await asyncio.to_thread(_stop_again, folder, size)
         unclaimed = await asyncio.to_thread(_unclaimed, folder, size)
         if len(unclaimed) == size:

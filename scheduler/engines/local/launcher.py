@@ -60,7 +60,7 @@ class Launcher:
         ours, its = socket.socketpair()
         ours.setblocking(False)
         try:
-            self._process = await asyncio.to_thread(_start, self._state_dir, its)
+            self._process = await asyncio.to_thread(spawn, self._state_dir, its)
         finally:
             its.close()
         self._line = ours
@@ -123,7 +123,8 @@ class Launcher:
             self._process = None
 
 
-def _start(state_dir: Path, line: socket.socket) -> subprocess.Popen[bytes]:
+def spawn(state_dir: Path, line: socket.socket) -> subprocess.Popen[bytes]:
+    """Start the launcher's process, with its end of the line as standard input."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", supervisor.__file__, str(state_dir), str(FILES)],
         stdin=line.fileno(),

@@ -19,12 +19,12 @@ _TRIES = 2_000
 
 
 class Ports:
-    """The ports of one address."""
+    """The ports of one address, by default all that lie below those of outgoing connections."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, ports: range | None = None) -> None:
         self._address = address
+        self._ports = ports or range(LOWEST, _first_ephemeral())
         self._given: dict[Hashable, tuple[int, ...]] = {}
-        self._end = _first_ephemeral()
 
     def take(self, attempt: Hashable, count: int) -> tuple[int, ...]:
         """As many free ports, the same ones when asked again. Raises `Unavailable`."""
@@ -43,7 +43,7 @@ class Ports:
         others = {port for ports in self._given.values() for port in ports}
         found: list[int] = []
         for _ in range(_TRIES if count else 0):
-            port = random.randrange(LOWEST, self._end)
+            port = random.choice(self._ports)
             if port not in others and _free(self._address, port):
                 others.add(port)
                 found.append(port)
