@@ -7,6 +7,7 @@ import inspect
 import itertools
 import json
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -150,13 +151,14 @@ async def running(
     send_buffer: int | None = None,
     connections: int | None = None,
     backend: Backend | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[Service]:
     state_dir.chmod(0o700)
     backend = backend or local(Setup(StateFolder(state_dir), declared_gpus=8))
     store = Store(f"sqlite:///{state_dir}/runai.sqlite")
     store.open()
     metrics = Metrics()
-    controller = Controller(store, backend, decide=metrics.timed(SnapshotPlanner()))
+    controller = Controller(store, backend, decide=metrics.timed(SnapshotPlanner()), clock=clock)
     await controller.start()
     if controller.book.pool.projects != pool.projects:
         await controller.apply(pool)

@@ -3,6 +3,7 @@ declares, with workers that end when the test says so."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import httpx
 import pytest
 
 from scheduler.engines.backend import Backend
+from scheduler.engines.base import Launch
 from scheduler.model import Node
 from tests.api.conftest import Service, running
 from tests.controller.stage import Alone, Bench, Machines, ScriptedEngine, ScriptedFiles, World
@@ -40,9 +42,7 @@ class Live:
 
     async def refuses(self, caller: str = "owner", **job: Any) -> str:
         """The field at fault of a job that is refused."""
-        answer = await self.send(caller, **job)
-        assert answer.status_code == 422, answer.text
-        return str(answer.json()["field"])
+        return _field(await self.send(caller, **job))
 
     async def get(self, path: str, caller: str = "admin") -> dict[str, Any]:
         return _content(await self.service.http[caller].get(path))
@@ -54,12 +54,26 @@ class Live:
 
     async def runs(self, *job_ids: str) -> list[str]:
         """Those of these jobs that run once nothing more happens by itself."""
-        return [id for id in job_ids if (await self.job(id))["state"] == "running"]
+        await self.bench.settled()
+        return [id for id in job_ids if (await self.get(f"jobs/{id}"))["state"] == "running"]
+
+    async def submit_all(self, *jobs: dict[str, Any]) -> list[str]:
+        """Submit jobs one after the other."""
+        return [await self.submit(**job) for job in jobs]
 
     async def nodes_of(self, job_id: str) -> list[str]:
         """The node of each of a job's workers in its latest attempt."""
         attempts = (await self.job(job_id))["attempts"]
         return [worker["node"] for worker in attempts[-1]["workers"]] if attempts else []
+
+    def launched(self, job_id: str) -> Launch:
+        """The latest attempt of a job, as the engine was asked for it."""
+        attempts = self.bench.engine.world.placements
+        return attempts[max(attempt for attempt in attempts if attempt[0] == job_id)]
+
+    async def refuses_pool(self, **pool_file: Any) -> str:
+        """The field at fault of a pool file that is refused."""
+        return _field(await self.service.http["admin"].post("pool/apply", json=pool_file))
 
     def end(self, job_id: str, code: int = 0) -> None:
         """A job's workers end."""
@@ -75,6 +89,11 @@ def _content(answer: httpx.Response) -> dict[str, Any]:
     return found
 
 
+def _field(refusal: httpx.Response) -> str:
+    assert refusal.status_code in (403, 409, 422), refusal.text
+    return str(refusal.json()["field"])
+
+
 Open = Callable[..., Awaitable[Live]]
 
 
@@ -83,11 +102,11 @@ async def open_pool(tmp_path: Path) -> AsyncIterator[Open]:
     """Start a scheduler with some nodes (or the usual ones) and bring a pool file about, if one is given."""
     async with AsyncExitStack() as stack:
 
-        async def opened(*nodes: Node, **pool_file: Any) -> Live:
+        async def opened(*nodes: Node, clock: Callable[[], float] = time.time, **pool_file: Any) -> Live:
             world = World()
             engine, files, machines = ScriptedEngine(world), ScriptedFiles(world), Machines(*(nodes or NODES))
             backend = Backend(engine, files, machines, Alone())
-            service = await stack.enter_async_context(running(tmp_path, backend=backend))
+            service = await stack.enter_async_context(running(tmp_path, backend=backend, clock=clock))
             live = Live(service, Bench(tmp_path, service.controller, engine, files, machines, service.store))
             if pool_file:
                 await live.apply(**pool_file)

@@ -2,23 +2,110 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
 from scheduler.model import Node
-from tests.live.conftest import Open
+from tests.live.conftest import Live, Open
 
 TRAIN = [{"name": "train", "environment": "train"}]
-ONE_GPU = Node("n1", gpus=1)
+TWO_PROJECTS = [{"name": "a", "members": ["*"]}, {"name": "b", "members": ["*"]}]
 
 
-@pytest.mark.parametrize(("time_aware", "next_one"), [(0, "a"), (1, "b")])
-async def test_time_aware(open_pool: Open, time_aware: float, next_one: str) -> None:
-    """Two projects ask for the one GPU. The older one is first, unless it is the one that has just used it."""
-    projects = [{"name": "a", "members": ["*"]}, {"name": "b", "members": ["*"]}]
-    settings = {"time_aware": time_aware, "usage_half_life": 1}
-    live = await open_pool(ONE_GPU, node_pools=TRAIN, projects=projects, settings=settings)
+async def with_settings(open_pool: Open, gpus: int, *, guaranteed: float = 0, **settings: Any) -> Live:
+    """One node, and projects a and b; `guaranteed` are b's."""
+    a, b = TWO_PROJECTS
+    projects = [a, {**b, "guaranteed": guaranteed}]
+    return await open_pool(Node("n1", gpus=gpus), node_pools=TRAIN, projects=projects, settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "next_one"),
+    [
+        ({"time_aware": 0, "usage_half_life": 1}, "a"),
+        ({"time_aware": 1, "usage_half_life": 1e9}, "a"),
+        ({"time_aware": 1, "usage_half_life": 1}, "b"),
+    ],
+)
+async def test_who_has_just_used_the_gpus_comes_later(
+    open_pool: Open, settings: dict[str, Any], next_one: str
+) -> None:
+    """Both projects ask for the one GPU. The older one is first, unless its recent use counts, and is recent enough."""
+    live = await with_settings(open_pool, 1, **settings)
     first = await live.submit(project="a")
     assert await live.runs(first) == [first]
     waiting = {name: await live.submit(project=name) for name in ("a", "b")}
     live.end(first)
     assert await live.runs(*waiting.values()) == [waiting[next_one]]
+    recently = {
+        project["name"]: project["recent_use"] for project in (await live.get("projects"))["projects"]
+    }
+    assert recently["a"] > 0 or settings["usage_half_life"] > 1
+
+
+@pytest.mark.parametrize(("reclaim", "runs"), [("fair_share", [2, 2]), ("guarantee", [4, 0])])
+async def test_reclaim_up_to_the_fair_share_or_the_guarantee(
+    open_pool: Open, reclaim: str, runs: list[int]
+) -> None:
+    live = await with_settings(open_pool, 4, reclaim=reclaim)
+    over = await live.submit_all(*[{"project": "a"}] * 4)
+    assert await live.runs(*over) == over
+    due = await live.submit_all(*[{"project": "b"}] * 2)
+    await live.bench.settled()
+    assert [len(await live.runs(*jobs)) for jobs in (over, due)] == runs
+
+
+@pytest.mark.parametrize(("preemption_delay", "runs"), [(0, ["b"]), (3600, ["a"])])
+async def test_a_preemption_delay_gives_others_time(
+    open_pool: Open, preemption_delay: float, runs: list[str]
+) -> None:
+    live = await with_settings(open_pool, 1, guaranteed=1, preemption_delay=preemption_delay)
+    jobs = {name: await live.submit(project=name) for name in ("a",)}
+    assert await live.runs(*jobs.values()) == [jobs["a"]]
+    jobs["b"] = await live.submit(project="b")
+    assert await live.runs(*jobs.values()) == [jobs[name] for name in runs]
+
+
+@pytest.mark.parametrize(("reservations", "starts"), [(1, False), (0, True)])
+async def test_reservations_keep_small_jobs_from_starving_a_gang(
+    open_pool: Open, reservations: int, starts: bool
+) -> None:
+    """A gang waits for the whole node. A small job that would run for longer starts before it only without reservations."""
+    live = await with_settings(open_pool, 4, guaranteed=8, reservations=reservations)
+    soon = {"project": "b", "gpus": 3, "expected_runtime": 60, "preemptible": False}
+    running = await live.submit(**soon)
+    assert await live.runs(running) == [running]
+    gang = await live.submit(project="b", gpus=4, preemptible=False)
+    small = await live.submit(project="b", gpus=1, expected_runtime=6000, preemptible=False)
+    assert await live.runs(gang, small) == ([small] if starts else [])
+
+
+@pytest.mark.parametrize(("lending", "where"), [(True, ["desk"]), (False, [])])
+async def test_lending_gives_idle_build_gpus_to_preemptible_jobs(
+    open_pool: Open, lending: bool, where: list[str]
+) -> None:
+    live = await open_pool(
+        Node("desk", gpus=1, node_pool="build"), Node("n1", gpus=1), settings={"lending": lending}
+    )
+    first, second = await live.submit_all({}, {})
+    assert await live.nodes_of(first) == ["n1"]
+    assert await live.nodes_of(second) == where
+    if lending:
+        lease = await live.service.http["owner"].post("sessions", json={"user": "ann"})
+        assert lease.json()["workers"][0]["node"] == "desk"
+        assert await live.runs(first, second) == [first]
+
+
+@pytest.mark.parametrize(("resize_interval", "workers"), [(0, 2), (300, 1)])
+async def test_an_elastic_job_grows_after_its_resize_interval(
+    open_pool: Open, resize_interval: float, workers: int
+) -> None:
+    live = await with_settings(open_pool, 2, resize_interval=resize_interval)
+    other = await live.submit(project="a", priority=90)
+    elastic = await live.submit(project="a", workers=2, min_workers=1)
+    assert len(await live.nodes_of(elastic)) == 1
+    live.bench.files.world.saved[elastic] = time.time()
+    live.end(other)
+    assert len(await live.nodes_of(elastic)) == workers

@@ -1,0 +1,193 @@
+"""Each key of a project, a quota, a user and a node pool, and of the pool itself, makes a difference through the service."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scheduler.api.access import Caller, Scope
+from scheduler.model import Node
+from tests.live.conftest import Live, Open
+
+TRAIN = [{"name": "train", "environment": "train"}]
+FOUR = Node("n1", gpus=4)
+EVERYBODY = {"members": ["*"]}
+
+
+async def with_projects(open_pool: Open, *projects: dict[str, Any], gpus: int = 4) -> Live:
+    return await open_pool(replace(FOUR, gpus=gpus), node_pools=TRAIN, projects=projects)
+
+
+async def counts(live: Live, *projects: str) -> dict[str, int]:
+    """How many jobs of each project run once nothing more happens by itself."""
+    await live.bench.settled()
+    found = {view["name"]: view["running"] for view in (await live.get("projects"))["projects"]}
+    return {name: found[name] for name in projects}
+
+
+async def ask_for_all(live: Live, *projects: str) -> None:
+    """A job that holds the whole node is followed by four of one GPU of each project, which all wait when it ends."""
+    first = await live.submit(project=projects[0], gpus=4)
+    assert await live.runs(first) == [first]
+    for name in projects * 4:
+        await live.submit(project=name)
+    live.end(first)
+
+
+# -- projects -----------------------------------------------------------------------------------------------
+
+
+async def test_members_and_groups_say_whose_jobs_a_project_of_that_name_takes(open_pool: Open) -> None:
+    projects = [{"name": "vision", "members": ["ann"]}, {"name": "speech", "groups": ["linguists"]}]
+    live = await with_projects(open_pool, *projects)
+    assert (await live.job(await live.submit("owner")))["project"] == "vision"
+    assert await live.refuses("owner", project="speech") == "project"
+    live.service.tokens.callers["mate"] = Caller.of(
+        "ben", frozenset({Scope.SUBMIT}), frozenset({"linguists"})
+    )
+    assert (await live.job(await live.submit("mate")))["project"] == "speech"
+    assert await live.refuses("mate", project="vision") == "project"
+
+
+async def test_what_is_guaranteed_is_given_back(open_pool: Open) -> None:
+    live = await with_projects(
+        open_pool, {"name": "a", **EVERYBODY}, {"name": "b", "guaranteed": 3, "weight": 0, **EVERYBODY}
+    )
+    await ask_for_all(live, "a", "b")
+    assert await counts(live, "a", "b") == {"a": 1, "b": 3}
+
+
+@pytest.mark.parametrize("where", ["parent", "itself"])
+async def test_a_limit_bounds_a_project_and_all_below_its_parent(open_pool: Open, where: str) -> None:
+    projects: list[dict[str, Any]] = [{"name": "research"}, {"name": "a", "parent": "research", **EVERYBODY}]
+    projects[where == "itself"]["limit"] = 2
+    live = await with_projects(open_pool, *projects)
+    jobs = await live.submit_all(*[{"project": "a"}] * 4)
+    assert await live.runs(*jobs) == jobs[:2]
+
+
+async def test_the_surplus_is_divided_by_weight(open_pool: Open) -> None:
+    live = await with_projects(
+        open_pool, {"name": "a", "weight": 1, **EVERYBODY}, {"name": "b", "weight": 3, **EVERYBODY}
+    )
+    await ask_for_all(live, "a", "b")
+    assert await counts(live, "a", "b") == {"a": 1, "b": 3}
+
+
+async def test_the_surplus_goes_to_the_project_of_higher_priority(open_pool: Open) -> None:
+    live = await with_projects(
+        open_pool, {"name": "a", **EVERYBODY}, {"name": "b", "priority": 1, **EVERYBODY}
+    )
+    await ask_for_all(live, "a", "b")
+    assert await counts(live, "a", "b") == {"a": 0, "b": 4}
+
+
+# -- quotas -------------------------------------------------------------------------------------------------
+
+TWO_POOLS = [{"name": "train", "environment": "train"}, {"name": "fast", "environment": "train"}]
+TYPES = (Node("n1", gpus=2, gpu_type="H100"), Node("n2", gpus=2, gpu_type="A100", node_pool="fast"))
+
+
+@pytest.mark.parametrize("part", [{"node_pool": "fast"}, {"gpu_type": "A100"}])
+async def test_a_quota_limits_a_project_in_a_node_pool_or_on_a_type(
+    open_pool: Open, part: dict[str, Any]
+) -> None:
+    projects = [{"name": "a", "quotas": [{**part, "limit": 1}], **EVERYBODY}]
+    live = await open_pool(*TYPES, node_pools=TWO_POOLS, projects=projects)
+    jobs = await live.submit_all(*[{"node_pools": ["fast"], "gpu_types": ["A100"]}] * 2)
+    assert await live.runs(*jobs) == jobs[:1]
+    elsewhere = await live.submit()
+    assert await live.nodes_of(elsewhere) == ["n1"]
+
+
+@pytest.mark.parametrize("part", [{"node_pool": "fast"}, {"gpu_type": "A100"}])
+async def test_a_quota_guarantees_gpus_of_a_node_pool_or_of_a_type(
+    open_pool: Open, part: dict[str, Any]
+) -> None:
+    quotas = [{**part, "guaranteed": 2}]
+    projects = [{"name": "a", **EVERYBODY}, {"name": "b", "quotas": quotas, **EVERYBODY}]
+    live = await open_pool(*TYPES, node_pools=TWO_POOLS, projects=projects)
+    over = await live.submit_all(*[{"project": "a"}] * 4)
+    assert await live.runs(*over) == over
+    due = await live.submit(project="b", gpus=2)
+    assert await live.nodes_of(due) == ["n2"]
+
+
+# -- node pools ---------------------------------------------------------------------------------------------
+
+
+async def test_a_node_pool_serves_the_environment_that_it_is_for(open_pool: Open) -> None:
+    node_pools = [{"name": "fast", "environment": "train"}, {"name": "desks", "environment": "build"}]
+    live = await open_pool(
+        Node("n1", gpus=1, node_pool="desks"), Node("n2", gpus=1, node_pool="fast"), node_pools=node_pools
+    )
+    assert await live.nodes_of(await live.submit(node_pools=["fast"])) == ["n2"]
+    assert await live.refuses(node_pools=["desks"]) == "node_pools"
+    lease = await live.service.http["owner"].post("sessions", json={"user": "ann"})
+    assert lease.json()["workers"][0]["node"] == "n1"
+
+
+@pytest.mark.parametrize(("placement", "nodes"), [("pack", {"n1"}), ("spread", {"n1", "n2"})])
+async def test_a_node_pool_packs_jobs_or_spreads_them(
+    open_pool: Open, placement: str, nodes: set[str]
+) -> None:
+    node_pools = [{**TRAIN[0], "placement": placement}]
+    live = await open_pool(FOUR, replace(FOUR, name="n2"), node_pools=node_pools)
+    jobs = await live.submit_all({}, {})
+    assert {node for job in jobs for node in await live.nodes_of(job)} == nodes
+
+
+@pytest.mark.parametrize("topology", [[], ["rack"]])
+async def test_topology_names_the_levels_that_a_job_may_require(open_pool: Open, topology: list[str]) -> None:
+    racks = [Node(f"n{n}", gpus=1, labels={"rack": f"r{n % 2}"}) for n in range(4)]
+    live = await open_pool(*racks, node_pools=TRAIN, topology=topology)
+    gang = {"workers": 2, "require": "rack"}
+    if not topology:
+        assert await live.refuses(**gang) == "require"
+        return
+    assert set(await live.nodes_of(await live.submit(**gang))) in ({"n0", "n2"}, {"n1", "n3"})
+
+
+# -- users --------------------------------------------------------------------------------------------------
+
+
+async def lease(live: Live, user: str, gpus: float) -> int:
+    answer = await live.service.http["admin"].post("sessions", json={"user": user, "gpus": gpus})
+    return int(answer.status_code)
+
+
+async def test_a_user_of_a_name_has_a_build_quota_and_the_others_the_default(open_pool: Open) -> None:
+    users = [{"name": "ann", "build_quota": 3}]
+    live = await open_pool(Node("desk", gpus=4, node_pool="build"), users=users, default_build_quota=0.5)
+    assert await lease(live, "ann", 4) == 422
+    assert await lease(live, "ann", 3) == 201
+    assert await lease(live, "ben", 1) == 422
+    assert await lease(live, "ben", 0.5) == 201
+
+
+async def test_more_build_gpus_than_there_are_are_promised_only_with_build_overcommit(
+    open_pool: Open,
+) -> None:
+    live = await open_pool(Node("desk", gpus=1, node_pool="build"), FOUR)
+    users = [{"name": name, "build_quota": 1} for name in ("ann", "ben")]
+    assert await live.refuses_pool(users=users) == "users"
+    await live.apply(users=users, build_overcommit=True)
+    assert await lease(live, "ann", 1) == 201
+
+
+# -- the pool -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("keep_days", "there"), [(1e-9, False), (None, True)])
+async def test_what_has_ended_is_deleted_after_keep_days(
+    open_pool: Open, keep_days: float | None, there: bool
+) -> None:
+    live = await open_pool(FOUR, node_pools=TRAIN, keep_days=keep_days)
+    job = await live.submit()
+    assert await live.runs(job) == [job]
+    live.end(job)
+    await live.bench.settled()
+    await live.bench.controller.tidy()
+    assert ((await live.service.http["owner"].get(f"jobs/{job}")).status_code == 200) == there
