@@ -16,8 +16,11 @@ import pytest
 from scheduler.engines.backend import Backend
 from scheduler.engines.base import Launch
 from scheduler.model import Node
-from tests.api.conftest import Service, running
+from tests.api.conftest import Service, running, service, start
 from tests.controller.stage import Alone, Bench, Machines, ScriptedEngine, ScriptedFiles, World
+
+__all__ = ["service", "start"]
+"""Real processes, in `test_programs`."""
 
 NODES = (Node("desk", gpus=2, node_pool="build"), Node("n1", gpus=4), Node("n2", gpus=4))
 
