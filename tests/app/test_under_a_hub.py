@@ -22,9 +22,10 @@ time.sleep(1000)
 """What a hub is to its services: the process that started them, and may be killed."""
 
 
-def started_by_a_hub(service: Service, port: int) -> subprocess.Popen[bytes]:
+def hub_variables(port: int) -> dict[str, str]:
+    """What a hub sets for its service."""
     prefix = "/hubs/a/services/runai/"
-    variables = {
+    return {
         "JUPYTERHUB_SERVICE_NAME": "runai",
         "JUPYTERHUB_SERVICE_URL": f"http://127.0.0.1:{port}",
         "JUPYTERHUB_SERVICE_PREFIX": prefix,
@@ -35,10 +36,13 @@ def started_by_a_hub(service: Service, port: int) -> subprocess.Popen[bytes]:
         "JUPYTERHUB_OAUTH_CALLBACK_URL": f"{prefix}oauth_callback",
         "JUPYTERHUB_OAUTH_SCOPES": "[]",
     }
+
+
+def started_by_a_hub(service: Service, port: int) -> subprocess.Popen[bytes]:
     with service.log.open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-c", HUB, "--declared-gpus=2"],
-            env={**service.environment, **variables},
+            env={**service.environment, **hub_variables(port)},
             stdout=log,
             stderr=log,
             start_new_session=True,

@@ -178,6 +178,12 @@ def test_in_chooses_variables_and_files(kernel: Kernel) -> None:
     assert "['m'] ['.runai-cell', 'a.txt']" in shown.stdout
 
 
+def test_with_no_capture_a_cell_knows_nothing_of_the_notebook(kernel: Kernel) -> None:
+    kernel.run("m = 1")
+    assert kernel.run("%%runai_train --gpus 0\nprint('m' in globals())").stdout == "True\n"
+    assert kernel.run("%%runai_train --gpus 0 --no-capture\nprint('m' in globals())").stdout == "False\n"
+
+
 def test_a_cell_that_a_magic_begins(kernel: Kernel) -> None:
     assert "Wall time" in kernel.run("%%runai_train\n%%time\nsum(range(10))").stdout
 

@@ -1,0 +1,272 @@
+"""Every key of the pool file, option of a submission and setting of the service, with the test in which it makes a difference.
+
+That test goes through the running service: HTTP, the magic, the command line or a process started with the setting. A key
+that is added needs a row, and a row needs a test that is there, mentions the key and uses a running service.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel
+
+from scheduler.schema import ArraySubmit, PoolFile, SessionOpen
+from scheduler.service.app import RunaiService
+from scheduler.submission.options import BY_NAME
+
+PROJECTS = "live/test_projects.py::test_"
+RULES = "live/test_rules.py::test_"
+SETTINGS = "live/test_settings.py::test_"
+SUBMISSION = "live/test_submission.py::test_"
+PROGRAMS = "live/test_programs.py::test_"
+SERVICE = "app/test_settings.py::test_"
+MAGIC = "jupyter_ext/test_magic.py::test_"
+
+MAXIMUM = RULES + "no_job_asks_for_more_than_a_maximum"
+ALLOWED = RULES + "a_job_chooses_among_the_allowed_values"
+FILLS = RULES + "a_default_of_cpus_or_memory_fills_a_node"
+WHERE = RULES + "a_default_of_types_or_node_pools_says_where"
+INHERITED = RULES + "the_policy_of_a_project_counts_for_it_and_for_those_below_it"
+MEMBERS = PROJECTS + "members_and_groups_say_whose_jobs_a_project_of_that_name_takes"
+QUOTA = PROJECTS + "a_quota_guarantees_gpus_of_a_node_pool_or_of_a_type"
+ENVIRONMENT = PROJECTS + "a_node_pool_serves_the_environment_that_it_is_for"
+QUOTAS = PROJECTS + "a_user_of_a_name_has_a_build_quota_and_the_others_the_default"
+RECENT_USE = SETTINGS + "who_has_just_used_the_gpus_comes_later"
+NAMED = SUBMISSION + "a_job_has_its_name_its_project_and_its_kind"
+GANG = SUBMISSION + "a_gang_of_groups"
+SESSION = SUBMISSION + "a_session_is_of_a_user_and_a_server_and_has_its_gpus"
+FILES = PROGRAMS + "its_working_directory_is_its_bundle_and_its_files"
+COMMAND = PROGRAMS + "its_command_runs_with_its_env_and_its_parameters"
+ARRAY = "api/test_http.py::test_an_array_is_kept_whole_or_not_at_all"
+TEMPLATE = MAGIC + "a_template_is_begun_with_and_the_line_wins"
+SEARCH = (
+    "jupyter_ext/test_search.py::test_trials_are_chosen_reported_pruned_and_the_best_ones_result_is_in_hand"
+)
+
+POOL_FILE = {
+    "PoolFile.node_pools": ENVIRONMENT,
+    "PoolFile.projects": MEMBERS,
+    "PoolFile.users": QUOTAS,
+    "PoolFile.default_build_quota": QUOTAS,
+    "PoolFile.build_overcommit": PROJECTS
+    + "more_build_gpus_than_there_are_are_promised_only_with_build_overcommit",
+    "PoolFile.keep_days": PROJECTS + "what_has_ended_is_deleted_after_keep_days",
+    "PoolFile.max_jobs_per_user": "api/test_http.py::test_a_user_has_only_so_many_unfinished_jobs",
+    "PoolFile.max_upload_gib_per_user": "api/test_bundles.py::test_a_user_puts_only_so_much",
+    "PoolFile.policy": MAXIMUM,
+    "PoolFile.topology": PROJECTS + "topology_names_the_levels_that_a_job_may_require",
+    "PoolFile.settings": SETTINGS + "lending_gives_idle_build_gpus_to_preemptible_jobs",
+    "NodePoolEntry.name": ENVIRONMENT,
+    "NodePoolEntry.environment": ENVIRONMENT,
+    "NodePoolEntry.placement": PROJECTS + "a_node_pool_packs_jobs_or_spreads_them",
+    "NodePoolEntry.gpus": SERVICE + "node_pools_share_the_gpus_of_a_machine",
+    "ProjectEntry.name": MEMBERS,
+    "ProjectEntry.parent": PROJECTS + "a_limit_bounds_a_project_and_all_below_its_parent",
+    "ProjectEntry.guaranteed": PROJECTS + "what_is_guaranteed_is_given_back",
+    "ProjectEntry.limit": PROJECTS + "a_limit_bounds_a_project_and_all_below_its_parent",
+    "ProjectEntry.weight": PROJECTS + "the_surplus_is_divided_by_weight",
+    "ProjectEntry.priority": PROJECTS + "the_surplus_goes_to_the_project_of_higher_priority",
+    "ProjectEntry.members": MEMBERS,
+    "ProjectEntry.groups": MEMBERS,
+    "ProjectEntry.policy": INHERITED,
+    "ProjectEntry.quotas": QUOTA,
+    "QuotaEntry.node_pool": QUOTA,
+    "QuotaEntry.gpu_type": QUOTA,
+    "QuotaEntry.guaranteed": QUOTA,
+    "QuotaEntry.limit": PROJECTS + "a_quota_limits_a_project_in_a_node_pool_or_on_a_type",
+    "UserEntry.name": QUOTAS,
+    "UserEntry.build_quota": QUOTAS,
+    "SettingsEntry.reclaim": SETTINGS + "reclaim_up_to_the_fair_share_or_the_guarantee",
+    "SettingsEntry.reservations": SETTINGS + "reservations_keep_small_jobs_from_starving_a_gang",
+    "SettingsEntry.preemption_delay": SETTINGS + "a_preemption_delay_gives_others_time",
+    "SettingsEntry.time_aware": RECENT_USE,
+    "SettingsEntry.usage_half_life": RECENT_USE,
+    "SettingsEntry.lending": SETTINGS + "lending_gives_idle_build_gpus_to_preemptible_jobs",
+    "SettingsEntry.resize_interval": SETTINGS + "an_elastic_job_grows_after_its_resize_interval",
+    "PolicyEntry.defaults": INHERITED,
+    "PolicyEntry.maxima": INHERITED,
+    "PolicyEntry.allowed": INHERITED,
+    "DefaultsEntry.gpus": RULES + "a_job_that_says_nothing_gets_the_default_gpus",
+    "DefaultsEntry.cpus": FILLS,
+    "DefaultsEntry.memory_gib": FILLS,
+    "DefaultsEntry.priority": RULES + "the_default_priority_comes_before_a_lower_one",
+    "DefaultsEntry.preemptible": RULES + "the_default_of_preemptible_bounds_jobs_by_the_guarantee",
+    "DefaultsEntry.min_runtime": RULES + "a_default_min_runtime_protects_from_reclaim",
+    "DefaultsEntry.max_runtime": RULES + "a_default_max_runtime_ends_a_job",
+    "DefaultsEntry.idle_timeout": RULES + "a_default_idle_timeout_ends_a_job_whose_gpus_stand_idle",
+    "DefaultsEntry.grace": RULES + "the_default_grace_is_given_to_who_is_stopped",
+    "DefaultsEntry.retries": RULES + "the_default_retries_are_tried",
+    "DefaultsEntry.gpu_types": WHERE,
+    "DefaultsEntry.node_pools": WHERE,
+    "MaximaEntry.gpus": MAXIMUM,
+    "MaximaEntry.cpus": MAXIMUM,
+    "MaximaEntry.memory_gib": MAXIMUM,
+    "MaximaEntry.total_gpus": MAXIMUM,
+    "MaximaEntry.workers": MAXIMUM,
+    "MaximaEntry.priority": MAXIMUM,
+    "MaximaEntry.min_runtime": MAXIMUM,
+    "MaximaEntry.max_runtime": MAXIMUM,
+    "MaximaEntry.idle_timeout": MAXIMUM,
+    "MaximaEntry.grace": MAXIMUM,
+    "MaximaEntry.retries": MAXIMUM,
+    "AllowedEntry.gpu_types": ALLOWED,
+    "AllowedEntry.node_pools": ALLOWED,
+    "AllowedEntry.preemptible": ALLOWED,
+}
+
+SUBMITTED = {
+    "JobSubmit.name": NAMED,
+    "JobSubmit.project": NAMED,
+    "JobSubmit.kind": NAMED,
+    "JobSubmit.command": COMMAND,
+    "JobSubmit.bundle": FILES,
+    "JobSubmit.files": FILES,
+    "JobSubmit.env": COMMAND,
+    "JobSubmit.outputs": MAGIC + "a_cell_trains_on_the_pool_and_brings_its_model_back",
+    "JobSubmit.gpus": SUBMISSION + "each_worker_gets_its_gpus",
+    "JobSubmit.gpu_memory_gib": SUBMISSION + "gpu_memory_gib_is_a_part_of_one_gpu",
+    "JobSubmit.gpu_types": SUBMISSION + "gpu_types_and_node_pools_say_where_it_may_run",
+    "JobSubmit.cpus": SUBMISSION + "cpus_and_memory_gib_fill_a_node",
+    "JobSubmit.memory_gib": SUBMISSION + "cpus_and_memory_gib_fill_a_node",
+    "JobSubmit.workers": SUBMISSION + "each_worker_gets_its_gpus",
+    "JobSubmit.min_workers": SUBMISSION + "with_min_workers_it_begins_with_fewer",
+    "JobSubmit.framework": PROGRAMS + "workers_find_each_other_as_their_framework_has_it",
+    "JobSubmit.groups": GANG,
+    "JobSubmit.node_pools": SUBMISSION + "gpu_types_and_node_pools_say_where_it_may_run",
+    "JobSubmit.priority": SUBMISSION + "the_higher_priority_starts_first",
+    "JobSubmit.preemptible": SUBMISSION + "who_is_not_preemptible_keeps_its_gpus",
+    "JobSubmit.require": SUBMISSION + "a_level_is_a_rule_with_require_and_a_wish_with_prefer",
+    "JobSubmit.prefer": SUBMISSION + "a_level_is_a_rule_with_require_and_a_wish_with_prefer",
+    "JobSubmit.min_runtime": SUBMISSION + "min_runtime_protects_from_preemption",
+    "JobSubmit.max_runtime": SUBMISSION + "max_runtime_ends_it",
+    "JobSubmit.idle_timeout": SUBMISSION + "idle_timeout_ends_it_when_its_gpus_stand_idle",
+    "JobSubmit.expected_runtime": SUBMISSION + "expected_runtime_tells_others_when_they_start",
+    "JobSubmit.grace": SUBMISSION + "its_grace_is_given_to_it",
+    "JobSubmit.retries": SUBMISSION + "retries_are_tried_again",
+    "JobSubmit.after": SUBMISSION + "after_another_job",
+    "JobSubmit.parameters": COMMAND,
+    "FileSubmit.path": FILES,
+    "FileSubmit.blobs": FILES,
+    "FileSubmit.executable": FILES,
+    "GroupSubmit.name": GANG,
+    "GroupSubmit.workers": GANG,
+    "GroupSubmit.gpus": GANG,
+    "GroupSubmit.gpu_memory_gib": GANG,
+    "GroupSubmit.cpus": GANG,
+    "GroupSubmit.memory_gib": GANG,
+    "GroupSubmit.leader": GANG,
+    "ArraySubmit.job": ARRAY,
+    "ArraySubmit.members": ARRAY,
+    "ArraySubmit.max_parallel": SUBMISSION + "max_parallel_bounds_the_jobs_of_an_array",
+    "ArraySubmit.at_once": "api/test_http.py::test_only_so_many_of_an_array_run_at_the_same_time",
+    "ArrayMember.index": ARRAY,
+    "ArrayMember.command": ARRAY,
+    "ArrayMember.parameters": ARRAY,
+    "SessionOpen.user": SESSION,
+    "SessionOpen.server": SESSION,
+    "SessionOpen.gpus": SESSION,
+    "SessionOpen.gpu_memory_gib": SESSION,
+}
+
+OPTIONS = {
+    "in": MAGIC + "in_chooses_variables_and_files",
+    "no_files": "app/test_service.py::test_jobs_are_paused_resumed_and_cancelled",
+    "no_capture": MAGIC + "with_no_capture_a_cell_knows_nothing_of_the_notebook",
+    "notebook_parameters": "jupyter_ext/test_notebook_jobs.py::"
+    "test_a_notebook_runs_with_its_parameters_and_comes_back_with_its_outputs",
+    "array": MAGIC + "an_array_knows_its_indices_and_one_job_comes_after_it",
+    "sweep": MAGIC + "a_sweep_gives_each_job_its_values_and_the_best_ones_result",
+    "max_parallel": SUBMISSION + "max_parallel_bounds_the_jobs_of_an_array",
+    "search": SEARCH,
+    "trials": SEARCH,
+    "minimize": SEARCH,
+    "maximize": "jupyter_ext/test_search.py::"
+    "test_a_search_goes_on_after_the_kernel_was_killed_and_no_trial_runs_twice",
+    "file": "app/test_service.py::test_a_gang_of_groups_from_a_job_file",
+    "template": TEMPLATE,
+    "save_template": TEMPLATE,
+    "dry_run": MAGIC + "what_a_dry_run_prints_can_be_sent",
+    "detach": MAGIC + "detached_it_gives_the_job_at_once",
+    "wait": "app/test_service.py::test_a_job_that_fails_while_it_is_waited_for_gives_status_1",
+    "bring_to": "app/test_service.py::test_a_script_is_sent_followed_and_its_outputs_come_back",
+    "output": "app/test_service.py::test_projects_and_the_pool_file_over_the_command_line",
+}
+"""Those that are not keys of the API's submission, which are above."""
+
+SERVICE_SETTINGS = {
+    "state_dir": SERVICE + "state_dir_holds_all_state",
+    "ip": SERVICE + "ip_port_and_base_url_say_where_it_answers",
+    "port": SERVICE + "ip_port_and_base_url_say_where_it_answers",
+    "base_url": SERVICE + "ip_port_and_base_url_say_where_it_answers",
+    "db_url": SERVICE + "db_url_names_the_database",
+    "declared_gpus": SERVICE + "declared_gpus_are_the_pools",
+    "pool_file": SERVICE + "node_pools_share_the_gpus_of_a_machine",
+    "auth": SERVICE + "auth_by_the_state_folders_token_or_by_a_hub",
+    "jobs_as": SERVICE + "jobs_as_owner_needs_root_and_a_folder_that_owners_can_access",
+    "engine": SERVICE + "the_engine_is_one_that_is_installed",
+    "scrape_token": SERVICE + "the_scrape_token_reads_the_metrics_and_nothing_else",
+    "idle_timeout": SERVICE + "after_idle_timeout_it_ends",
+}
+
+RUNNING = {"kernel", "open_pool", "pool", "service", "shared"}
+"""The fixtures that are a running service, or talk to one."""
+
+ROWS = {
+    **{key: (key.partition(".")[2], test) for key, test in {**POOL_FILE, **SUBMITTED}.items()},
+    **{f"option {key}": (key, test) for key, test in OPTIONS.items()},
+    **{f"setting {key}": (key, test) for key, test in SERVICE_SETTINGS.items()},
+}
+
+
+def keys_of(*kinds: type[BaseModel]) -> Iterator[str]:
+    """The keys of types, and of the types that they are made of."""
+    seen: set[type[BaseModel]] = set()
+    left: list[object] = list(kinds)
+    while left:
+        kind = left.pop()
+        left.extend(get_args(kind))
+        if isinstance(kind, type) and issubclass(kind, BaseModel) and kind not in seen:
+            seen.add(kind)
+            for name, field in kind.model_fields.items():
+                yield f"{kind.__name__}.{name}"
+                left.append(field.annotation)
+
+
+def test_every_key_of_the_pool_file_has_a_row() -> None:
+    assert sorted(POOL_FILE) == sorted(keys_of(PoolFile))
+
+
+def test_every_key_of_a_submission_has_a_row() -> None:
+    assert sorted(SUBMITTED) == sorted(keys_of(ArraySubmit, SessionOpen))
+
+
+def test_every_option_has_a_row() -> None:
+    submitted = {key.partition(".")[2] for key in SUBMITTED if key.startswith("JobSubmit.")}
+    assert sorted(OPTIONS) == sorted(BY_NAME.keys() - submitted)
+
+
+def test_every_setting_has_a_row() -> None:
+    own = RunaiService.class_own_traits(config=True)
+    assert sorted(SERVICE_SETTINGS) == sorted(own)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_its_test_is_there_mentions_it_and_goes_through_the_running_service(row: str) -> None:
+    key, test = ROWS[row]
+    file, _, name = test.partition("::")
+    function = getattr(importlib.import_module("tests." + file.removesuffix(".py").replace("/", ".")), name)
+    assert RUNNING & inspect.signature(function).parameters.keys(), f"{test} uses no running service"
+    said = inspect.getsource(function)
+    words = {
+        key,
+        *(BY_NAME[key].flags + BY_NAME[key].former if key in BY_NAME else ()),
+        f"--{key.replace('_', '-')}",
+    }
+    assert any(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", said) for word in words), (
+        f"{test} does not mention {key}"
+    )
