@@ -143,7 +143,7 @@ async def test_a_node_pool_packs_jobs_or_spreads_them(
 async def test_topology_names_the_levels_that_a_job_may_require(open_pool: Open, topology: list[str]) -> None:
     racks = [Node(f"n{n}", gpus=1, labels={"rack": f"r{n % 2}"}) for n in range(4)]
     live = await open_pool(*racks, node_pools=TRAIN, topology=topology)
-    gang = {"workers": 2, "require": "rack"}
+    gang: dict[str, Any] = {"workers": 2, "require": "rack"}
     if not topology:
         assert await live.refuses(**gang) == "require"
         return

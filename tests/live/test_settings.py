@@ -74,8 +74,7 @@ async def test_reservations_keep_small_jobs_from_starving_a_gang(
 ) -> None:
     """A gang waits for the whole node. A small job that would run for longer starts before it only without reservations."""
     live = await with_settings(open_pool, 4, guaranteed=8, reservations=reservations)
-    soon = {"project": "b", "gpus": 3, "expected_runtime": 60, "preemptible": False}
-    running = await live.submit(**soon)
+    running = await live.submit(project="b", gpus=3, expected_runtime=60, preemptible=False)
     assert await live.runs(running) == [running]
     gang = await live.submit(project="b", gpus=4, preemptible=False)
     small = await live.submit(project="b", gpus=1, expected_runtime=6000, preemptible=False)

@@ -81,9 +81,8 @@ async def test_gpu_types_and_node_pools_say_where_it_may_run(open_pool: Open, wh
 
 async def test_with_min_workers_it_begins_with_fewer(open_pool: Open) -> None:
     live = await small(open_pool)
-    gang, elastic = {"gpus": 2, "workers": 3}, {"gpus": 2, "workers": 3, "min_workers": 1}
-    assert await live.refuses(**gang) == "workers"
-    assert len(await workers(live, await live.submit(**elastic))) == 2
+    assert await live.refuses(gpus=2, workers=3) == "workers"
+    assert len(await workers(live, await live.submit(gpus=2, workers=3, min_workers=1))) == 2
 
 
 RACKS = [Node(name, gpus=1, labels={"rack": rack}) for name, rack in (("a", "r0"), ("b", "r1"), ("c", "r0"))]
