@@ -180,8 +180,9 @@ def test_in_chooses_variables_and_files(kernel: Kernel) -> None:
 
 def test_with_no_capture_a_cell_knows_nothing_of_the_notebook(kernel: Kernel) -> None:
     kernel.run("m = 1")
-    assert kernel.run("%%runai_train --gpus 0\nprint('m' in globals())").stdout == "True\n"
-    assert kernel.run("%%runai_train --gpus 0 --no-capture\nprint('m' in globals())").stdout == "False\n"
+    cell = "try:\n    print('m is', m)\nexcept NameError:\n    print('m is unknown')"
+    assert "m is 1\n" in kernel.run(f"%%runai_train --gpus 0\n{cell}").stdout
+    assert "m is unknown\n" in kernel.run(f"%%runai_train --gpus 0 --no-capture\n{cell}").stdout
 
 
 def test_a_cell_that_a_magic_begins(kernel: Kernel) -> None:
