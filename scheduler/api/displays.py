@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from scheduler.api.access import Scope
-from scheduler.api.endpoint import LINES, MOST, endpoint
+from scheduler.api.endpoint import LINES, endpoint
 from scheduler.api.logs import PAGE, FollowHandler
 from scheduler.api.weave import displays, weave
 from scheduler.engines.files import log_file, output_file
@@ -32,8 +32,8 @@ class DisplayQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     attempt: int | None = Field(None, ge=1, description="where to begin; absent: with the latest")
-    log: int = Field(0, ge=0, le=MOST, description="`log` of the last line received")
-    display: int = Field(0, ge=0, le=MOST, description="`display` of the last line received")
+    log: int = Field(0, ge=0, description="`log` of the last line received")
+    display: int = Field(0, ge=0, description="`display` of the last line received")
     follow: bool = False
 
 

@@ -27,9 +27,6 @@ LINES = "application/x-ndjson"
 MAX_JSON = 1024 * 1024
 """The largest JSON body, in bytes."""
 
-MOST = 2**53
-"""The largest offset or id in a query: JSON has no larger whole numbers that everybody reads alike."""
-
 T = TypeVar("T", bound=BaseModel)
 F = TypeVar("F", bound=Callable[..., Any])
 

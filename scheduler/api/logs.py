@@ -12,7 +12,7 @@ from tornado.iostream import StreamClosedError
 
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
-from scheduler.api.endpoint import MOST, TEXT, endpoint
+from scheduler.api.endpoint import TEXT, endpoint
 from scheduler.engines.files import log_file
 from scheduler.errors import Forbidden, Invalid, NotFound
 from scheduler.model import Job
@@ -41,7 +41,7 @@ class LogQuery(BaseModel):
     attempt: int | None = Field(
         None, ge=1, description="absent: the latest, and with follow all that come after it"
     )
-    offset: int = Field(0, ge=0, le=MOST, description="the first byte")
+    offset: int = Field(0, ge=0, description="the first byte")
     limit: int = Field(PAGE, ge=1, le=PAGE)
     follow: bool = False
 

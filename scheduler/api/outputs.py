@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from urllib.parse import quote
 
 from tornado.iostream import StreamClosedError
@@ -34,21 +33,13 @@ class OutputsHandler(OutputsBase):
 
 
 class OutputHandler(OutputsBase):
-    def decode_argument(self, value: bytes, name: str | None = None) -> str:
-        """A path that is not UTF-8 names a file, too."""
-        return (
-            value.decode("utf-8", "surrogateescape")
-            if name == "path"
-            else super().decode_argument(value, name)
-        )
-
     @endpoint("One of these files", Scope.SUBMIT, media=BYTES, refuses=(NotFound, Forbidden))
     async def get(self, job_id: str, path: str) -> None:
         job = await self.owned(job_id)
         file = await self.api.files.open_file(output_file(job.id, path))
         try:
             left = file.size
-            name = quote(os.fsencode(path.rsplit("/", 1)[-1]), safe="")
+            name = quote(path.rsplit("/", 1)[-1], safe="")
             self.set_header("Content-Type", BYTES)
             self.set_header("Content-Length", str(left))
             self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{name}")

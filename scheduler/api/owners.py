@@ -3,7 +3,6 @@ of the disk each user takes."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import threading
@@ -11,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from scheduler.errors import Invalid, NotFound, TooMany
+from scheduler.errors import NotFound, TooMany
 from scheduler.files.blobs import sync
 from scheduler.files.bundle import in_words
 
@@ -67,7 +66,7 @@ class Owners:
     def sweep(self, exists: Callable[[str], bool]) -> None:
         """Forget who has put what is no longer there."""
         for mark in self._folder.glob("*/*"):
-            with self._changing, contextlib.suppress(OSError, Invalid):
+            with self._changing:
                 if not exists(mark.name):
                     mark.unlink()
         with self._changing:
@@ -84,7 +83,7 @@ class Owners:
     def _size_now(self, mark: Path) -> int:
         try:
             return self._size(mark.name)
-        except (NotFound, Invalid):  # gone, or not a mark of ours
+        except NotFound:
             return 0
 
     def _of(self, user: str) -> Path:

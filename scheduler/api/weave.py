@@ -7,11 +7,10 @@ is not, nothing is taken away.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from scheduler.api.jobjson import read_line
 
 NEAR = 64 * 1024
 """So many bytes others may have written between a display and its text."""
@@ -43,7 +42,7 @@ def displays(data: bytes, start: int) -> Iterator[Display]:
     for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
         start += len(line)
         try:
-            found = read_line(line)
+            found = json.loads(line, parse_constant=lambda _: None)
             at, plain, output = found["at"], found["plain"], found["output"]
         except (ValueError, KeyError, TypeError):
             continue

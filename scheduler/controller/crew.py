@@ -10,13 +10,13 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from scheduler.controller.lifecycle import Instruction, LaunchAttempt
 from scheduler.engines import base
 from scheduler.engines.base import Engine, WorkerState, WorkerStatus
 from scheduler.errors import RunaiError, Unavailable, printable
-from scheduler.model import Job, Node
+from scheduler.model import Fault, Job, Node
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,14 @@ Attempt = tuple[str, int]
 """A job and the number of its attempt."""
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an engine has not accepted an attempt."""
+
+    sentence: str
+    fault: Fault
+
+
 class Crew:
     """`changed(job id, attempt)` is called when something new is known of an attempt's workers."""
 
@@ -37,7 +45,7 @@ class Crew:
         self._engine = engine
         self._changed = changed
         self._workers: dict[Attempt, dict[int, WorkerStatus]] = {}
-        self._refusals: dict[Attempt, RunaiError] = {}
+        self._refusals: dict[Attempt, Refusal] = {}
         self._launching: set[Attempt] = set()
         self._recovering = True
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,8 +86,8 @@ class Crew:
         attempt = (job.id, len(job.attempts))
         return {} if attempt in self._launching else self._workers.get(attempt, {})
 
-    def refusal(self, job: Job) -> RunaiError | None:
-        """Why a job's latest attempt could not be launched; nothing of it runs."""
+    def refusal(self, job: Job) -> Refusal | None:
+        """Why a job's latest attempt was not accepted; nothing of it runs."""
         return self._refusals.get((job.id, len(job.attempts)))
 
     def dismiss(self, job: str, attempt: int) -> None:
@@ -100,7 +108,10 @@ class Crew:
         for rank, worker in enumerate(job.placement):
             if worker.node in nodes:
                 reason = f"node {worker.node} is gone"
-                self._note(WorkerStatus(job.id, attempt, rank, WorkerState.LOST, now, reason=reason))
+                gone = WorkerStatus(
+                    job.id, attempt, rank, WorkerState.LOST, now, reason=reason, fault=Fault.PLACE
+                )
+                self._note(gone)
         self._changed(job.id, attempt)
 
     # -- what the engine tells ----------------------------------------------------------------------------
@@ -116,8 +127,10 @@ class Crew:
     def _note(self, status: WorkerStatus) -> bool:
         workers = self._workers.setdefault((status.job, status.attempt), {})
         known = workers.get(status.rank)
-        if known is not None and (known.state is not WorkerState.RUNNING or known.state is status.state):
+        if known is not None and (known.state.over or _same(known, status)):
             return False
+        if known is not None and known.state.begun and not status.state.begun:
+            return False  # it is told late
         workers[status.rank] = status
         return True
 
@@ -128,10 +141,11 @@ class Crew:
         try:
             await self._engine.launch(_order(job, nodes))
         except RunaiError as error:
-            self._refusals[attempt] = error
+            fault = Fault.ENGINE if isinstance(error, Unavailable) else Fault.JOB
+            self._refusals[attempt] = Refusal(error.sentence, fault)
         except Exception as error:
             log.exception("Attempt %d of job %s could not be launched.", attempt[1], job.id)
-            self._refusals[attempt] = RunaiError(f"The job could not be started: {error!r}.")
+            self._refusals[attempt] = Refusal(f"The job could not be started: {error!r}.", Fault.ENGINE)
         if any(worker.state is WorkerState.LOST for worker in self._workers.get(attempt, {}).values()):
             # A node went meanwhile. What was started all the same must not run beside the next attempt.
             await self._stop(*attempt, 0)
@@ -150,6 +164,10 @@ class Crew:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _same(known: WorkerStatus, status: WorkerStatus) -> bool:
+    return (known.state, known.reason) == (status.state, status.reason)
 
 
 def _order(job: Job, nodes: Mapping[str, Node]) -> base.Launch:

@@ -40,6 +40,7 @@ class Deletion:
         self._store = store
         self._files = files
         self._clock = clock
+        self._left_behind = True
 
     async def delete(self, job: Job) -> None:
         """Delete a job and everything that is kept of it. Raises `Conflict` while it is needed."""
@@ -69,6 +70,9 @@ class Deletion:
 
     async def finish(self) -> None:
         """Delete the files of jobs that the state has forgotten: a crash came between, or they could not be deleted then."""
+        if not self._left_behind:
+            return
+        self._left_behind = False
         kept = sorted(await self._files.kept())
         for start in range(0, len(kept), STEP):
             await self._clear(sorted(await self._store.deleted(kept[start : start + STEP])))
@@ -94,9 +98,8 @@ class Deletion:
             try:
                 await self._files.forget(job)
             except (RunaiError, OSError) as error:
+                self._left_behind = True
                 log.warning("The files of the deleted job %s could not be deleted yet: %s", job, error)
-            except Exception:  # of one job: the others' files go all the same
-                log.exception("The files of the deleted job %s could not be deleted yet.", job)
 
     async def _outdated(self, before: float) -> int:
         """The last of the oldest events from before an instant; the very last one stays, since ids go on from it."""

@@ -14,7 +14,7 @@ from scheduler.controller.ledger import Ledger, Written
 from scheduler.controller.lifecycle import Instruction, Step, StopAttempt
 from scheduler.controller.throughputs import type_of
 from scheduler.engines.base import Engine
-from scheduler.errors import NotFound, Unavailable
+from scheduler.errors import NotFound
 from scheduler.model import Job, JobState, Node, WorkerPlacement
 from scheduler.policy import Action, Decision
 from scheduler.store import EVERY_JOB, ChangeSet, JobFilter, Store
@@ -39,6 +39,7 @@ class Jobs:
         self._clock = clock
         self._crew = Crew(engine, self._observe)
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
+        self._avoiding: dict[str, asyncio.TimerHandle] = {}
 
     async def open(self) -> None:
         """Find the workers again that hold GPUs by what is durable."""
@@ -50,17 +51,17 @@ class Jobs:
 
     async def close(self) -> None:
         """Let launches get done, then let go; workers run on."""
-        self._forget_deadlines()
+        self._forget_timers()
         await self._crew.close()
 
     async def abort(self) -> None:
         """Let go at once; workers run on."""
-        self._forget_deadlines()
+        self._forget_timers()
         await self._crew.abort()
 
-    def _forget_deadlines(self) -> None:
-        for deadline in self._deadlines.values():
-            deadline.cancel()
+    def _forget_timers(self) -> None:
+        for timer in (*self._deadlines.values(), *self._avoiding.values()):
+            timer.cancel()
 
     @property
     def busy(self) -> bool:
@@ -195,9 +196,16 @@ class Jobs:
         if refusal is None:
             step = lifecycle.observe(job, self._crew.standing(job), self._clock())
         else:
-            blameless = isinstance(refusal, Unavailable)
-            step = lifecycle.refused(job, refusal.sentence, self._clock(), blameless=blameless)
+            step = lifecycle.refused(job, refusal.sentence, self._clock(), refusal.fault)
         self._take(job, step)
+
+    def _forgive(self, job_id: str) -> None:
+        """It has stayed away from a node for long enough."""
+        self._avoiding.pop(job_id, None)
+        job = self._ledger.ahead.jobs.get(job_id)
+        if job is not None:
+            self._take(job, lifecycle.forgive(job, self._clock()))
+            self._wake()
 
     def _overran(self, job_id: str) -> None:
         self._deadlines.pop(job_id, None)
@@ -234,7 +242,8 @@ class Jobs:
             self._crew.do(instruction, job, {node.name: node for node in self._ledger.book.nodes})
 
     def _mind(self, job: Job) -> None:
-        """See to what a job's durable state asks for: watch its run time, or forget its workers."""
+        """See to what a job's durable state asks for: watch its run time and what it avoids, or forget its workers."""
+        self._watch_avoided(job)
         limit = job.program.max_runtime
         if job.state is JobState.RUNNING and limit is not None and job.id not in self._deadlines:
             left = max(0.0, (job.attempts[-1].started or 0.0) + limit - self._clock())
@@ -244,6 +253,14 @@ class Jobs:
             if job.id in self._deadlines:
                 self._deadlines.pop(job.id).cancel()
             self._crew.dismiss(job.id, len(job.attempts))
+
+    def _watch_avoided(self, job: Job) -> None:
+        if job.id in self._avoiding:
+            self._avoiding.pop(job.id).cancel()
+        if job.avoids and not job.state.final:
+            left = min(avoided.until for avoided in job.avoids) - self._clock()
+            loop = asyncio.get_running_loop()
+            self._avoiding[job.id] = loop.call_later(max(0.0, left), self._forgive, job.id)
 
 
 def _runs(job: Job, attempt: int) -> bool:

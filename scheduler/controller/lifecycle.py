@@ -14,10 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from scheduler.controller.retries import is_tried_again, why_again
-from scheduler.controller.sentences import blame, clause, where
+from scheduler.controller.sentences import blame, clause, starting, where
 from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.errors import Conflict
-from scheduler.model import Attempt, Ending, Job, JobState, WorkerPlacement, duration
+from scheduler.model import Attempt, Avoided, Ending, Fault, Job, JobState, WorkerPlacement, duration
+
+AVOIDED = 600.0
+"""Seconds for which a job stays away from a node that could not run it."""
 
 CANCELLING = "Cancelling"
 PAUSING = "Pausing"
@@ -197,20 +200,26 @@ def observe(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Step:
         return Step(job)
     world = len(attempt.placement)
     codes = tuple(workers[rank].exit_code if rank in workers else None for rank in range(world))
-    attempt = replace(attempt, exit_codes=codes if any(_over_with(w) for w in workers.values()) else ())
-    if job.state is JobState.STARTING and len(workers) == world:
-        attempt = replace(attempt, started=max((w.at for w in workers.values()), default=now))
-        job = replace(job, state=JobState.RUNNING, reason=f"Runs on {where(attempt.placement)}.")
+    attempt = replace(attempt, exit_codes=codes if any(w.state.over for w in workers.values()) else ())
     fault, led = _first_fault(workers), _led(job, workers)
+    if job.state is JobState.STARTING and (fault is None or fault.fault is None):
+        if len(workers) == world and all(worker.state.begun for worker in workers.values()):
+            attempt = replace(attempt, started=max((w.at for w in workers.values()), default=now))
+            job = replace(job, state=JobState.RUNNING, reason=f"Runs on {where(attempt.placement)}.")
+        else:
+            job = replace(job, reason=starting(attempt.placement, workers))
     if led is not None and attempt.ending is None and (fault is None or led <= fault.at):
         attempt = replace(attempt, ending=Ending.SUCCEEDED, reason="Succeeded.")
     elif fault is not None and attempt.ending is None:
-        ending = Ending.LOST if fault.state is WorkerState.LOST else Ending.FAILED
         attempt = replace(
-            attempt, ending=ending, reason=blame(fault, world), error_excerpt=fault.error_excerpt
+            attempt,
+            ending=_ending(fault),
+            reason=blame(fault, world),
+            error_excerpt=fault.error_excerpt,
+            fault=fault.fault,
         )
-    job = job.with_attempt(attempt)
-    if len(workers) == world and all(_over_with(worker) for worker in workers.values()):
+    job = _avoid(job.with_attempt(attempt), workers, now)
+    if len(workers) == world and all(worker.state.over for worker in workers.values()):
         return Step(_ended(job, workers, now))
     if attempt.ending is not None and attempt.stopping is None:
         return _stop(job, attempt.ending, attempt.reason, now)
@@ -225,13 +234,14 @@ def _led(job: Job, workers: Mapping[int, WorkerStatus]) -> float | None:
     return max(workers[rank].at for rank in leaders)
 
 
-def refused(job: Job, sentence: str, now: float, *, blameless: bool) -> Step:
-    """The engine could not launch it, and nothing of it runs. `blameless`: another try elsewhere may do better."""
+def refused(job: Job, sentence: str, now: float, fault: Fault) -> Step:
+    """The engine has not accepted it, and nothing of it runs."""
     attempt = job.attempt
     if attempt is None or not job.state.holds_gpus:
         return Step(job)
     if attempt.ending is None:
-        attempt = replace(attempt, ending=Ending.LOST if blameless else Ending.FAILED, reason=sentence)
+        ending = Ending.FAILED if fault is Fault.JOB else Ending.LOST
+        attempt = replace(attempt, ending=ending, reason=sentence, fault=fault)
     return Step(_ended(job.with_attempt(attempt), {}, now))
 
 
@@ -245,6 +255,11 @@ def never_launched(job: Job, now: float) -> Step:
     if attempt.ending is None:
         attempt = replace(attempt, ending=Ending.LOST, reason="The fate of its workers is unknown.")
     return Step(_ended(job.with_attempt(attempt), {}, now))
+
+
+def forgive(job: Job, now: float) -> Step:
+    """It may stand again on the nodes that it has avoided for long enough."""
+    return Step(replace(job, avoids=tuple(avoided for avoided in job.avoids if avoided.until > now)))
 
 
 def overran(job: Job, now: float) -> Step:
@@ -313,10 +328,26 @@ def _over(job: Job, state: JobState, reason: str, now: float) -> Job:
 # -- workers ----------------------------------------------------------------------------------------------------
 
 
-def _over_with(worker: WorkerStatus) -> bool:
-    return worker.state is not WorkerState.RUNNING
-
-
 def _first_fault(workers: Mapping[int, WorkerStatus]) -> WorkerStatus | None:
-    faults = [worker for worker in workers.values() if _over_with(worker) and worker.exit_code != 0]
+    faults = [worker for worker in workers.values() if worker.state.over and worker.exit_code != 0]
     return min(faults, key=lambda worker: (worker.at, worker.rank), default=None)
+
+
+def _ending(worker: WorkerStatus) -> Ending:
+    """What an attempt ends as that ends because of this worker."""
+    match worker.fault:
+        case Fault.JOB:
+            return Ending.FAILED
+        case Fault.PLACE | Fault.ENGINE:
+            return Ending.LOST
+        case None:
+            unknown = worker.state is WorkerState.LOST or worker.exit_code is None
+            return Ending.LOST if unknown else Ending.FAILED
+
+
+def _avoid(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
+    """The next attempt stays away from the nodes that could not run this one."""
+    placement = job.attempts[-1].placement
+    bad = {placement[rank].node for rank, worker in workers.items() if worker.fault is Fault.PLACE}
+    new = sorted(bad - {avoided.node for avoided in job.avoids})
+    return replace(job, avoids=(*job.avoids, *(Avoided(node, now + AVOIDED) for node in new)))

@@ -5,7 +5,7 @@ Pure, and it follows from the job's attempts alone, so a restart changes nothing
 
 from __future__ import annotations
 
-from scheduler.model import Ending, Job
+from scheduler.model import Ending, Fault, Job
 
 LOSSES = 5
 """So many attempts in a row may be lost while they run, through no fault of the job, before it is given up."""
@@ -24,8 +24,10 @@ def is_tried_again(job: Job) -> bool:
             return _count(job, Ending.FAILED) <= job.program.retries
         case Ending.LOST:
             # What could not even be started (the disk is full, say) waits for better times.
+            # Neither does it count where it is known to be another's fault.
             recent = job.attempts[-LOSSES:]
-            return sum(attempt.ending is Ending.LOST and bool(attempt.started) for attempt in recent) < LOSSES
+            lost = (a.ending is Ending.LOST and bool(a.started) and a.fault is None for a in recent)
+            return sum(lost) < LOSSES
         case ending:
             return ending in (Ending.PREEMPTED, Ending.STOPPED, Ending.RESIZED, Ending.MOVED)
 
@@ -45,8 +47,8 @@ def _not_started(job: Job) -> int:
     """How many of the latest attempts, one after another, could not be started."""
     count = 0
     for attempt in reversed(job.attempts):
-        if attempt.ending is not Ending.LOST or attempt.started:
-            break
+        if attempt.ending is not Ending.LOST or attempt.started or attempt.fault is Fault.PLACE:
+            break  # elsewhere it is tried at once
         count += 1
     return count
 
@@ -57,6 +59,9 @@ def why_again(job: Job) -> str:
         case Ending.FAILED:
             tries = job.program.retries + 1
             return f"Retrying (attempt {_count(job, Ending.FAILED) + 1} of {tries}): {attempt.reason}"
+        case Ending.LOST if attempt.fault is Fault.PLACE:
+            nodes = " and ".join(sorted({worker.node for worker in attempt.placement} & _avoided(job)))
+            return f"Queued again, avoiding {nodes} for a while: {attempt.reason}"
         case Ending.LOST:
             return f"Queued again, not counted as a failure: {attempt.reason}"
         case Ending.STOPPED:
@@ -65,6 +70,10 @@ def why_again(job: Job) -> str:
             return "Waiting for its turn."
         case _:
             return attempt.reason
+
+
+def _avoided(job: Job) -> set[str]:
+    return {avoided.node for avoided in job.avoids}
 
 
 def _count(job: Job, ending: Ending) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 
 from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.model import WorkerPlacement
@@ -25,6 +26,17 @@ def where(placement: tuple[WorkerPlacement, ...]) -> str:
     if len(nodes) <= 2:
         return " and ".join(nodes) or "no node"
     return f"{nodes[0]}, {nodes[1]} and {len(nodes) - 2} more node{'s' if len(nodes) > 3 else ''}"
+
+
+def starting(placement: tuple[WorkerPlacement, ...], workers: Mapping[int, WorkerStatus]) -> str:
+    """What an attempt waits for that is being started: what its slowest worker does, as far as the engine tells."""
+    waiting = [worker for worker in workers.values() if not worker.state.begun]
+    pulling = [worker for worker in waiting if worker.state is WorkerState.PULLING]
+    first = min(pulling or waiting, key=lambda worker: worker.rank, default=None)
+    if first is None:
+        return f"Starts on {where(placement)}."
+    plain = "its image is being pulled" if pulling else "its node has not begun to start it"
+    return f"Starts on {where(placement)}: {first.reason.rstrip('.') or plain}."
 
 
 def blame(worker: WorkerStatus, world: int) -> str:

@@ -1,9 +1,10 @@
 """What an engine is: a place where workers run. An engine knows nothing of policy, of the API or of the store.
 
 What must hold on every engine:
+- What `launch` has accepted comes about, or is told not to: whatever dies meanwhile, each worker is started once at the most.
 - `launch` is idempotent on (job, attempt): asked twice, also over a `kill -9` in between, it starts each worker once.
 - A worker outlives the scheduler. After a restart `recover` finds every worker of the attempts it is told of, and
-  says of each how it stands now: running, exited (with its status) or lost.
+  says of each how it stands now: on its way, running, exited (with its status) or lost.
 - An exit status is never lost and never invented.
 """
 
@@ -14,25 +15,39 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scheduler.model import Node, Program, WorkerGroup, WorkerPlacement
+from scheduler.model import Fault, Node, Program, WorkerGroup, WorkerPlacement
 
 
 class WorkerState(StrEnum):
-    """`running → exited`; `lost` where nobody can say how a worker ended (its supervisor was killed, its node is gone)."""
+    """`pending → pulling → running → exited`, of which the first two are told where they take their time.
 
+    `pending` waits for its node to begin, `pulling` for what it runs in. `lost` did not start, or nobody can say how it
+    ended (its supervisor was killed, its node is gone).
+    """
+
+    PENDING = "pending"
+    PULLING = "pulling"
     RUNNING = "running"
     EXITED = "exited"
     LOST = "lost"
+
+    @property
+    def begun(self) -> bool:
+        return self not in (WorkerState.PENDING, WorkerState.PULLING)
+
+    @property
+    def over(self) -> bool:
+        return self in (WorkerState.EXITED, WorkerState.LOST)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
     """What an engine reports of one worker.
 
-    `exit_code` is negative for a signal, as in `subprocess`; 127 where the command could not be started. An exited
-    worker without one never started, because its attempt was stopped first. `reason` tells people what the exit code does
-    not say by itself. `error_excerpt` is what its log ends with where it failed, for its owner alone to read.
-    `throughput` is the steps a second that an exited worker has reported, where it has.
+    `exit_code` is negative for a signal, as in `subprocess`; 127 where the command could not be started. An exited worker
+    without one never started. `reason` tells people what the exit code does not say by itself; `fault` says who is to blame
+    that a worker did not start, or was lost. `error_excerpt` is what its log ends with where it failed, for its owner alone
+    to read. `throughput` is the steps a second that an exited worker has reported, where it has.
     """
 
     job: str
@@ -44,6 +59,7 @@ class WorkerStatus:
     reason: str = ""
     error_excerpt: str = ""
     throughput: float | None = None
+    fault: Fault | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +97,10 @@ class Engine(ABC):
 
     @abstractmethod
     async def launch(self, launch: Launch) -> None:
-        """Start every worker of an attempt and report each as running.
+        """Accept an attempt, durably. What becomes of its workers is told to `report`, before this returns or later.
 
-        Raises `RunaiError` when it can't; what was started has been stopped again by then, and told to `report`.
+        One that cannot start is told as exited or lost; to stop the others is not the engine's decision. Where nothing of the
+        attempt was accepted, this raises `Unavailable` (try again later) or another `RunaiError` (it is the job's fault).
         """
 
     @abstractmethod

@@ -12,7 +12,6 @@ What must hold:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import gzip
 import hashlib
@@ -38,8 +37,6 @@ MAX_BYTES = 256 * 2**20
 """The largest bundle that is taken, packed."""
 MAX_UNPACKED = 16 * 2**30
 MAX_MEMBERS = 50_000
-MAX_DEPTH = 100
-"""So many folders may lie in each other."""
 
 _LARGEST_READ = 2**20  # a header is read in one piece, a file's content in small ones
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -85,7 +82,7 @@ class Blobs:
         for path in self._folder.glob("[0-9a-f][0-9a-f]/*"):
             if path.name in needed:
                 continue
-            with self._changing, contextlib.suppress(OSError):  # one that cannot go does not keep the others
+            with self._changing:
                 if path.stat().st_mtime < before:
                     path.unlink()
                     count += 1
@@ -327,8 +324,6 @@ class _Check:
         path = PurePosixPath(os.path.normpath(name))
         if path.is_absolute() or ".." in path.parts:
             raise Invalid(f"The bundle holds {name!r}, which is outside the job's folder.", field="bundle")
-        if len(path.parts) > MAX_DEPTH:
-            raise Invalid(f"The bundle holds a file in more than {MAX_DEPTH} nested folders.", field="bundle")
         # Nothing is written through a link, so that no chain of links can lead a file out of the folder.
         if path in self._links or not self._links.isdisjoint(path.parents):
             raise Invalid(f"The bundle writes {name!r} through a link.", field="bundle")

@@ -20,7 +20,6 @@ from scheduler.model.declared import (
     Project,
     ProjectPolicy,
     Quota,
-    ReclaimUpTo,
     Settings,
     User,
 )
@@ -41,7 +40,9 @@ from scheduler.model.requested import (
 )
 from scheduler.model.running import (
     Attempt,
+    Avoided,
     Ending,
+    Fault,
     Job,
     JobState,
     Session,
@@ -59,9 +60,11 @@ __all__ = [
     "Allowed",
     "ArrayPlace",
     "Attempt",
+    "Avoided",
     "Defaults",
     "Ending",
     "Environment",
+    "Fault",
     "Framework",
     "Job",
     "JobKind",
@@ -80,7 +83,6 @@ __all__ = [
     "ProjectPolicy",
     "ProjectUsage",
     "Quota",
-    "ReclaimUpTo",
     "RelativeThroughputs",
     "Request",
     "Session",

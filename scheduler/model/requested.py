@@ -95,7 +95,8 @@ class Request:
     With `groups` the gang is made of workers of several shapes, whose ranks run through the groups in order; `workers` and
     `min_workers` are then all of them, and `shape` is the largest. `throughputs` is how fast jobs like it have run on which
     type of GPU, in thousandths of the fastest, and `spread_throughputs` the same over several nodes: measured, never asked
-    for.
+    for. `avoids` names
+    nodes that could not run it, for as long as it stays away from them.
     """
 
     project: str
@@ -117,6 +118,7 @@ class Request:
     groups: tuple[WorkerGroup, ...] = ()
     throughputs: RelativeThroughputs = ()
     spread_throughputs: RelativeThroughputs = ()
+    avoids: tuple[str, ...] = ()
 
     @property
     def shapes(self) -> tuple[Shape, ...]:

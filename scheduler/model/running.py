@@ -55,6 +55,26 @@ class Ending(StrEnum):
     LOST = "lost"
 
 
+class Fault(StrEnum):
+    """Whose fault it is that an attempt ended early, where an engine can tell.
+
+    `job`: another try would end the same way. `place`: its node could not run it, others may. `engine`: what starts
+    workers did not work; later it may.
+    """
+
+    JOB = "job"
+    PLACE = "place"
+    ENGINE = "engine"
+
+
+@dataclass(frozen=True, slots=True)
+class Avoided:
+    """A node that a job stays away from `until` an instant, since that could not run it."""
+
+    node: str
+    until: float
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerPlacement:
     """Where one worker stands: the GPUs of a node, `share` of each (below 1000 only on a single GPU)."""
@@ -111,6 +131,7 @@ class Attempt:
     error_excerpt: str = ""
     gpu_type: str | None = None
     throughput: float | None = None
+    fault: Fault | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +156,7 @@ class Job:
     ended: float | None = None
     idempotency_key: str | None = None
     nomination: tuple[WorkerPlacement, ...] = ()
+    avoids: tuple[Avoided, ...] = ()
 
     @property
     def user(self) -> str:
@@ -161,7 +183,9 @@ class Job:
         preempted = (a.stopping for a in reversed(self.attempts) if a.ending is Ending.PREEMPTED)
         return Workload(
             id=self.id,
-            request=self.request,
+            request=replace(self.request, avoids=tuple(each.node for each in self.avoids))
+            if self.avoids
+            else self.request,
             submitted=self.queued or self.submitted,
             preempted=next(preempted, None),
             running=holds,

@@ -85,6 +85,16 @@ class NeverFits:
 
 
 @dataclass(frozen=True, slots=True)
+class AvoidsNodes:
+    """Without the `nodes` that could not run it, and that it avoids for a while, the eligible ones are too small or few."""
+
+    kind: ClassVar = BlockKind.CAPACITY
+    wants: str
+    asked: Milli
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NoCapacity:
     """Too little is free, and nothing can be taken back. `one_node`: all GPUs must be on one."""
 
@@ -180,6 +190,7 @@ PolicyBlocker = (
     | NoGpuOfType
     | NoDomain
     | NeverFits
+    | AvoidsNodes
     | NoCapacity
     | NoBuildGpu
     | Reserved
@@ -221,6 +232,8 @@ def _details(blocker: Blocker) -> dict[str, Any]:
             return {"level": level, **_gpus(asked=asked), "ever": ever}
         case NeverFits(_, asked):
             return {**_gpus(asked=asked), "ever": False}
+        case AvoidsNodes(_, asked, nodes):
+            return {**_gpus(asked=asked), "avoids": list(nodes)}
         case NoCapacity(_, asked, free, _) | NoBuildGpu(_, asked, free):
             return {**_gpus(asked=asked, free=free)}
         case Reserved(_, holder, asked, free):
@@ -272,6 +285,11 @@ def sentence(blocker: PolicyBlocker) -> str:
             return f"Needs {wants} {where}. No {level} {'has that much free' if ever else 'is large enough'}."
         case NeverFits(wants, _):
             return f"Needs {wants}. The nodes that this job may use are too small or too few, even when idle."
+        case AvoidsNodes(wants, _, nodes):
+            return (
+                f"Needs {wants}. {names(nodes)} could not run it and {'is' if len(nodes) == 1 else 'are'} avoided for a "
+                "while; the other nodes that it may use are too small or too few."
+            )
         case NoCapacity(wants, asked, free, one_node):
             where = " on one node" if one_node else ""
             return (

@@ -48,7 +48,7 @@ class RequestClasses:
             shape.gpus, shape.gpu_memory, shape.cpus, shape.memory, spec.workers, spec.min_workers,
             spec.priority, spec.preemptible, spec.gpu_types, spec.node_pools, spec.require,
             spec.prefer, spec.environment, spec.groups, spec.throughputs,
-            spec.spread_throughputs,
+            spec.spread_throughputs, spec.avoids,
         )  # fmt: skip
         request = self._classes.get(name)
         if request is None:
@@ -186,13 +186,14 @@ class RequestClasses:
     def _mask(
         self, spec: Request, demand: Demand, environment: Environment, pools: tuple[str, ...] | None
     ) -> int:
-        name = (demand, environment, pools, spec.gpu_types)
+        name = (demand, environment, pools, spec.gpu_types, spec.avoids)
         if name not in self._masks:
             self._masks[name] = sum(
                 [
                     node.bit
                     for node in self.nodes
                     if node.spec.schedulable
+                    and node.name not in spec.avoids
                     and (pools is None or node.spec.node_pool in pools)
                     and self.environment_of(node.spec.node_pool) is environment
                     and (spec.gpu_types is None or node.spec.gpu_type in spec.gpu_types)

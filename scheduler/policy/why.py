@@ -10,6 +10,7 @@ from scheduler.model import ONE, Milli
 from scheduler.policy.blocking import (
     AboveShare,
     AtLimit,
+    AvoidsNodes,
     Blocked,
     NeverFits,
     NoCapacity,
@@ -20,7 +21,7 @@ from scheduler.policy.blocking import (
     Reserved,
     blocked,
 )
-from scheduler.policy.nodes import LATER, NOW, Key, NodeState
+from scheduler.policy.nodes import Key, NodeState
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.topology import NODE
@@ -35,8 +36,8 @@ class Why:
             a: a.frozen() for partition in planner.partitions for a in partition.projects.values()
         }
         nodes = planner.state.nodes
-        self._now: dict[Key, int] = dict(nodes.buckets[NOW])
-        self._later: dict[Key, int] = dict(nodes.buckets[LATER])
+        self._now: dict[Key, int] = dict(nodes.buckets[False])
+        self._later: dict[Key, int] = dict(nodes.buckets[True])
         self._nodes = nodes
         self._topology = planner.topology
         self._train = planner.train
@@ -64,6 +65,8 @@ class Why:
         if not request.eligible and gpu_types and not self._nodes.types.intersection(gpu_types):
             return NoGpuOfType(wants, gpu_types, exists=False)
         if not request.eligible or not self._could_ever(request):
+            if request.spec.avoids:
+                return AvoidsNodes(wants, asked, request.spec.avoids)
             if not request.eligible or request.require is None:
                 return NeverFits(wants, asked)
             return NoDomain(wants, request.require, asked, ever=False)

@@ -87,6 +87,7 @@ class JobEntry(Wire):
         default_factory=dict, validation_alias=AliasChoices("spread_throughputs", "spread_speeds")
     )
     groups: list[GroupEntry] = Field(default_factory=list)
+    avoids: list[Text] = Field(default_factory=list)
     state: Literal["queued", "running", "stopping"] = "queued"
     started: Time | None = None
     checkpointed: Time | None = None

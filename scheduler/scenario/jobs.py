@@ -109,11 +109,18 @@ class Jobs:
             min_runtime=entry.min_runtime,
             expected_runtime=entry.expected_runtime,
             groups=groups,
+            avoids=self._avoided(entry, place),
             throughputs=relative_throughputs(entry.throughputs),
             spread_throughputs=relative_throughputs(
                 entry.spread_throughputs, max(entry.throughputs.values(), default=0)
             ),
         )
+
+    def _avoided(self, entry: JobEntry, place: str) -> tuple[str, ...]:
+        for m, name in enumerate(entry.avoids):
+            if name not in self.nodes:
+                raise no_such(f"{place}.avoids[{m}]", "node", name)
+        return tuple(entry.avoids)
 
     def _check_state(self, entry: JobEntry, place: str) -> None:
         if entry.state == "queued":

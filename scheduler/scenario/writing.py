@@ -112,6 +112,7 @@ def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) 
         spread_throughputs={
             gpu_type: throughput / ONE for gpu_type, throughput in request.spread_throughputs
         },
+        avoids=[name for name in request.avoids if name in nodes],
         state="stopping" if workload.stopping else "running" if workload.running else "queued",
         started=_since(workload.started, now),
         checkpointed=_since(workload.checkpointed, now),

@@ -12,7 +12,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from scheduler.api.owners import Owners
 from scheduler.controller import Controller
@@ -58,20 +58,13 @@ class Retention:
     async def forever(self) -> None:
         await asyncio.sleep(FIRST)
         for number in itertools.count():
-            await self.round(blobs=number % SWEEP == 0)
+            try:
+                await self._controller.tidy()
+                if number % SWEEP == 0:
+                    await self.sweep()
+            except Exception:
+                log.exception("Expired data could not be deleted; trying again in an hour.")
             await asyncio.sleep(EVERY)
-
-    async def round(self, *, blobs: bool) -> None:
-        """Delete expired jobs, and `blobs` that no job refers to; what fails does not keep the rest."""
-        await self._attempt(self._controller.tidy)
-        if blobs:
-            await self._attempt(self.sweep)
-
-    async def _attempt(self, step: Callable[[], Awaitable[object]]) -> None:
-        try:
-            await step()
-        except Exception:
-            log.exception("Expired data could not be deleted; trying again in an hour.")
 
     async def sweep(self) -> int:
         """Delete what was captured and no job refers to; returns how many blobs."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from scheduler.model import Attempt, Ending, Job, JobState, Session, SessionState
+from scheduler.model import Attempt, Ending, Fault, Job, JobState, Session, SessionState
 from scheduler.store.records import EventRecord
 
 Row = Mapping[Any, Any]
@@ -37,6 +37,7 @@ def of_standing(job: Job) -> dict[str, Any]:
         "checkpointed": job.checkpointed,
         "ended": job.ended,
         "nomination": job.nomination,
+        "avoids": job.avoids,
     }
 
 
@@ -56,6 +57,7 @@ def to_job(row: Row, attempts: tuple[Attempt, ...]) -> Job:
         ended=row["ended"],
         idempotency_key=row["idempotency_key"],
         nomination=row["nomination"],
+        avoids=row["avoids"],
     )
 
 
@@ -72,6 +74,7 @@ def of_attempt(job: str, attempt: Attempt) -> dict[str, Any]:
         "error_excerpt": attempt.error_excerpt,
         "gpu_type": attempt.gpu_type,
         "throughput": attempt.throughput,
+        "fault": attempt.fault and attempt.fault.value,
         "exit_codes": attempt.exit_codes,
         "placement": attempt.placement,
     }
@@ -91,6 +94,7 @@ def to_attempt(row: Row) -> Attempt:
         error_excerpt=row["error_excerpt"],
         gpu_type=row["gpu_type"],
         throughput=row["throughput"],
+        fault=Fault(row["fault"]) if row["fault"] else None,
     )
 
 

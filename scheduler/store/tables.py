@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-from scheduler.model import Pool, Program, Request, WorkerPlacement
+from scheduler.model import Avoided, Pool, Program, Request, WorkerPlacement
 
 T = TypeVar("T")
 
@@ -78,6 +78,7 @@ jobs = Table(
         nullable=False,
         server_default="[]",
     ),
+    Column("avoids", Document[tuple[Avoided, ...]](tuple[Avoided, ...]), nullable=False, server_default="[]"),
     UniqueConstraint("user", "idempotency_key", name="jobs_once"),
     Index("jobs_newest", "submitted", "id"),
     Index("jobs_by_project", "project", "submitted", "id"),
@@ -101,6 +102,7 @@ attempts = Table(
     Column("error_excerpt", Text, nullable=False, server_default=""),
     Column("gpu_type", Text),
     Column("throughput", Double),
+    Column("fault", Text),
     Column("exit_codes", Document[tuple[int | None, ...]](tuple[int | None, ...]), nullable=False),
     Column("placement", Document[tuple[WorkerPlacement, ...]](tuple[WorkerPlacement, ...]), nullable=False),
 )

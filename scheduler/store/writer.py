@@ -223,7 +223,9 @@ _STANDING = (
     .values(
         {
             name: bindparam(name)
-            for name in ("state", "reason", "wanted", "queued", "checkpointed", "ended", "nomination")
+            for name in (
+                *("state", "reason", "wanted", "queued", "checkpointed", "ended", "nomination", "avoids"),
+            )
         }
     )
 )

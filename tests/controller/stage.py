@@ -20,7 +20,7 @@ from scheduler.engines.backend import Backend
 from scheduler.engines.base import Engine, Launch, Report, WorkerState, WorkerStatus
 from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader
 from scheduler.engines.leadership import Leadership
-from scheduler.errors import NotFound, RunaiError, Unavailable
+from scheduler.errors import NotFound, Unavailable
 from scheduler.model import (
     ONE,
     Environment,
@@ -89,13 +89,17 @@ class World:
 
 
 class ScriptedEngine(Engine):
-    """Workers in a `World`. One that is told to stop ends by SIGTERM at once, or when the test ends it (`stubborn`)."""
+    """Workers in a `World`. One that is told to stop ends by SIGTERM at once, or when the test ends it (`stubborn`).
+
+    They run at once, or once the test says so (`slow`).
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.report: Report | None = None
         self.stubborn = False
-        self.refuse: RunaiError | None = None
+        self.refuse: Exception | None = None
+        self.slow = False
         self.stops: list[tuple[str, int, float]] = []
         self.begins = asyncio.Event()
         """Cleared: it begins with no launch."""
@@ -120,8 +124,9 @@ class ScriptedEngine(Engine):
             self.world.launches.append(attempt)
             self.world.placements[attempt] = launch
             self.world.workers[attempt] = {}
+            state = WorkerState.PENDING if self.slow else WorkerState.RUNNING
             for rank in range(len(launch.workers)):
-                self.tell(WorkerStatus(*attempt, rank, WorkerState.RUNNING, time.time()))
+                self.tell(WorkerStatus(*attempt, rank, state, time.time()))
         if any(stop[:2] == attempt for stop in self.stops):
             self._terminate(*attempt)  # it was told to stop before it had started
 
@@ -132,7 +137,7 @@ class ScriptedEngine(Engine):
     def _terminate(self, job: str, attempt: int) -> None:
         if not self.stubborn:
             for rank, worker in self.world.workers.get((job, attempt), {}).items():
-                if worker.state is WorkerState.RUNNING:
+                if not worker.state.over:
                     self.end(job, attempt, rank, -15)
 
     async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
@@ -159,7 +164,7 @@ class ScriptedEngine(Engine):
         """A worker's process ends; `None` loses it. `throughput` is what it has reported."""
         state = WorkerState.LOST if code is None else WorkerState.EXITED
         known = self.world.workers[job, attempt][rank]
-        if known.state is WorkerState.RUNNING:
+        if not known.state.over:
             at = at or time.time()
             self.tell(replace(known, state=state, exit_code=code, at=at, throughput=throughput))
 

@@ -12,7 +12,7 @@ from scheduler.controller.lifecycle import LaunchAttempt, StopAttempt
 from scheduler.controller.retries import LOSSES
 from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.errors import Conflict
-from scheduler.model import Ending, Job, JobState, Shape, WorkerGroup, WorkerPlacement
+from scheduler.model import Avoided, Ending, Fault, Job, JobState, Shape, WorkerGroup, WorkerPlacement
 from tests.controller.stage import make_job
 
 NOW = 1000.0
@@ -182,7 +182,7 @@ def test_what_cannot_be_started_waits_ever_longer_for_better_times() -> None:
     job = make_job()
     for number in range(2 * LOSSES):
         job = lifecycle.start(job, placed(1), NOW).job
-        job = lifecycle.refused(job, "The disk is full.", NOW + 1, blameless=True).job
+        job = lifecycle.refused(job, "The disk is full.", NOW + 1, Fault.ENGINE).job
         assert job.state is JobState.QUEUED
         assert retries.again_at(job) == (None if number == 0 else NOW + 1 + min(600, 10 * 2 ** (number - 1)))
 
@@ -203,16 +203,98 @@ def test_a_lost_worker_takes_the_rest_of_its_attempt_along() -> None:
 
 
 def test_a_launch_that_is_refused_fails_unless_it_may_go_better_elsewhere() -> None:
-    failed = lifecycle.refused(starting(), "There is no such bundle.", NOW, blameless=False).job
+    failed = lifecycle.refused(starting(), "There is no such bundle.", NOW, Fault.JOB).job
     assert (failed.state, failed.reason) == (JobState.FAILED, "There is no such bundle.")
-    queued = lifecycle.refused(starting(), "Node n0 is gone.", NOW, blameless=True).job
+    queued = lifecycle.refused(starting(), "Node n0 is gone.", NOW, Fault.ENGINE).job
     assert queued.state is JobState.QUEUED
     assert "Node n0 is gone." in queued.reason
 
 
 def test_a_launch_that_is_refused_while_it_is_cancelled_is_cancelled() -> None:
     cancelled = lifecycle.cancel(starting(), NOW).job
-    assert lifecycle.refused(cancelled, "No.", NOW, blameless=False).job.state is JobState.CANCELLED
+    assert lifecycle.refused(cancelled, "No.", NOW, Fault.JOB).job.state is JobState.CANCELLED
+
+
+# -- on its way, and whose fault it is --------------------------------------------------------------------------
+
+
+def standing(job: Job, *workers: WorkerState, reason: str = "", fault: Fault | None = None) -> Job:
+    """The job once its workers are told to stand so; the last of them has this reason and is at fault."""
+    found = {
+        rank: WorkerStatus(job.id, len(job.attempts), rank, state, NOW + 5)
+        for rank, state in enumerate(workers)
+    }
+    last = len(workers) - 1
+    found[last] = replace(found[last], reason=reason, fault=fault)
+    return lifecycle.observe(job, found, NOW + 5).job
+
+
+PENDING, PULLING, RUNNING = WorkerState.PENDING, WorkerState.PULLING, WorkerState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("stands", "said", "reason"),
+    [
+        ((PENDING, PENDING), "", "Starts on n0 and n1: its node has not begun to start it."),
+        ((PENDING, PULLING), "", "Starts on n0 and n1: its image is being pulled."),
+        (
+            (RUNNING, PULLING),
+            "the image a/b is being pulled",
+            "Starts on n0 and n1: the image a/b is being pulled.",
+        ),
+        ((RUNNING,), "", "Starts on n0 and n1."),
+    ],
+)
+def test_a_job_starts_until_the_last_of_its_workers_runs(
+    stands: tuple[WorkerState, ...], said: str, reason: str
+) -> None:
+    job = standing(starting(2), *stands, reason=said)
+    assert (job.state, job.reason, job.attempts[-1].started) == (JobState.STARTING, reason, None)
+    assert standing(job, RUNNING, RUNNING).reason == "Runs on n0 and n1."
+
+
+def test_the_jobs_own_fault_fails_it() -> None:
+    job = standing(starting(), WorkerState.EXITED, reason="There is no image a/b", fault=Fault.JOB)
+    assert (job.state, job.reason) == (JobState.FAILED, "There is no image a/b.")
+
+
+def test_a_node_that_cannot_run_a_job_is_avoided_for_a_while() -> None:
+    """However often that happens, and also while it runs: it is not the job that is given up."""
+    job = make_job()
+    for _ in range(2 * LOSSES):
+        job = lifecycle.start(job, placed(1), NOW).job
+        job = standing(standing(job, RUNNING), WorkerState.LOST, reason="it was evicted", fault=Fault.PLACE)
+        assert job.state is JobState.QUEUED
+        assert job.reason == "Queued again, avoiding n0 for a while: It was evicted."
+        assert retries.again_at(job) is None
+    assert job.avoids == (Avoided("n0", NOW + 5 + lifecycle.AVOIDED),)
+    assert lifecycle.forgive(job, NOW + lifecycle.AVOIDED).job.avoids == job.avoids
+    assert lifecycle.forgive(job, NOW + 5 + lifecycle.AVOIDED).job.avoids == ()
+
+
+def test_every_node_that_could_not_run_a_gang_is_avoided() -> None:
+    job = starting(3)
+    lost = {
+        rank: WorkerStatus(job.id, 1, rank, WorkerState.LOST, NOW + rank, reason="no room", fault=fault)
+        for rank, fault in enumerate((Fault.PLACE, None, Fault.PLACE))
+    }
+    stopping = lifecycle.observe(job, {0: lost[0]}, NOW).job
+    assert (stopping.state, [avoided.node for avoided in stopping.avoids]) == (JobState.STOPPING, ["n0"])
+    again = lifecycle.observe(stopping, lost, NOW + 1).job
+    assert (again.state, [avoided.node for avoided in again.avoids]) == (JobState.QUEUED, ["n0", "n2"])
+
+
+def test_where_the_engine_fails_the_job_waits_ever_longer() -> None:
+    job = make_job()
+    for number in range(2 * LOSSES):
+        job = lifecycle.start(job, placed(1), NOW).job
+        job = standing(job, WorkerState.LOST, reason="the API server does not answer", fault=Fault.ENGINE)
+        assert (job.state, job.avoids) == (JobState.QUEUED, ())
+        assert retries.again_at(job) == (None if number == 0 else NOW + 5 + min(600, 10 * 2 ** (number - 1)))
+
+
+def test_one_that_never_started_though_nobody_stopped_it_is_lost() -> None:
+    assert standing(starting(), WorkerState.EXITED).state is JobState.QUEUED
 
 
 # -- being stopped ----------------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ import pytest
 from scheduler.engines.base import WorkerState
 from scheduler.engines.files import log_file
 from scheduler.engines.local import launcher
-from scheduler.errors import Invalid, NotFound, Unavailable
-from scheduler.model import Node, WorkerPlacement
+from scheduler.errors import Invalid, Unavailable
+from scheduler.model import Fault, Node, WorkerPlacement
 from tests.engines.workplace import Workplace, eventually, launch, processes, python, shell, supervisors
 
 DUMP = python(
@@ -124,16 +124,14 @@ async def test_the_checkpoint_folder_is_the_same_in_every_attempt(here: Workplac
 
 
 async def _refused(here: Workplace, *command: str) -> str:
-    with pytest.raises(Invalid) as refused:
-        await here.engine.launch(launch("j", command, workers=2))
-    assert refused.value.field == "command"
+    await here.engine.launch(launch("j", command, workers=2))
     for rank in (0, 1):
         end = await here.end("j", rank)
-        assert WorkerState.RUNNING not in here.states("j", rank)
-        assert end.exit_code in (127, None)
-    assert (await here.files.read(log_file("j", 1, 0), 0, 1000)).decode() == f"{refused.value.sentence}\n"
+        assert here.states("j", rank) == [WorkerState.EXITED]
+        assert (end.exit_code, end.fault) == (127, Fault.JOB)
+        assert (await here.files.read(log_file("j", 1, rank), 0, 1000)).decode() == f"{end.reason}\n"
     assert processes(here.state_dir) == []
-    return refused.value.sentence
+    return end.reason
 
 
 async def test_a_command_that_is_not_there(here: Workplace) -> None:
@@ -186,20 +184,22 @@ async def test_a_working_directory_that_is_none(here: Workplace) -> None:
 
 
 async def test_a_bundle_that_is_not_there(here: Workplace) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(Invalid):
         await here.engine.launch(launch("j", shell("true"), bundle="0" * 64))
     assert here.reports == []
 
 
-async def test_a_gang_starts_whole_or_not_at_all(here: Workplace) -> None:
-    """One rank cannot open its log; the others, which can, must not be left running."""
+async def test_a_worker_that_cannot_be_started_is_told_and_never_starts(here: Workplace) -> None:
+    """It cannot open its log, which is no fault of the job's. The others run, and are stopped by whoever hears of it."""
     (here.job("j") / "attempts" / "1" / "2" / "log").mkdir(parents=True)
-    with pytest.raises(Unavailable, match="could not be started"):
-        await here.engine.launch(launch("j", shell("exec sleep 600"), workers=4))
-    assert processes(here.state_dir) == []
-    for rank in range(4):
+    await here.engine.launch(launch("j", shell("exec sleep 600"), workers=4))
+    lost = await here.end("j", 2)
+    assert (lost.state, lost.fault) == (WorkerState.LOST, Fault.ENGINE)
+    assert [here.states("j", rank) for rank in (0, 1, 3)] == [[WorkerState.RUNNING]] * 3
+    await here.engine.stop("j", 1, 5)
+    for rank in (0, 1, 3):
         await here.end("j", rank)
-    assert {here.states("j", rank)[-1] for rank in (0, 1, 3)} == {WorkerState.EXITED}
+    assert processes(here.state_dir) == []
 
 
 # -- once ---------------------------------------------------------------------------------------------------

@@ -104,6 +104,7 @@ def may_stand(snapshot: Snapshot, workload: Workload, node: Node) -> bool:
     lent = snapshot.pool.settings.lending and request.preemptible and is_job(workload)
     return (
         node.schedulable
+        and node.name not in request.avoids
         and (own or (lent and node.node_pool == "build"))
         and (request.gpu_types is None or node.gpu_type in request.gpu_types)
     )

@@ -15,7 +15,6 @@ from scheduler.model import (
     Pool,
     Project,
     Quota,
-    ReclaimUpTo,
     RelativeThroughputs,
     Request,
     Settings,
@@ -167,9 +166,7 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
         users=(User("ada", 2000),),
         topology=LEVELS,
         settings=Settings(
-            reclaim=draw(
-                st.sampled_from([ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.GUARANTEE])
-            ),
+            reclaim=draw(st.sampled_from(["fair_share", "fair_share", "guarantee"])),
             reservations=draw(st.integers(0, 1)),
             preemption_delay=draw(st.sampled_from([0.0, 0.0, 100.0])),
             time_aware=draw(st.sampled_from([0.0, 0.0, 1.0])),
@@ -192,6 +189,10 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
             workload = _run(draw, floor, workload)
         if not plain and (workload.stopping or not workload.running) and draw(st.integers(0, 3)) == 0:
             workload = replace(workload, nomination=draw(nominations(found, request)))
+        if not plain and not workload.running and draw(st.integers(0, 6)) == 0:
+            workload = replace(
+                workload, request=replace(request, avoids=(draw(st.sampled_from(found)).name,))
+            )
         work.append(workload)
     usage = {project.name: draw(st.sampled_from([0.0, 0.0, 0.5])) for project in tree}
     return Snapshot(NOW, pool, found, tuple(work), usage)

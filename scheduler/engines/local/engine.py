@@ -17,7 +17,9 @@ import secrets
 import signal
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary
 
 from scheduler.engines import throughput
@@ -42,8 +44,9 @@ from scheduler.engines.local.launcher import Launcher
 from scheduler.engines.local.ports import Ports
 from scheduler.engines.local.processes import clear, ended, terminate
 from scheduler.engines.rendezvous import Meeting, needs
-from scheduler.errors import Invalid, RunaiError, Unavailable
+from scheduler.errors import Unavailable
 from scheduler.files.blobs import Blobs
+from scheduler.model import Fault
 
 _log = logging.getLogger(__name__)
 
@@ -107,13 +110,9 @@ class LocalEngine(Engine):
         folder = self._folders.attempt(*attempt)
         ranks = range(len(launch.workers))
         starts = (self._launcher.start(folder.worker(rank).path) for rank in ranks)
-        faults = [fault for fault in await asyncio.gather(*starts, return_exceptions=True) if fault]
-        standings = [await self._take_up(*attempt, rank) for rank in ranks]
-        refusal = next(filter(None, map(_refusal, standings)), None)
-        if refusal is not None:
-            await self.stop(*attempt, grace=0)
-            await self._gone(*attempt)
-            raise refusal from (faults[0] if faults else None)
+        outcomes = await asyncio.gather(*starts, return_exceptions=True)
+        for rank, outcome in zip(ranks, outcomes, strict=True):
+            await self._take_up(*attempt, rank, why="" if outcome is None else str(outcome))
 
     async def _prepare(self, launch: Launch) -> None:
         """Make the folders of an attempt and write down what each worker is to run."""
@@ -159,20 +158,21 @@ class LocalEngine(Engine):
 
     # -- what becomes of a worker ---------------------------------------------------------------------------
 
-    async def _take_up(self, job: str, attempt: int, rank: int) -> Standing:
-        """See how a worker stands, tell of it, and watch it while it lives."""
+    async def _take_up(self, job: str, attempt: int, rank: int, why: str = "") -> None:
+        """See how a worker stands, tell of it, and watch it while it lives. `why` nobody started it, if known."""
         key = (job, attempt, rank)
         standing = await asyncio.to_thread(self._folders.attempt(job, attempt).worker(rank).stand)
         if standing.stand is Stand.ALIVE and key in self._watched:
-            return standing  # it has been told, and its end may be told before this goes on
+            return  # it has been told, and its end may be told before this goes on
         if standing.started is not None:
             self._tell(key, WorkerState.RUNNING, standing.started)
         if standing.stand is Stand.ALIVE:
             self._watched[key] = watch = asyncio.create_task(self._watch(key, standing))
             self.files.written_by(log_file(*key), watch)
         else:
+            if why and standing.stand is Stand.UNCLAIMED:
+                standing = replace(standing, reason=why)
             await self._conclude(key, standing)
-        return standing
 
     async def _watch(self, key: Key, standing: Standing) -> None:
         """Until the worker's end has been told: no trouble on the way (too many open files, say) makes it forgotten."""
@@ -205,13 +205,14 @@ class LocalEngine(Engine):
 
     async def _conclude(self, key: Key, standing: Standing) -> None:
         """A worker's supervisor is gone (or never was): see that its processes are, too, and tell how it ended."""
-        await asyncio.to_thread(self._clean_up, key, standing)
         if standing.stand is Stand.UNCLAIMED:
-            self._tell(
-                key, WorkerState.LOST, time.time(), None, f"it could not be started: {standing.reason}."
-            )
-        elif standing.stand is Stand.LOST:
-            self._tell(key, WorkerState.LOST, time.time(), None, f"{standing.reason}.")
+            await asyncio.to_thread(self._worker(key).never)
+        await asyncio.to_thread(self._clean_up, key, standing)
+        if standing.stand in (Stand.LOST, Stand.UNCLAIMED):
+            unclaimed = standing.stand is Stand.UNCLAIMED
+            reason = f"it could not be started: {standing.reason}" if unclaimed else standing.reason
+            fault = Fault.ENGINE if standing.started is None else None
+            self._tell(key, WorkerState.LOST, time.time(), reason=f"{reason.rstrip('.')}.", fault=fault)
         else:
             await self._tell_exit(key, standing)
 
@@ -222,12 +223,20 @@ class LocalEngine(Engine):
         log = await asyncio.to_thread(_tail, worker.log) if code else ""
         speed = None if key[2] else await asyncio.to_thread(self._throughput, *key[:2])
         if log and (port := taken(log, await asyncio.to_thread(worker.ports))) is not None:
-            self._tell(
-                key, WorkerState.LOST, at, code, f"port {port}, on which it had to listen, was in use."
-            )
+            reason = f"port {port}, on which it had to listen, was in use."
+            self._tell(key, WorkerState.LOST, at, exit_code=code, reason=reason)
         else:
             excerpt = "" if code == -signal.SIGKILL else last_words(log)  # who is killed so has had none
-            self._tell(key, WorkerState.EXITED, at, code, standing.reason, excerpt, speed)
+            self._tell(
+                key,
+                WorkerState.EXITED,
+                at,
+                exit_code=code,
+                reason=standing.reason,
+                error_excerpt=excerpt,
+                throughput=speed,
+                fault=Fault.JOB if code is not None and standing.started is None else None,
+            )
 
     def _throughput(self, job: str, attempt: int) -> float | None:
         reports = outputs.tail(self._folders.job(job).output, throughput.FILE, throughput.TAIL)
@@ -242,23 +251,9 @@ class LocalEngine(Engine):
             folder.unmark()
             self.ports.give_back((job, attempt))
 
-    async def _gone(self, job: str, attempt: int) -> None:
-        """Wait until none of an attempt's workers lives."""
-        tasks = [task for key, task in self._watched.items() if key[:2] == (job, attempt)]
-        await asyncio.gather(*tasks)
-
-    def _tell(
-        self,
-        key: Key,
-        state: WorkerState,
-        at: float,
-        exit_code: int | None = None,
-        reason: str = "",
-        excerpt: str = "",
-        throughput: float | None = None,
-    ) -> None:
+    def _tell(self, key: Key, state: WorkerState, at: float, **about: Any) -> None:
         if self._report is not None:
-            self._report(WorkerStatus(*key, state, at, exit_code, reason, excerpt, throughput))
+            self._report(WorkerStatus(*key, state, at, **about))
 
     def _worker(self, key: Key) -> WorkerFolder:
         return self._folders.attempt(key[0], key[1]).worker(key[2])
@@ -309,7 +304,7 @@ class LocalEngine(Engine):
         marks = identifying(*key, self._folders.job(key[0]))
         await asyncio.to_thread(clear, {}, marks)
         reason = f"it was lost: its files cannot be read ({error.strerror})."
-        self._tell(key, WorkerState.LOST, time.time(), None, reason)
+        self._tell(key, WorkerState.LOST, time.time(), reason=reason)
 
     async def _end_unnamed(self, job: str, attempt: int) -> None:
         """Kill what runs of an attempt that nobody knows of, and wait until it is gone: its GPUs count as free."""
@@ -336,15 +331,6 @@ _OF_ITS_FILES = frozenset(
     {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ESTALE}
 )
 """What is wrong with the files of one worker, and not with the machine, which will be better again."""
-
-
-def _refusal(standing: Standing) -> RunaiError | None:
-    """Why a worker did not start, where that is so."""
-    if standing.started is None and standing.stand in (Stand.UNCLAIMED, Stand.LOST):
-        return Unavailable(f"A worker could not be started: {standing.reason}.")
-    if standing.stand is Stand.EXITED and standing.started is None and standing.exit_code is not None:
-        return Invalid(standing.reason, field="command")
-    return None
 
 
 def _stop(folder: AttemptFolder, grace: float) -> list[int]:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
+import shutil
+import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader
 from scheduler.engines.local import outputs
-from scheduler.engines.local.deleting import delete
-from scheduler.engines.local.folders import Folders, JobFolder, is_id
+from scheduler.engines.local.folders import Folders, JobFolder
 from scheduler.engines.local.follow import Growth
 from scheduler.errors import Conflict, NotFound
-
-_log = logging.getLogger(__name__)
 
 
 class JobFolders(JobFiles):
@@ -138,37 +136,55 @@ def _folder(job: JobFolder, area: Area) -> Path:
 def size_of(log: Path) -> int:
     try:
         return log.stat().st_size
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    except FileNotFoundError:
         return 0
 
 
 def read_part(log: Path, offset: int, limit: int) -> bytes:
-    """Empty where there is no such file. A job that runs as the scheduler's own user may have put anything in its place."""
+    """Empty where there is no such file."""
     try:
-        with outputs.open_file(log.parent, log.name) as file:
-            return os.pread(file.fileno(), limit, offset)
-    except NotFound:
+        descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
         return b""
+    try:
+        return os.pread(descriptor, limit, offset)
+    finally:
+        os.close(descriptor)
 
 
 def _delete(folder: Path) -> None:
     """Take a job's folder out of sight at once, and then away."""
-    doomed = folder.with_name(f".{folder.name}")
-    delete(doomed)  # what could not be deleted before
+    doomed = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
     try:
         os.rename(folder, doomed)
     except FileNotFoundError:
         return
-    delete(doomed)
+    _remove(doomed)
 
 
 def _kept(jobs: Path) -> frozenset[str]:
-    """The jobs that have a folder; what was out of sight already is deleted, as far as that is possible."""
+    """The jobs that have a folder; what was out of sight already is taken away."""
     names = os.listdir(jobs)
     for name in names:
         if name.startswith("."):
-            try:
-                delete(jobs / name)
-            except OSError as error:
-                _log.warning("The deleted job folder %r cannot be removed yet: %s", str(jobs / name), error)
-    return frozenset(filter(is_id, names))
+            with contextlib.suppress(OSError):
+                _remove(jobs / name)
+    return frozenset(name for name in names if not name.startswith("."))
+
+
+def _remove(doomed: Path) -> None:
+    """Folders that the job made unwritable, too. Root needs no leave, and changes nothing that a job may have linked to."""
+
+    def make_writable(remove: Callable[[str], object], path: str, error: Any) -> None:
+        if issubclass(error[0], FileNotFoundError):
+            return
+        if os.geteuid() == 0:
+            raise error[1]
+        os.chmod(os.path.dirname(path), 0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            os.chmod(path, 0o700)
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+    shutil.rmtree(doomed, onerror=make_writable)

@@ -253,11 +253,6 @@ class JobFolder:
         return AttemptFolder(self.attempts / str(int(number)), self.running / f"{self.path.name}.{number}")
 
 
-def is_id(job: str) -> bool:
-    """Whether that can be a job's id."""
-    return _ID.fullmatch(job) is not None
-
-
 class Folders:
     """All of them, of one state folder."""
 
@@ -278,7 +273,7 @@ class Folders:
 
     def job(self, job: str) -> JobFolder:
         """A job's folder, there or not. Raises `NotFound` for what cannot be a job's id."""
-        if not is_id(job):
+        if not _ID.fullmatch(job):
             raise NotFound(f"There is no job {job!r}.")
         return JobFolder(self.jobs / job, self.running)
 
@@ -289,7 +284,7 @@ class Folders:
         """The attempts that may have processes."""
         for name in os.listdir(self.running):
             job, _, number = name.rpartition(".")
-            if is_id(job) and _NUMBER.fullmatch(number):
+            if _ID.fullmatch(job) and _NUMBER.fullmatch(number):
                 yield job, int(number)
 
     @property

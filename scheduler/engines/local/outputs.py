@@ -6,13 +6,8 @@ file (a pipe would hold its reader for ever) is not opened at all.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
-import re
 import stat
-from collections import deque
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,110 +17,51 @@ from scheduler.errors import NotFound
 MOST = 10_000
 """How many files are listed at most."""
 
-MOST_ENTRIES = 100_000
-"""How many files, folders and other things are looked at for that."""
-
-DEEPEST = 64
-"""Files in more folders than these, one in the other, are left out."""
-
-_SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class _Missing(Exception):
-    """There is nothing that may be opened."""
-
-
 def listing(folder: Path) -> tuple[FileInfo, ...]:
-    """The files below a folder, by path; those in few folders first, where there are too many.
-
-    What cannot be looked at is left out. A name that is not UTF-8 is spelled so that it is (`caf\\xe9.txt`).
-    """
+    """The files below a folder, by path."""
     found: list[FileInfo] = []
-    looked_at = 0
-    ahead: deque[tuple[str, ...]] = deque([()])
-    while ahead:
-        parts = ahead.popleft()
-        for name, about in _entries(folder, parts):
-            looked_at += 1
-            if len(found) == MOST or looked_at > MOST_ENTRIES:
-                ahead.clear()
-                break
-            if stat.S_ISDIR(about.st_mode) and len(parts) < DEEPEST:
-                ahead.append((*parts, name))
-            elif stat.S_ISREG(about.st_mode):
-                path = _spelled("/".join((*parts, name)))
+    if not os.path.isdir(folder):
+        return ()
+    for where, _, names, descriptor in os.fwalk(folder, follow_symlinks=False):
+        below = os.path.relpath(where, folder)
+        for name in names:
+            try:
+                about = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISREG(about.st_mode):
+                path = name if below == os.curdir else f"{below}/{name}"
                 found.append(FileInfo(path, about.st_size, about.st_mtime))
-    return tuple(sorted(found, key=lambda file: file.path))
-
-
-def _entries(folder: Path, parts: Sequence[str]) -> Iterator[tuple[str, os.stat_result]]:
-    with contextlib.ExitStack() as opened:
-        try:
-            entries = opened.enter_context(os.scandir(opened.enter_context(_opened(folder, parts))))
-        except _Missing:
-            return
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                yield entry.name, entry.stat(follow_symlinks=False)
+        if len(found) >= MOST:
+            break
+    return tuple(sorted(found[:MOST], key=lambda file: file.path))
 
 
 def open_file(folder: Path, path: str) -> BinaryIO:
-    """Open a file below a folder for reading, by its path as `listing` tells it.
-
-    Raises `NotFound`, and `OSError` where the machine has run out of something.
-    """
-    for each in dict.fromkeys((path, _meant(path))):
-        *parts, name = each.split("/")
-        with contextlib.suppress(_Missing), _opened(folder, parts) as here:
-            descriptor = _open(name, _FILE, here)
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return os.fdopen(descriptor, "rb")
-            os.close(descriptor)
-    raise NotFound(f"The job has no output file {path!r}.")
-
-
-@contextlib.contextmanager
-def _opened(folder: Path, parts: Sequence[str]) -> Iterator[int]:
-    """A folder below a folder, with no link on the way."""
-    here = _open(folder, _FOLDER)
+    """Open a file below a folder for reading. Raises `NotFound`."""
+    parts = path.split("/")
+    if any(part in ("", os.curdir, os.pardir) or "\0" in part for part in parts):
+        raise _missing(path)
     try:
-        for part in parts:
-            below = _open(part, _FOLDER, here)
+        here = os.open(folder, _FOLDER)
+        try:
+            for part in parts[:-1]:
+                below = os.open(part, _FOLDER, dir_fd=here)
+                os.close(here)
+                here = below
+            descriptor = os.open(parts[-1], _FILE, dir_fd=here)
+        finally:
             os.close(here)
-            here = below
-        yield here
-    finally:
-        os.close(here)
-
-
-def _open(name: Path | str, flags: int, here: int | None = None) -> int:
-    if name in ("", os.curdir, os.pardir):
-        raise _Missing
-    try:
-        return os.open(name, flags, dir_fd=here)
-    except ValueError:  # it has a zero byte, or half a character
-        raise _Missing from None
-    except OSError as error:
-        if error.errno in _SHORT:
-            raise
-        raise _Missing from None
-
-
-def _spelled(path: str) -> str:
-    """A path as text that can be sent: a byte that is not UTF-8 as `\\xe9`."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def _meant(path: str) -> str:
-    """What `_spelled` was given."""
-    try:
-        spelled = os.fsencode(path)
-    except UnicodeEncodeError:  # half a character: no file has that in its name
-        return path
-    return os.fsdecode(_BYTE.sub(lambda byte: bytes([int(byte[1], 16)]), spelled))
+    except OSError:
+        raise _missing(path) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _missing(path)
+    return os.fdopen(descriptor, "rb")
 
 
 def tail(folder: Path, path: str, size: int) -> bytes:
@@ -136,3 +72,7 @@ def tail(folder: Path, path: str, size: int) -> bytes:
             return file.read(size)
     except (NotFound, OSError):
         return b""
+
+
+def _missing(path: str) -> NotFound:
+    return NotFound(f"The job has no output file {path!r}.")
