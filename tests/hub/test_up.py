@@ -207,6 +207,7 @@ def test_after_a_power_cut_it_starts(up: Callable[..., Up], tmp_path: Path) -> N
     assert hub.url
     hub.process.kill()
     hub.process.wait()
+    os.kill(int((tmp_path / "state/hub/proxy.pid").read_text()), signal.SIGKILL)
     for name in ("hub/passwords.json", "hub/ports.json", "hub/cookie_secret", "hub/proxy.pid"):
         (tmp_path / "state" / name).write_bytes(b"")
     for name in ("hub-token", "hub-port", "endpoint.json", "boot", "lock"):
