@@ -11,7 +11,6 @@ before anybody is told of them; what is damaged all the same is made anew, and t
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -31,6 +30,7 @@ from hub_spawner.spawners import SimpleLeaseSpawner
 from hub_spawner.wiring import configure
 from scheduler.discovery.statefolder import read_secret, write_durably
 from scheduler.errors import Conflict, Invalid
+from scheduler.files.locks import FileLock, Held
 
 ADMIN = "admin"
 FIRST_PORT = 8000
@@ -64,7 +64,7 @@ class HubFolder:
         self.pool = path / "pool"
         self.users = path / "users"
         self.log = self.hub / "hub.log"
-        self._lock: int | None = None
+        self._lock = FileLock(self.hub / "lock")
 
     def open(self) -> None:
         try:
@@ -77,10 +77,9 @@ class HubFolder:
 
     def lock(self) -> None:
         """Hold the folder until this process ends. Raises `Conflict` where another hub does."""
-        self._lock = os.open(self.hub / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            self._lock.take()
+        except Held:
             raise Conflict(
                 f"A hub already runs in {self.path}; stop it first, or choose another folder with --state-dir."
             ) from None

@@ -34,6 +34,7 @@ from scheduler.model import (
     Session,
     Shape,
     WorkerGroup,
+    session_request,
     size_of,
 )
 from scheduler.pool.rules import Rules
@@ -239,13 +240,7 @@ def session_of(sent: SessionOpen, *, now: float) -> Session:
     return Session(
         id=new_id("s"),
         server=sent.server,
-        request=Request(
-            project="",
-            user=sent.user,
-            environment=Environment.BUILD,
-            shape=shape_of(gpus_per_worker(sent.gpus), sent),
-            preemptible=False,
-        ),
+        request=session_request(sent.user, shape_of(gpus_per_worker(sent.gpus), sent)),
         requested=now,
     )
 

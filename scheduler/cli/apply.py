@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scheduler.cli.connect import connect
 from scheduler.cli.text import Screen, amount, clean
-from scheduler.errors import NotFound
+from scheduler.files.text import read_text
 
 if TYPE_CHECKING:
     from scheduler.schema import Applied, Change, PoolFile
@@ -36,14 +35,8 @@ def run(options: argparse.Namespace) -> int:
 def _read(name: str) -> PoolFile:
     from scheduler.pool.file import parse
 
-    if name == "-":
-        return parse(sys.stdin.read(), source="Standard input")
-    try:
-        text = Path(name).read_text("utf-8")
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise NotFound(f"The pool file {name} cannot be read ({why}).") from None
-    return parse(text, source=name)
+    text, source = read_text(name, "pool file")
+    return parse(text, source=source)
 
 
 def _print_file(file: PoolFile) -> None:

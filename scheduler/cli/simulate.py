@@ -11,6 +11,7 @@ from pathlib import Path
 
 from scheduler.cli.text import Screen
 from scheduler.errors import Invalid
+from scheduler.files.text import read_text
 from scheduler.model import Pool
 from scheduler.simulation.metrics import Figures
 from scheduler.simulation.sessions import PROFILE, sessions_of
@@ -70,11 +71,8 @@ def _pool(path: str | None) -> Pool | None:
         return None
     from scheduler.pool.file import parse, pool_of
 
-    try:
-        text = Path(path).read_text("utf-8")
-    except OSError as error:
-        raise Invalid(f"{path} cannot be read: {error.strerror}.", field="pool") from None
-    return pool_of(parse(text, source=path), Pool(), 0.0)
+    text, source = read_text(path, "pool file")
+    return pool_of(parse(text, source=source), Pool(), 0.0)
 
 
 def _facts(trace: Trace, study: Study, options: argparse.Namespace) -> dict[str, str]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from scheduler.cli.connect import connect
 from scheduler.cli.jobs import bring, follow
 from scheduler.cli.text import clean
-from scheduler.errors import Misused, NotFound, RunaiError
+from scheduler.errors import Misused, RunaiError
+from scheduler.files.text import read_text
 from scheduler.submission.arguments import in_words_of_line, said
 from scheduler.submission.programs import Program, program_of
 
@@ -85,14 +86,8 @@ def _begin_with(options: argparse.Namespace) -> dict[str, Any]:
 def _read(name: str) -> JobFile:
     from scheduler.submission.jobfile import parse
 
-    if name == "-":
-        return parse(sys.stdin.read(), source="Standard input")
-    try:
-        text = Path(name).read_text("utf-8")
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise NotFound(f"The job file {name} cannot be read ({why}).") from None
-    return parse(text, source=name)
+    text, source = read_text(name, "job file")
+    return parse(text, source=source)
 
 
 def what_runs(options: argparse.Namespace) -> Program | None:

@@ -13,7 +13,6 @@ Standard library only (the client and the command line start with it), so `jupyt
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -24,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from scheduler.errors import Conflict, Invalid
+from scheduler.files.locks import FileLock, Held, holder_of
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _SECRET = re.compile("[!-~]{32,}")
@@ -53,7 +53,7 @@ class StateFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock: int | None = None
+        self._lock = FileLock(self.path / "lock")
 
     def open(self) -> None:
         """Make the folder where there is none. Raises `Invalid` where it cannot be a folder of one's own."""
@@ -78,39 +78,20 @@ class StateFolder:
 
     def lock(self) -> None:
         """Hold the folder until `unlock` or the end of this process. Raises `Conflict` naming who holds it."""
-        handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(handle, 64).decode(errors="replace").strip()
-            os.close(handle)
+            self._lock.take()
+        except Held as held:
             raise Conflict(
-                f"Another scheduler{f' (process {holder})' if holder else ''} holds the state folder {self.path}; "
+                f"Another scheduler{held.named} holds the state folder {self.path}; "
                 "stop it first, or choose another folder with --state-dir."
             ) from None
-        os.truncate(handle, 0)
-        os.write(handle, f"{os.getpid()}\n".encode())
-        self._lock = handle
 
     def holder(self) -> int | None:
         """The process that holds the folder now; `None` where nobody does."""
-        try:
-            handle = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            written = os.read(handle, 64).strip()
-            return int(written) if written.isdigit() else 0
-        finally:
-            os.close(handle)
-        return None
+        return holder_of(self._lock.path)
 
     def unlock(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._lock.release()
 
     # -- the token ------------------------------------------------------------------------------------------
 

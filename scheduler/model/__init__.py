@@ -36,6 +36,7 @@ from scheduler.model.requested import (
     Shape,
     WorkerGroup,
     relative_throughputs,
+    session_request,
     size_of,
 )
 from scheduler.model.running import (
@@ -98,5 +99,6 @@ __all__ = [
     "held_by",
     "number",
     "relative_throughputs",
+    "session_request",
     "size_of",
 ]

@@ -139,6 +139,11 @@ class Request:
         return sum(shape.gpus for shape in self.shapes)
 
 
+def session_request(user: str, shape: Shape) -> Request:
+    """What a notebook server asks for: build GPUs, which nobody takes back."""
+    return Request(project="", user=user, environment=Environment.BUILD, shape=shape, preemptible=False)
+
+
 @dataclass(frozen=True, slots=True)
 class LargeFile:
     """A file of a job's working directory that is kept by itself: the bytes of `blobs`, one after the other."""

@@ -38,6 +38,7 @@ from scheduler.engines.backend import Backend, Setup, backend
 from scheduler.engines.leadership import Leadership
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.files.blobs import Blobs
+from scheduler.files.text import read_text
 from scheduler.policy import SnapshotPlanner
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import parse, pool_of
@@ -265,10 +266,7 @@ async def _bring_about(
     """Apply the pool file, unless it is the one applied last: what was applied by other ways since then holds."""
     if not options.pool_file:
         return
-    try:
-        text = Path(options.pool_file).read_text("utf-8")
-    except (OSError, UnicodeError) as error:
-        raise Invalid(f"The pool file {options.pool_file} cannot be read: {error}.") from error
+    text, _ = read_text(options.pool_file, "pool file")
     digest = hashlib.sha256(text.encode()).hexdigest()
     try:
         if folder.applied_pool_file() == digest:

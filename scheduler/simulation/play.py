@@ -17,7 +17,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Milli, Node, Pool, Request, Shape, WorkerPlacement, Workload, gpu_count
+from scheduler.model import (
+    ONE,
+    Milli,
+    Node,
+    Pool,
+    Request,
+    Shape,
+    WorkerPlacement,
+    Workload,
+    gpu_count,
+    held_by,
+)
 from scheduler.policy import Action, Decision, Plan, Planner
 from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.sessions import Session
@@ -234,7 +245,7 @@ class Player:
         progress.since = progress.held_from = now
         if restart:
             progress.overhead = self.costs.restarting
-            progress.lost += self.costs.restarting * _held(progress) / ONE
+            progress.lost += self.costs.restarting * held_by(progress.placement) / ONE
         progress.version += 1
         running = replace(progress.workload, running=True, started=now, placement=placement, nomination=())
         self._now_is(progress, running)
@@ -271,7 +282,7 @@ class Player:
         progress.stops += 1
         progress.stopping = True
         progress.version += 1
-        progress.lost += self.costs.saving * _held(progress) / ONE
+        progress.lost += self.costs.saving * held_by(progress.placement) / ONE
         preempted = progress.workload.preempted if nomination else now
         self._now_is(
             progress, replace(progress.workload, stopping=True, nomination=nomination, preempted=preempted)
@@ -289,24 +300,20 @@ class Player:
         unspent = max(
             0.0, -productive
         )  # it is stopped while it still restarts: that much is not lost after all
-        progress.lost -= unspent * _held(progress) / ONE
+        progress.lost -= unspent * held_by(progress.placement) / ONE
         progress.overhead = 0.0
         before = progress.remaining
         progress.remaining = max(0.0, before - max(0.0, productive) * self._speed(progress))
         progress.since = now
 
     def _close_span(self, progress: _Progress, now: float) -> None:
-        progress.spans.append(Span(progress.held_from, now, _held(progress)))
+        progress.spans.append(Span(progress.held_from, now, held_by(progress.placement)))
 
     def _speed(self, progress: _Progress) -> float:
         """Work done in a second: 1 at full size on the fastest GPUs, in proportion to its workers and the slowest of them."""
         throughputs: dict[str | None, Milli] = dict(progress.job.throughputs)
         slowest = min(throughputs.get(self.types[worker.node], ONE) for worker in progress.placement)
         return len(progress.placement) / progress.request.workers * slowest / ONE
-
-
-def _held(progress: _Progress) -> Milli:
-    return sum(worker.share * len(worker.gpus) for worker in progress.placement)
 
 
 def request_of(job: TraceJob, gpus_per_node: int, throughputs_known: bool = True) -> Request:

@@ -11,7 +11,8 @@ import math
 import random
 from dataclasses import dataclass
 
-from scheduler.model import ONE, Environment, Node, Request, Shape
+from scheduler.errors import Invalid
+from scheduler.model import ONE, Node, Request, Shape, session_request
 from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.trace import TraceJob
 
@@ -21,6 +22,8 @@ MEDIAN = 3 * HOUR
 SIGMA = math.log(24 / 3) / 1.6449
 """So that one session in twenty is open for more than 24 h."""
 BUSY = 0.05, 0.35
+
+MOST_USERS = 100_000
 
 PROFILE = "weekdays 9–19 h, one GPU each, open log-normal (median 3 h, 95th percentile 24 h), busy 5–35 %"
 
@@ -34,13 +37,7 @@ class Session:
 
     @property
     def request(self) -> Request:
-        return Request(
-            project="",
-            user=self.job.user,
-            environment=Environment.BUILD,
-            shape=Shape(self.job.gpus),
-            preemptible=False,
-        )
+        return session_request(self.job.user or "", Shape(self.job.gpus))
 
     def run(self) -> Run:
         """How it stands where its GPU is kept for it alone: it opens at once."""
@@ -50,7 +47,9 @@ class Session:
 
 
 def sessions_of(users: int, start: float, end: float, seed: int) -> tuple[Session, ...]:
-    """The sessions that `users` people open in `[start, end)`, in the order in which they do."""
+    """The sessions that `users` people open in `[start, end)`, in the order in which they do. Raises `Invalid`: too many."""
+    if users > MOST_USERS:
+        raise Invalid(f"--sessions takes {MOST_USERS:,} people at the most, not {users:,}.", field="sessions")
     draw = random.Random(seed)
     found: list[Session] = []
     for number in range(users):

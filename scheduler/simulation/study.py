@@ -26,6 +26,9 @@ NAMES = (OURS, STATIC, *POLICIES)
 SAVING = 0.25
 """The part of a stop's cost that is spent saving; the rest is restarting."""
 
+MOST_NODES, MOST_GPUS_PER_NODE = 100_000, 1024
+"""The largest pool that is played."""
+
 
 class Part(StrEnum):
     """Which question of the study a result answers: side by side, on other pools, at other costs, with sessions."""
@@ -214,7 +217,11 @@ def prepare(
     every: float = 0.0,
     checkpoint_every: float | None = None,
 ) -> Study:
-    """Size the partitions on the first `learn` seconds of the trace (the whole of it for 0) and set up the rest."""
+    """Size the partitions on the first `learn` seconds of the trace (the whole of it for 0) and set up the rest.
+
+    Raises `Invalid` for a pool that is larger than any, and for a trace that does not go with the pool.
+    """
+    _refuse_absurd(max(nodes, *(nodes * scale for scale in scales)) if scales else nodes, gpus_per_node)
     first, last = trace.jobs[0].submitted, trace.jobs[-1].submitted
     played = trace.window(first + learn, float("inf")) if learn else trace
     seen = trace.window(first, first + learn) if learn else trace
@@ -241,6 +248,21 @@ def prepare(
     return Study(
         played, partition, pool, nodes, gpus_per_node, start, end, tuple(costs), tuple(scales), every, checkpoint_every
     )  # fmt: skip
+
+
+def _refuse_absurd(nodes: float, gpus_per_node: int) -> None:
+    """Hours later such a pool would only have taken all memory."""
+    if gpus_per_node > MOST_GPUS_PER_NODE:
+        raise Invalid(
+            f"No node has {gpus_per_node:,} GPUs; --gpus-per-node is {MOST_GPUS_PER_NODE:,} at the most.",
+            field="gpus_per_node",
+        )
+    if nodes > MOST_NODES:
+        raise Invalid(
+            f"A pool of {nodes:,.0f} nodes is too large to be played; --nodes times the largest --scale is "
+            f"{MOST_NODES:,} at the most.",
+            field="nodes",
+        )
 
 
 def _smallest(trace: Trace, gpus_per_node: int) -> dict[str, int]:

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from scheduler.cli import main
 from scheduler.errors import Invalid
-from scheduler.model import Environment, Node, NodePool, Pool, Project
+from scheduler.model import ONE, Environment, Node, NodePool, Pool, Project
 from scheduler.simulation.baselines import Run
 from scheduler.simulation.play import Costs, Player, request_of
 from scheduler.simulation.sessions import build_nodes, sessions_of
@@ -108,6 +109,26 @@ def test_a_job_larger_than_the_smallest_pool_is_named_before_any_is_played() -> 
     ):
         next(study.play(["static", "runai"]))
     assert [result.gpus for result in replace(study, scales=(1.5,)).play(["runai"])] == [16, 24]
+
+
+@pytest.mark.parametrize(
+    ("size", "field"),
+    [
+        ({"nodes": 1_000_000}, "nodes"),
+        ({"nodes": 60_000, "scales": (1.0, 2.0)}, "nodes"),
+        ({"nodes": 1, "gpus_per_node": 10**9}, "gpus_per_node"),
+    ],
+)
+def test_a_pool_of_an_absurd_size_is_refused(size: dict[str, Any], field: str) -> None:
+    trace = Trace((TraceJob("j", 0.0, 10.0, ONE, "a"),), "")
+    with pytest.raises(Invalid, match="at the most") as refused:
+        prepare(trace, **size)
+    assert refused.value.field == field
+
+
+def test_more_people_than_any_hub_has_are_refused() -> None:
+    with pytest.raises(Invalid, match="100,000 people at the most, not 1,000,000"):
+        sessions_of(1_000_000, 0.0, 1.0, seed=1)
 
 
 def test_a_project_with_others_below_it_takes_no_jobs() -> None:

@@ -23,7 +23,6 @@ All functions here wait for the disk: call them off the event loop.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -46,6 +45,7 @@ from scheduler.engines.local.workerfiles import (
     read_start,
 )
 from scheduler.errors import NotFound
+from scheduler.files.locks import holder_of
 from scheduler.worker import supervisor
 
 CLOSED, PASSABLE = 0o700, 0o711
@@ -123,17 +123,7 @@ class WorkerFolder:
 
     def alive(self) -> bool:
         """Whether a supervisor holds the claim."""
-        try:
-            claim = os.open(self.path / "claim", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(claim, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(claim)
-        return False
+        return holder_of(self.path / "claim") is not None
 
     def held_by(self, pid: int) -> bool:
         """Whether that process holds the claim: a number that is written down may be anybody's."""
