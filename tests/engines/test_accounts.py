@@ -147,7 +147,7 @@ async def test_nobodys_job_runs_as_root_or_as_someone_else(
 async def test_a_folder_that_owners_cannot_get_to_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     engine = LocalEngine(tmp_path / "state", as_owner=True)
-    with pytest.raises(Invalid, match=r"cannot enter .*choose another"):
+    with pytest.raises(Invalid, match=r"cannot access .*choose another"):
         await engine.open(lambda status: None)
 
 

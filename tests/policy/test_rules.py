@@ -56,12 +56,12 @@ def test_a_planner_that_is_told_of_changes_plans_as_if_it_began_anew(
         planner.put(
             replace(workload, running=False, stopping=False, placement=(), started=None, checkpointed=None)
         )
-    _same(planner.plan(snapshot.now), _waiting(snapshot))
+    _same(planner.plan(snapshot.now, snapshot.usage), _waiting(snapshot))
     workloads = list(snapshot.workloads)
     random.shuffle(workloads)  # type: ignore[attr-defined]
     for workload in workloads:
         planner.put(workload)
-    _same(planner.plan(snapshot.now), snapshot)
+    _same(planner.plan(snapshot.now, snapshot.usage), snapshot)
     after = carry_out(snapshot, decide(snapshot))
     left = {w.id for w in after.workloads}
     for workload in snapshot.workloads:
@@ -69,8 +69,8 @@ def test_a_planner_that_is_told_of_changes_plans_as_if_it_began_anew(
             planner.drop(workload.id)
     for workload in after.workloads:
         planner.put(workload)
-    _same(planner.plan(after.now), after)
-    _same(planner.plan(after.now), after)
+    _same(planner.plan(after.now, after.usage), after)
+    _same(planner.plan(after.now, after.usage), after)
 
 
 @many
