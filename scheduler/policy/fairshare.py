@@ -13,13 +13,12 @@ For the children of one project and the `total` it may use:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import groupby
+from math import lcm
 
 from scheduler.model import ONE, Milli
 from scheduler.policy.projects import ProjectState
-
-_FINE = 10**9
-"""Weights that time has changed are kept as whole parts of a billion, so that division stays exact."""
 
 
 def share_out(roots: Sequence[ProjectState], total: Milli, time_aware: float = 0.0) -> None:
@@ -88,11 +87,13 @@ def _cut_to_whole(wanting: list[ProjectState], weights: dict[str, int], rest: Mi
 
 
 def _weights(level: list[ProjectState], time_aware: float) -> dict[str, int]:
+    """The weights by which a surplus is divided, as whole numbers: what time has changed is brought to one denominator."""
     if time_aware <= 0:
         return {a.name: a.weight for a in level}
-    whole = sum(a.weight for a in level) or 1
-    shares = {a.name: a.weight / whole for a in level}
-    return {
-        a.name: round(_FINE * max(0.0, shares[a.name] + time_aware * (shares[a.name] - a.usage)))
-        for a in level
+    whole, k = sum(a.weight for a in level) or 1, Fraction(time_aware)
+    parts = {a.name: Fraction(a.weight, whole) for a in level}
+    weights = {
+        a.name: max(Fraction(0), parts[a.name] + k * (parts[a.name] - Fraction(a.usage))) for a in level
     }
+    denominator = lcm(*[weight.denominator for weight in weights.values()])
+    return {name: int(weight * denominator) for name, weight in weights.items()}

@@ -75,6 +75,7 @@ def two_pools(draw: Draw) -> tuple[Snapshot, Snapshot]:
             )
             for w in other.workloads
         ),
+        one.usage,
     )
 
 
@@ -90,6 +91,7 @@ def joined(one: Snapshot, other: Snapshot) -> Snapshot:
         ),
         one.nodes + other.nodes,
         one.workloads + other.workloads,
+        one.usage,
     )
 
 
