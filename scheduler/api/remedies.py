@@ -54,6 +54,11 @@ def _capacity(job: Job, at: Details) -> list[str]:
             "Submit it again with less per worker, or with fewer workers.",
             "Ask an administrator to add larger nodes.",
         ]
+    if "avoids" in at:
+        return [
+            "It is tried again on the nodes that could not run it, once they have been avoided for a while.",
+            "Other nodes come back, or an administrator adds some.",
+        ]
     return [_given_back(at)]
 
 

@@ -80,7 +80,7 @@ def test_only_the_owner_and_administrators_change_a_job() -> None:
 def test_logs_and_outputs_are_the_owners_alone() -> None:
     assert access("ann").owned_job(JOB, "j-1") is JOB
     for other in (access("ben"), access("root", Scope.ADMIN)):
-        with pytest.raises(Forbidden, match="theirs alone"):
+        with pytest.raises(Forbidden, match="only its owner may read"):
             other.owned_job(JOB, "j-1")
 
 

@@ -56,7 +56,7 @@ def test_it_outlives_who_started_it_and_is_started_again_after_kill_9(service: S
 
 def test_a_job_finds_one_and_starts_none(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNAI_JOB_ID", "j-1")
-    with pytest.raises(Unavailable, match="This is a job already"):
+    with pytest.raises(Unavailable, match="This code already runs in a job"):
         ensure(service.folder.path)
     assert service.folder.holder() is None
     running = service.start()

@@ -95,5 +95,5 @@ def test_an_array_on_the_command_line(scheduler: Any, tmp_path: Path) -> None:
     assert len(cancelled.stdout.splitlines()) == 3
     refused = runai("submit", "--no-files", "--after", f"{array}-0", "--", "true")
     assert refused.returncode == 1
-    assert "no job can run after its success" in refused.stderr or "that you may see" in refused.stderr
+    assert "nothing can come after its success" in refused.stderr or "that you may see" in refused.stderr
     assert runai("cancel", "a-none").stderr.startswith("There is no array a-none")

@@ -53,5 +53,5 @@ def test_a_file_that_changes_after_it_was_listed_is_refused(scheduler: Any, tmp_
         file.write_bytes(bytes(2 * LARGE))
         bundle = snapshot(file.parent)
         change()
-        with scheduler.client() as client, pytest.raises(Invalid, match="could not be taken along"):
+        with scheduler.client() as client, pytest.raises(Invalid, match="could not be sent"):
             upload(client, bundle)

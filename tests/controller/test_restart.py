@@ -39,6 +39,7 @@ async def test_what_ended_meanwhile_has_its_own_exit_status(tmp_path: Path, worl
         await bench.reaches(jobs[0], JobState.SUCCEEDED)
         failed = await bench.reaches(jobs[1], JobState.FAILED)
         assert failed.reason == "It ended with exit code 3."
+        await bench.settled()
         again = await bench.reaches(jobs[2], JobState.RUNNING)
         assert len(again.attempts) == 2
 

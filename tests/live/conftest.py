@@ -78,12 +78,12 @@ class Live:
         """The field at fault of a pool file that is refused."""
         return _field(await self.service.http["admin"].post("pool/apply", json=pool_file))
 
-    def end(self, job_id: str, code: int = 0) -> None:
-        """A job's workers end."""
+    def end(self, job_id: str, code: int = 0, at: float | None = None) -> None:
+        """A job's workers end, now if it isn't said when."""
         for job, attempt in self.bench.engine.world.running():
             if job == job_id:
                 for rank in self.bench.engine.world.workers[job, attempt]:
-                    self.bench.engine.end(job, attempt, rank, code)
+                    self.bench.engine.end(job, attempt, rank, code, at=at)
 
 
 def _content(answer: httpx.Response) -> dict[str, Any]:

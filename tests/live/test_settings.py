@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,35 +15,50 @@ TRAIN = [{"name": "train", "environment": "train"}]
 TWO_PROJECTS = [{"name": "a", "members": ["*"]}, {"name": "b", "members": ["*"]}]
 
 
-async def with_settings(open_pool: Open, gpus: int, *, guaranteed: float = 0, **settings: Any) -> Live:
+async def with_settings(
+    open_pool: Open,
+    gpus: int,
+    *,
+    guaranteed: float = 0,
+    clock: Callable[[], float] = time.time,
+    **settings: Any,
+) -> Live:
     """One node, and projects a and b; `guaranteed` are b's."""
     a, b = TWO_PROJECTS
     projects = [a, {**b, "guaranteed": guaranteed}]
-    return await open_pool(Node("n1", gpus=gpus), node_pools=TRAIN, projects=projects, settings=settings)
+    return await open_pool(
+        Node("n1", gpus=gpus), clock=clock, node_pools=TRAIN, projects=projects, settings=settings
+    )
 
 
 @pytest.mark.parametrize(
     ("settings", "next_one"),
     [
-        ({"time_aware": 0, "usage_half_life": 1}, "a"),
-        ({"time_aware": 1, "usage_half_life": 1e9}, "a"),
-        ({"time_aware": 1, "usage_half_life": 1}, "b"),
+        ({"time_aware": 0, "usage_half_life": 1e6}, "a"),
+        ({"time_aware": 1, "usage_half_life": 1e6}, "b"),
+        ({"time_aware": 1, "usage_half_life": 10}, "a"),
     ],
 )
 async def test_who_has_just_used_the_gpus_comes_later(
     open_pool: Open, settings: dict[str, Any], next_one: str
 ) -> None:
-    """Both projects ask for the one GPU. The older one is first, unless its recent use counts, and is recent enough."""
-    live = await with_settings(open_pool, 1, **settings)
-    first = await live.submit(project="a")
-    assert await live.runs(first) == [first]
-    waiting = {name: await live.submit(project=name) for name in ("a", "b")}
-    live.end(first)
+    """Project a has had the one GPU for 100 s, then b for 50 s. If recent use counts, whoever used more comes later; with
+    a short half-life, only what was used last counts."""
+    later = [0.0]
+
+    def now() -> float:
+        return time.time() + later[0]
+
+    live = await with_settings(open_pool, 1, clock=now, preemption_delay=3600, **settings)
+    for project, seconds in (("a", 100), ("b", 50)):
+        job = await live.submit(project=project)
+        assert await live.runs(job) == [job]
+        later[0] += seconds
+        if project == "b":
+            waiting = {name: await live.submit(project=name) for name in ("a", "b")}
+        live.end(job, at=now())
+        await live.bench.settled()
     assert await live.runs(*waiting.values()) == [waiting[next_one]]
-    recently = {
-        project["name"]: project["recent_use"] for project in (await live.get("projects"))["projects"]
-    }
-    assert recently["a"] > 0 or settings["usage_half_life"] > 1
 
 
 @pytest.mark.parametrize(("reclaim", "runs"), [("fair_share", [2, 2]), ("guarantee", [4, 0])])
