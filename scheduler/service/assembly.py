@@ -82,7 +82,6 @@ class Options:
 
 async def serve(options: Options) -> None:
     """Run until SIGTERM or SIGINT. Raises `Conflict` where another scheduler holds the folder, `Invalid` for options."""
-    _allow_descriptors()
     stopped = _stop_signals()
     gone = asyncio.create_task(_orphaned(os.getppid())) if options.hub_managed else None
     folder = StateFolder(options.state_dir)
@@ -97,6 +96,7 @@ async def serve(options: Options) -> None:
             config=options.config,
         ),
     )
+    _allow_descriptors()  # after the backend has seen what workers get
     if not await _leads(ours.leadership, stopped):
         return
     lost = asyncio.create_task(ours.leadership.lost())
@@ -117,7 +117,7 @@ async def serve(options: Options) -> None:
 
 
 def _allow_descriptors() -> None:
-    """Open as many files and connections as the system lets this process (its workers get back what it was started with)."""
+    """Open as many files and connections as the system lets this process; its workers get what it was started with."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):  # macOS says there is no limit, and has one
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -19,9 +19,6 @@ from scheduler.worker import supervisor
 
 READY = 30.0
 """Seconds until a launcher must be ready: it waits for what a former one still has on its way."""
-FILES, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-"""How many files a worker may open: what this process was started with. It has more itself, when it serves others."""
-
 TRIES = 3
 """So often a launcher is started that is killed before it is ready."""
 
@@ -30,10 +27,11 @@ _ENV = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PA
 
 
 class Launcher:
-    """Starts supervisors."""
+    """Starts supervisors. A worker may open as many files as this process may when the launcher is made."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
+        self._max_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._process: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
         self._starting = asyncio.Lock()
@@ -60,7 +58,7 @@ class Launcher:
         ours, its = socket.socketpair()
         ours.setblocking(False)
         try:
-            self._process = await asyncio.to_thread(spawn, self._state_dir, its)
+            self._process = await asyncio.to_thread(spawn, self._state_dir, its, self._max_files)
         finally:
             its.close()
         self._line = ours
@@ -123,10 +121,10 @@ class Launcher:
             self._process = None
 
 
-def spawn(state_dir: Path, line: socket.socket) -> subprocess.Popen[bytes]:
+def spawn(state_dir: Path, line: socket.socket, max_files: int) -> subprocess.Popen[bytes]:
     """Start the launcher's process, with its end of the line as standard input."""
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", supervisor.__file__, str(state_dir), str(FILES)],
+        [sys.executable, "-I", "-S", supervisor.__file__, str(state_dir), str(max_files)],
         stdin=line.fileno(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
