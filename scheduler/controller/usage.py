@@ -36,7 +36,10 @@ def _steps(before: Job | None, job: Job) -> Iterator[tuple[Milli, float]]:
     held = before is not None and before.state.holds_gpus
     if before is not None and held and not _runs(job, len(before.attempts)):
         attempt = job.attempts[len(before.attempts) - 1]
-        yield -held_by(before.placement), max(attempt.created, attempt.ended or 0.0)  # a clock may go backwards
+        yield (
+            -held_by(before.placement),
+            max(attempt.created, attempt.ended or 0.0),
+        )  # a clock may go backwards
     if job.state.holds_gpus and not (before is not None and held and _runs(before, len(job.attempts))):
         yield held_by(job.placement), job.attempts[-1].created
 
