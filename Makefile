@@ -1,5 +1,6 @@
 # make run     the hub with the pool behind it, from nothing but Python 3.11+ and Node.js 20+
 # make test    the whole suite; make lint: formatters, linters, types; make bench: the figures
+# make soak    the scheduler's memory over two hours at 20 events a second; make soak MINUTES=10: over ten minutes
 # make frameworks: PyTorch, TensorFlow, JAX and MPI for the tests of distributed jobs, kept in ~/.cache
 # Everything that is installed goes into .venv and the two node_modules. What is up to date is not done again.
 
@@ -21,11 +22,13 @@ export HATCH_JUPYTER_BUILDER_SKIP_NPM := 1
 # The state of the hub that `make run` starts, and what else to tell it: make run ARGS="--port 9000 --gpus 4"
 STATE ?= .runai
 ARGS ?=
+# How long `make soak` takes.
+MINUTES ?= 120
 
-.PHONY: help run install test lint bench frameworks wheel lock clean
+.PHONY: help run install test lint bench soak frameworks wheel lock clean
 
 help:
-	@sed -n '1,4s/^# //p' Makefile
+	@sed -n '1,5s/^# //p' Makefile
 
 run: install
 	@exec $(BIN)/jupyter-runai up --state-dir=$(STATE) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
@@ -87,6 +90,9 @@ test: install $(DONE)/requirements-test
 
 bench: install $(DONE)/requirements-test
 	@$(BIN)/python tests/benchmarks/run.py
+
+soak: install $(DONE)/requirements-test
+	@$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
 
 wheel: $(DONE)/front-end
 	$(BIN)/uv build --python $(BIN)/python --no-build-isolation --wheel --out-dir dist
