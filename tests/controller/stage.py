@@ -1,4 +1,4 @@
-"""Real stores, declared nodes, and an engine whose workers end when the test says so."""
+"""Real stores, declared nodes, and the scripted engine."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sqlalchemy
@@ -17,10 +17,6 @@ from sqlalchemy.exc import OperationalError
 
 from scheduler.controller import Controller
 from scheduler.engines.backend import Backend
-from scheduler.engines.base import Engine, Launch, Report, WorkerState, WorkerStatus
-from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader
-from scheduler.engines.leadership import Leadership
-from scheduler.errors import NotFound, Unavailable
 from scheduler.model import (
     ONE,
     Environment,
@@ -38,185 +34,10 @@ from scheduler.model import (
 )
 from scheduler.policy import Action, Decision, Plan, Snapshot, decide
 from scheduler.store import Store
-from scheduler.telemetry import GpuUsage, Inventory
+from tests.engines.scripted import Machines, ScriptedEngine, ScriptedFiles, ScriptedLeadership
+from tests.engines.scripted import World as World
 
 ids = itertools.count(1)
-
-
-class Machines(Inventory):
-    """Nodes that a test may take away."""
-
-    def __init__(self, *nodes: Node) -> None:
-        self.there = nodes
-        self.changed: Callable[[], None] = lambda: None
-        self.use: Mapping[tuple[str, int], GpuUsage] = {}
-
-    async def open(self, changed: Callable[[], None]) -> None:
-        self.changed = changed
-
-    async def close(self) -> None:
-        self.changed = lambda: None
-
-    def become(self, *nodes: Node) -> None:
-        """These are the nodes from now on."""
-        self.there = nodes
-        self.changed()
-
-    def nodes(self, pool: Pool) -> tuple[Node, ...]:
-        return self.there
-
-    def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
-        return self.use
-
-
-@dataclass
-class World:
-    """What outlives a scheduler: the workers, by (job, attempt) and rank, and every launch there ever was."""
-
-    workers: dict[tuple[str, int], dict[int, WorkerStatus]] = field(default_factory=dict)
-    launches: list[tuple[str, int]] = field(default_factory=list)
-    placements: dict[tuple[str, int], Launch] = field(default_factory=dict)
-    saved: dict[str, float] = field(default_factory=dict)
-    gone: frozenset[str] = frozenset()
-    """Nodes on which nothing can be started."""
-
-    def running(self) -> set[tuple[str, int]]:
-        return {
-            attempt
-            for attempt, workers in self.workers.items()
-            if any(worker.state is WorkerState.RUNNING for worker in workers.values())
-        }
-
-
-class ScriptedEngine(Engine):
-    """Workers in a `World`. One that is told to stop ends by SIGTERM at once, or when the test ends it (`stubborn`).
-
-    They run at once, or once the test says so (`slow`).
-    """
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.report: Report | None = None
-        self.stubborn = False
-        self.refuse: Exception | None = None
-        self.slow = False
-        self.stops: list[tuple[str, int, float]] = []
-        self.begins = asyncio.Event()
-        """Cleared: it begins with no launch."""
-        self.begins.set()
-
-    async def open(self, report: Report) -> None:
-        self.report = report
-
-    async def close(self) -> None:
-        self.report = None
-
-    async def launch(self, launch: Launch) -> None:
-        await asyncio.sleep(0)
-        await self.begins.wait()
-        if self.refuse is not None:
-            raise self.refuse
-        for worker in launch.workers:
-            if worker.node in self.world.gone:
-                raise Unavailable(f"Node {worker.node} is gone.")
-        attempt = (launch.job, launch.attempt)
-        if attempt not in self.world.workers:
-            self.world.launches.append(attempt)
-            self.world.placements[attempt] = launch
-            self.world.workers[attempt] = {}
-            state = WorkerState.PENDING if self.slow else WorkerState.RUNNING
-            for rank in range(len(launch.workers)):
-                self.tell(WorkerStatus(*attempt, rank, state, time.time()))
-        if any(stop[:2] == attempt for stop in self.stops):
-            self._terminate(*attempt)  # it was told to stop before it had started
-
-    async def stop(self, job: str, attempt: int, grace: float) -> None:
-        self.stops.append((job, attempt, grace))
-        self._terminate(job, attempt)
-
-    def _terminate(self, job: str, attempt: int) -> None:
-        if not self.stubborn:
-            for rank, worker in self.world.workers.get((job, attempt), {}).items():
-                if not worker.state.over:
-                    self.end(job, attempt, rank, -15)
-
-    async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
-        named = {(job, number) for job, number, _ in attempts}
-        for attempt in self.world.running() - named:
-            for rank in self.world.workers[attempt]:
-                self.end(*attempt, rank, -9)
-        for attempt in named & self.world.workers.keys():
-            for status in self.world.workers[attempt].values():
-                assert self.report is not None
-                self.report(status)
-        return frozenset(named - self.world.workers.keys())
-
-    def end(
-        self,
-        job: str,
-        attempt: int,
-        rank: int,
-        code: int | None,
-        *,
-        at: float | None = None,
-        throughput: float | None = None,
-    ) -> None:
-        """A worker's process ends; `None` loses it. `throughput` is what it has reported."""
-        state = WorkerState.LOST if code is None else WorkerState.EXITED
-        known = self.world.workers[job, attempt][rank]
-        if not known.state.over:
-            at = at or time.time()
-            self.tell(replace(known, state=state, exit_code=code, at=at, throughput=throughput))
-
-    def tell(self, status: WorkerStatus) -> None:
-        self.world.workers[status.job, status.attempt][status.rank] = status
-        if self.report is not None:
-            self.report(status)
-
-
-class ScriptedFiles(JobFiles):
-    """Jobs of a `World` leave nothing but the time at which they saved their state."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    async def open(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    async def read(self, file: JobFile, offset: int, limit: int) -> bytes:
-        return b""
-
-    async def grown(self, file: JobFile, offset: int) -> bool:
-        return False
-
-    async def list(self, job: str, area: Area) -> tuple[FileInfo, ...]:
-        saved = self.world.saved.get(job) if area is Area.CHECKPOINT else None
-        return () if saved is None else (FileInfo("state", 1, saved),)
-
-    async def open_file(self, file: JobFile) -> Reader:
-        raise NotFound("There are no files here.")
-
-    async def forget(self, job: str) -> None:
-        self.world.workers = {k: v for k, v in self.world.workers.items() if k[0] != job}
-
-    async def kept(self) -> frozenset[str]:
-        return frozenset(job for job, _ in self.world.workers)
-
-
-class Alone(Leadership):
-    """There is no other scheduler."""
-
-    async def acquire(self) -> None:
-        pass
-
-    async def lost(self) -> None:
-        await asyncio.Event().wait()
-
-    async def release(self) -> None:
-        pass
 
 
 def first_come(snapshot: Snapshot) -> Plan:
@@ -410,7 +231,9 @@ async def begin(
     store = Store(f"sqlite:///{folder}/runai.sqlite")
     store.open()
     engine, files, machines = ScriptedEngine(world), ScriptedFiles(world), Machines(*(nodes or NODES))
-    controller = Controller(store, Backend(engine, files, machines, Alone()), decide=decide, clock=clock)
+    controller = Controller(
+        store, Backend(engine, files, machines, ScriptedLeadership(world)), decide=decide, clock=clock
+    )
     await controller.start()
     return Bench(folder, controller, engine, files, machines, store)
 

@@ -53,18 +53,42 @@ def launch(
     )
 
 
-class Workplace:
-    """A state folder, the engine that is open in it, and its reports in order."""
+class Reports:
+    """What an engine has reported, in order."""
 
-    def __init__(self, state_dir: Path) -> None:
-        self.state_dir = state_dir
+    def __init__(self) -> None:
         self.reports: list[WorkerStatus] = []
-        self.engine = LocalEngine(state_dir)
         self._changed = asyncio.Event()
 
     def report(self, status: WorkerStatus) -> None:
         self.reports.append(status)
         self._changed.set()
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not happened():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def end(self, job: str, rank: int = 0, attempt: int = 1) -> WorkerStatus:
+        """Wait for the end of a worker."""
+        await self.until(lambda: any(map(ended, self.of(job, rank, attempt))))
+        return next(filter(ended, self.of(job, rank, attempt)))
+
+    def of(self, job: str, rank: int = 0, attempt: int = 1) -> list[WorkerStatus]:
+        return [each for each in self.reports if (each.job, each.rank, each.attempt) == (job, rank, attempt)]
+
+    def states(self, job: str, rank: int = 0, attempt: int = 1) -> list[WorkerState]:
+        return [each.state for each in self.of(job, rank, attempt)]
+
+
+class Workplace(Reports):
+    """A state folder, the engine that is open in it, and its reports in order."""
+
+    def __init__(self, state_dir: Path) -> None:
+        super().__init__()
+        self.state_dir = state_dir
+        self.engine = LocalEngine(state_dir)
 
     @property
     def files(self) -> JobFiles:
@@ -84,23 +108,6 @@ class Workplace:
         self.engine = LocalEngine(self.state_dir)
         self.reports.clear()
         await self.open()
-
-    async def until(self, happened: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not happened():
-                self._changed.clear()
-                await self._changed.wait()
-
-    async def end(self, job: str, rank: int = 0, attempt: int = 1) -> WorkerStatus:
-        """Wait for the end of a worker."""
-        await self.until(lambda: any(map(ended, self.of(job, rank, attempt))))
-        return next(filter(ended, self.of(job, rank, attempt)))
-
-    def of(self, job: str, rank: int = 0, attempt: int = 1) -> list[WorkerStatus]:
-        return [each for each in self.reports if (each.job, each.rank, each.attempt) == (job, rank, attempt)]
-
-    def states(self, job: str, rank: int = 0, attempt: int = 1) -> list[WorkerState]:
-        return [each.state for each in self.of(job, rank, attempt)]
 
     def job(self, job: str) -> Path:
         return self.state_dir / "jobs" / job
@@ -131,7 +138,7 @@ async def eventually(holds: Callable[[], bool]) -> None:
 
 
 def ended(status: WorkerStatus) -> bool:
-    return status.state is not WorkerState.RUNNING
+    return status.state.over
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from scheduler.engines.backend import Backend
 from scheduler.engines.base import Launch
 from scheduler.model import Node
 from tests.api.conftest import Service, running, service, start
-from tests.controller.stage import Alone, Bench, Machines, ScriptedEngine, ScriptedFiles, World
+from tests.controller.stage import Bench
+from tests.engines.scripted import Machines, ScriptedEngine, ScriptedFiles, ScriptedLeadership, World
 
 __all__ = ["service", "start"]
 """Real processes, in `test_programs`."""
@@ -108,7 +109,7 @@ async def open_pool(tmp_path: Path) -> AsyncIterator[Open]:
         async def opened(*nodes: Node, clock: Callable[[], float] = time.time, **pool_file: Any) -> Live:
             world = World()
             engine, files, machines = ScriptedEngine(world), ScriptedFiles(world), Machines(*(nodes or NODES))
-            backend = Backend(engine, files, machines, Alone())
+            backend = Backend(engine, files, machines, ScriptedLeadership(world))
             service = await stack.enter_async_context(running(tmp_path, backend=backend, clock=clock))
             live = Live(service, Bench(tmp_path, service.controller, engine, files, machines, service.store))
             if pool_file:

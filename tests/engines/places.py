@@ -1,0 +1,122 @@
+"""Where the contract of engines is tried: each kind of engine says how a test makes its backend, and breaks what it stands on.
+
+`PLACES` has them all. A new engine adds its own and passes `test_contract`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from scheduler.discovery.statefolder import StateFolder
+from scheduler.engines.backend import Backend, Setup
+from scheduler.engines.local.backend import local
+from scheduler.model import Node
+from tests.engines.scripted import World, scripted
+from tests.engines.workplace import Reports, processes, supervisors
+
+
+class Place(ABC):
+    """Where workers run in a test. It outlives schedulers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @abstractmethod
+    def backend(self) -> Backend:
+        """A backend that knows nothing but what others before it have left here."""
+
+    @abstractmethod
+    async def lose(self, job: str, rank: int) -> None:
+        """What looks after a worker of a job's first attempt is gone, and nobody can say how the worker ended."""
+
+    @asynccontextmanager
+    async def serving(self, backend: Backend) -> AsyncIterator[None]:
+        """What answers workers while this backend is open, where they ask."""
+        yield
+
+    def take_over(self) -> bool:
+        """Have another scheduler lead though the first has not let go; False where none ever can."""
+        return False
+
+    @abstractmethod
+    async def clear(self) -> None:
+        """End all that still runs."""
+
+
+class LocalPlace(Place):
+    def backend(self) -> Backend:
+        return local(Setup(StateFolder(self.folder), declared_gpus=8))
+
+    async def lose(self, job: str, rank: int) -> None:
+        claim = self.folder / "jobs" / job / "attempts/1" / str(rank) / "claim"
+        os.kill(int(claim.read_text().split()[0]), signal.SIGKILL)
+
+    async def clear(self) -> None:
+        for process in [*processes(self.folder), *supervisors(self.folder)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+
+
+class ScriptedPlace(Place):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.world = World()
+
+    def backend(self) -> Backend:
+        return scripted(self.world, Node("n1", gpus=8))
+
+    async def lose(self, job: str, rank: int) -> None:
+        self.world.end(job, 1, rank, None)
+
+    def take_over(self) -> bool:
+        return self.world.take_over()
+
+    async def clear(self) -> None:
+        for playing in self.world.played:
+            playing.cancel()
+
+
+PLACES: Mapping[str, Callable[[Path], Place]] = {"local": LocalPlace, "scripted": ScriptedPlace}
+
+
+class Scheduler(Reports):
+    """What a scheduler does with a backend: opens it in order, and hears its reports."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.place = place
+        self.backend = place.backend()
+        self._ends = contextlib.AsyncExitStack()
+
+    async def open(self) -> None:
+        await self.backend.leadership.acquire()
+        await self.backend.inventory.open(lambda: None)
+        await self.backend.files.open()
+        await self.backend.engine.open(self.report)
+
+    async def serve(self) -> None:
+        """Workers are answered; what ran before has been recovered."""
+        await self._ends.enter_async_context(self.place.serving(self.backend))
+
+    async def close(self) -> None:
+        await self._ends.aclose()
+        await self.backend.engine.close()
+        await self.backend.files.close()
+        await self.backend.inventory.close()
+        await self.backend.leadership.release()
+
+    async def restart(self, *known: tuple[str, int, int]) -> frozenset[tuple[str, int]]:
+        """Another scheduler in the same place, told of these attempts; says which of them were never launched."""
+        await self.close()
+        self.backend = self.place.backend()
+        self.reports.clear()
+        await self.open()
+        never = await self.backend.engine.recover(known)
+        await self.serve()
+        return never

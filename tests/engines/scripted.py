@@ -1,0 +1,308 @@
+"""A backend whose workers end when the test says so, or do what an `Act` says; it keeps all promises of a backend.
+
+Everything is in a `World`, which outlives schedulers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from scheduler.engines.backend import Backend
+from scheduler.engines.base import Engine, Launch, Report, WorkerState, WorkerStatus
+from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader, log_file, output_file
+from scheduler.engines.leadership import Leadership
+from scheduler.errors import Conflict, NotFound, Unavailable
+from scheduler.model import Fault, Node, Pool
+from scheduler.telemetry import GpuUsage, Inventory
+from tests.engines import act
+from tests.engines.act import DEAF, Act
+
+NO_SUCH_COMMAND = ("no-such-command",)
+"""A worker that is to run this cannot be started."""
+
+
+class Machines(Inventory):
+    """Nodes that a test may take away."""
+
+    def __init__(self, *nodes: Node) -> None:
+        self.there = nodes
+        self.changed: Callable[[], None] = lambda: None
+        self.use: Mapping[tuple[str, int], GpuUsage] = {}
+
+    async def open(self, changed: Callable[[], None]) -> None:
+        self.changed = changed
+
+    async def close(self) -> None:
+        self.changed = lambda: None
+
+    def become(self, *nodes: Node) -> None:
+        """These are the nodes from now on."""
+        self.there = nodes
+        self.changed()
+
+    def nodes(self, pool: Pool) -> tuple[Node, ...]:
+        return self.there
+
+    def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
+        return self.use
+
+
+@dataclass
+class World:
+    """What outlives a scheduler: the workers, by (job, attempt) and rank, and every launch there ever was."""
+
+    workers: dict[tuple[str, int], dict[int, WorkerStatus]] = field(default_factory=dict)
+    launches: list[tuple[str, int]] = field(default_factory=list)
+    placements: dict[tuple[str, int], Launch] = field(default_factory=dict)
+    saved: dict[str, float] = field(default_factory=dict)
+    texts: dict[JobFile, bytes] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+    """Nodes on which nothing can be started."""
+    played: set[asyncio.Task[None]] = field(default_factory=set)
+    leader: ScriptedLeadership | None = None
+    engine: ScriptedEngine | None = None
+    """The one that is open."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set, and another put in its place, when a worker has written or ended."""
+
+    def take_over(self) -> bool:
+        """Another scheduler leads from now on; says whether one did."""
+        before, self.leader = self.leader, None
+        if before is not None:
+            before.taken.set()
+        return before is not None
+
+    def tell(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def write(self, file: JobFile, text: str) -> None:
+        self.texts[file] = self.texts.get(file, b"") + text.encode()
+        self.tell()
+
+    def end(self, job: str, attempt: int, rank: int, code: int | None) -> None:
+        """A worker's process ends."""
+        assert self.engine is not None
+        self.engine.end(job, attempt, rank, code)
+
+    def running(self) -> set[tuple[str, int]]:
+        return {
+            attempt
+            for attempt, workers in self.workers.items()
+            if any(worker.state is WorkerState.RUNNING for worker in workers.values())
+        }
+
+
+class ScriptedEngine(Engine):
+    """Workers in a `World`. One that is told to stop ends by SIGTERM at once, or when the test ends it (`stubborn`).
+
+    They run at once, or once the test says so (`slow`).
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.report: Report | None = None
+        self.stubborn = False
+        self.refuse: Exception | None = None
+        self.slow = False
+        self.stops: list[tuple[str, int, float]] = []
+        self.begins = asyncio.Event()
+        """Cleared: it begins with no launch."""
+        self.begins.set()
+
+    async def open(self, report: Report) -> None:
+        self.report = report
+        self.world.engine = self
+
+    async def close(self) -> None:
+        self.report = None
+
+    async def launch(self, launch: Launch) -> None:
+        await asyncio.sleep(0)
+        await self.begins.wait()
+        if self.refuse is not None:
+            raise self.refuse
+        for worker in launch.workers:
+            if worker.node in self.world.gone:
+                raise Unavailable(f"Node {worker.node} is gone.")
+        attempt = (launch.job, launch.attempt)
+        if attempt not in self.world.workers:
+            self.world.launches.append(attempt)
+            self.world.placements[attempt] = launch
+            self.world.workers[attempt] = {}
+            state = WorkerState.PENDING if self.slow else WorkerState.RUNNING
+            for rank in range(len(launch.workers)):
+                if launch.program.command == NO_SUCH_COMMAND:
+                    ended = WorkerStatus(*attempt, rank, WorkerState.EXITED, time.time(), 127)
+                    self.tell(replace(ended, fault=Fault.JOB))
+                    continue
+                self.tell(WorkerStatus(*attempt, rank, state, time.time()))
+                if (what := self._act(*attempt)) != Act():
+                    self.world.played.add(asyncio.create_task(_play(self.world, attempt, rank, what)))
+        if any(stop[:2] == attempt for stop in self.stops):
+            self._terminate(*attempt, 0)  # it was told to stop before it had started
+
+    async def stop(self, job: str, attempt: int, grace: float) -> None:
+        self.stops.append((job, attempt, grace))
+        self._terminate(job, attempt, grace)
+
+    def _terminate(self, job: str, attempt: int, grace: float) -> None:
+        what = self._act(job, attempt)
+        for rank, worker in self.world.workers.get((job, attempt), {}).items():
+            if worker.state.over or self.stubborn:
+                continue
+            if what.term == DEAF:
+                asyncio.get_running_loop().call_later(grace, self.world.end, job, attempt, rank, -9)
+            elif isinstance(what.term, int):
+                self.world.saved[job] = time.time()
+                self.end(job, attempt, rank, what.term)
+            else:
+                self.end(job, attempt, rank, -15)
+
+    def _act(self, job: str, attempt: int) -> Act:
+        launch = self.world.placements.get((job, attempt))
+        return Act() if launch is None else act.read(launch.program.command)
+
+    async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
+        named = {(job, number) for job, number, _ in attempts}
+        for attempt in self.world.running() - named:
+            for rank in self.world.workers[attempt]:
+                self.end(*attempt, rank, -9)
+        for attempt in named & self.world.workers.keys():
+            for status in self.world.workers[attempt].values():
+                assert self.report is not None
+                self.report(status)
+        return frozenset(named - self.world.workers.keys())
+
+    def end(
+        self,
+        job: str,
+        attempt: int,
+        rank: int,
+        code: int | None,
+        *,
+        at: float | None = None,
+        throughput: float | None = None,
+    ) -> None:
+        """A worker's process ends; `None` loses it. `throughput` is what it has reported."""
+        state = WorkerState.LOST if code is None else WorkerState.EXITED
+        known = self.world.workers[job, attempt][rank]
+        if not known.state.over:
+            at = at or time.time()
+            self.tell(replace(known, state=state, exit_code=code, at=at, throughput=throughput))
+
+    def tell(self, status: WorkerStatus) -> None:
+        self.world.workers[status.job, status.attempt][status.rank] = status
+        if self.report is not None:
+            self.report(status)
+        self.world.tell()
+
+
+async def _play(world: World, attempt: tuple[str, int], rank: int, what: Act) -> None:
+    """Do what a worker is to do, whichever engine is open."""
+    job, _ = attempt
+    world.write(log_file(*attempt, rank), what.say)
+    if what.writes:
+        world.texts[output_file(job, what.writes)] = what.say.encode()
+    if what.saves:
+        world.saved[job] = time.time()
+    while what.gate and not Path(what.gate).exists():  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+    world.end(*attempt, rank, what.code)
+
+
+class ScriptedFiles(JobFiles):
+    """What the workers of a `World` leave: texts, and the time at which they saved their state."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def read(self, file: JobFile, offset: int, limit: int) -> bytes:
+        return self.world.texts.get(file, b"")[offset : offset + limit]
+
+    async def grown(self, file: JobFile, offset: int) -> bool:
+        attempt, _, rank = file.path.partition("/")
+        while True:
+            changed = self.world.changed
+            if len(self.world.texts.get(file, b"")) > offset:
+                return True
+            worker = self.world.workers.get((file.job, int(attempt)), {}).get(int(rank))
+            if worker is None or worker.state.over:
+                return False
+            await changed.wait()
+
+    async def list(self, job: str, area: Area) -> tuple[FileInfo, ...]:
+        _check(job)
+        saved = self.world.saved.get(job) if area is Area.CHECKPOINT else None
+        if saved is not None:
+            return (FileInfo("state", 1, saved),)
+        found = (file for file in self.world.texts if (file.job, file.area) == (job, area))
+        return tuple(FileInfo(file.path, len(self.world.texts[file]), 0.0) for file in found)
+
+    async def open_file(self, file: JobFile) -> Reader:
+        if file not in self.world.texts:
+            raise NotFound("There is no such file.")
+        return _OpenText(self.world.texts[file])
+
+    async def forget(self, job: str) -> None:
+        if any(each == job for each, _ in self.world.running()):
+            raise Conflict(f"Job {job} still has processes; cancel it first.")
+        self.world.workers = {k: v for k, v in self.world.workers.items() if k[0] != job}
+        self.world.texts = {k: v for k, v in self.world.texts.items() if k.job != job}
+        self.world.saved.pop(job, None)
+
+    async def kept(self) -> frozenset[str]:
+        return frozenset(job for job, _ in self.world.workers)
+
+
+class _OpenText(Reader):
+    def __init__(self, text: bytes) -> None:
+        self._left = text
+        self.size = len(text)
+
+    async def read(self, limit: int) -> bytes:
+        part, self._left = self._left[:limit], self._left[limit:]
+        return part
+
+    async def close(self) -> None:
+        pass
+
+
+def _check(job: str) -> None:
+    if "/" in job:
+        raise NotFound(f"There is no job {job!r}.")
+
+
+class ScriptedLeadership(Leadership):
+    """One scheduler at a time leads a `World`; the test may take it away (`take_over`)."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.taken = asyncio.Event()
+
+    async def acquire(self) -> None:
+        if self.world.leader is not None:
+            raise Conflict("Another scheduler leads.")
+        self.world.leader = self
+
+    async def lost(self) -> None:
+        await self.taken.wait()
+
+    async def release(self) -> None:
+        if self.world.leader is self:
+            self.world.leader = None
+
+
+def scripted(world: World, *nodes: Node) -> Backend:
+    """The backend of a `World` with these nodes."""
+    return Backend(ScriptedEngine(world), ScriptedFiles(world), Machines(*nodes), ScriptedLeadership(world))

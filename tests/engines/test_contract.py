@@ -1,0 +1,310 @@
+"""What every engine promises, held against each of them: launch, report, stop, recover, files, nodes, leadership."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from scheduler.engines.base import WorkerState
+from scheduler.engines.files import Area, log_file, output_file
+from scheduler.errors import Conflict, NotFound
+from scheduler.model import Fault, Pool
+from tests.engines.act import DEAF, Act
+from tests.engines.places import PLACES, Place, Scheduler
+from tests.engines.scripted import NO_SUCH_COMMAND
+from tests.engines.workplace import PATIENCE, launch
+
+RUNS_AND_ENDS = [WorkerState.RUNNING, WorkerState.EXITED]
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    (tmp_path / "state").mkdir(mode=0o700)
+    return PLACES[request.param](tmp_path / "state")
+
+
+@pytest.fixture
+async def here(place: Place) -> AsyncIterator[Scheduler]:
+    scheduler = Scheduler(place)
+    await scheduler.open()
+    await scheduler.backend.engine.recover([])
+    await scheduler.serve()
+    try:
+        yield scheduler
+    finally:
+        await scheduler.close()
+        await place.clear()
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    return tmp_path / "gate"
+
+
+async def start(here: Scheduler, what: Act, *, workers: int = 1, grace: float = 30.0) -> None:
+    """Launch job `j` and wait until its workers run and have printed what they say."""
+    await here.backend.engine.launch(launch("j", what.command, workers=workers, grace=grace))
+    for rank in range(workers):
+        await here.until(lambda rank=rank: WorkerState.RUNNING in here.states("j", rank))  # type: ignore[misc]
+        await said(here, what, rank)
+
+
+async def said(here: Scheduler, what: Act, rank: int = 0) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while len(await log_of(here, rank)) < len(what.say):
+            await here.backend.files.grown(log_file("j", 1, rank), len(await log_of(here, rank)))
+
+
+async def log_of(here: Scheduler, rank: int = 0) -> str:
+    return (await here.backend.files.read(log_file("j", 1, rank), 0, 2**20)).decode()
+
+
+def begun(here: Scheduler, rank: int = 0) -> list[WorkerState]:
+    """The states of a worker, without those on its way to running, each once."""
+    return list(dict.fromkeys(state for state in here.states("j", rank) if state.begun))
+
+
+# -- launching ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 127, 255])
+async def test_running_is_reported_and_then_the_exit_code(here: Scheduler, code: int) -> None:
+    await here.backend.engine.launch(launch("j", Act(say="one\n", code=code).command))
+    end = await here.end("j")
+    assert (end.state, end.exit_code) == (WorkerState.EXITED, code)
+    assert begun(here) == RUNS_AND_ENDS
+
+
+async def test_each_worker_of_a_gang_is_reported_by_its_rank(here: Scheduler) -> None:
+    await here.backend.engine.launch(launch("j", Act(say="one\n").command, workers=3))
+    for rank in range(3):
+        assert (await here.end("j", rank)).exit_code == 0
+        assert begun(here, rank) == RUNS_AND_ENDS
+
+
+async def test_launching_again_starts_nothing_again(here: Scheduler, gate: Path) -> None:
+    what = Act(say="one\n", gate=str(gate))
+    order = launch("j", what.command)
+    await asyncio.gather(*(here.backend.engine.launch(order) for _ in range(3)))
+    await said(here, what)
+    await here.backend.engine.launch(order)
+    gate.touch()
+    await here.end("j")
+    await here.backend.engine.launch(order)
+    assert await log_of(here) == "one\n"
+    assert begun(here) == RUNS_AND_ENDS
+
+
+async def test_what_cannot_be_started_is_the_fault_of_the_job(here: Scheduler) -> None:
+    await here.backend.engine.launch(launch("j", NO_SUCH_COMMAND))
+    end = await here.end("j")
+    assert (end.exit_code, end.fault) == (127, Fault.JOB)
+    assert WorkerState.RUNNING not in here.states("j")
+
+
+async def test_a_worker_that_nobody_can_tell_the_end_of_is_lost(
+    here: Scheduler, place: Place, gate: Path
+) -> None:
+    await start(here, Act(say="one\n", gate=str(gate)), workers=2)
+    await place.lose("j", 1)
+    end = await here.end("j", 1)
+    assert (end.state, end.exit_code) == (WorkerState.LOST, None)
+    gate.touch()
+    assert (await here.end("j", 0)).exit_code == 0
+
+
+# -- stopping -----------------------------------------------------------------------------------------------
+
+
+async def test_a_worker_ends_by_sigterm(here: Scheduler, gate: Path) -> None:
+    await start(here, Act(say="one\n", gate=str(gate)), workers=2)
+    await here.backend.engine.stop("j", 1, 30)
+    assert [(await here.end("j", rank)).exit_code for rank in (0, 1)] == [-15, -15]
+
+
+async def test_a_worker_saves_its_state_in_its_grace_period(here: Scheduler, gate: Path) -> None:
+    await start(here, Act(say="one\n", gate=str(gate), term=7))
+    await here.backend.engine.stop("j", 1, 30)
+    assert (await here.end("j")).exit_code == 7
+    assert [file.path for file in await here.backend.files.list("j", Area.CHECKPOINT)] == ["state"]
+
+
+async def test_a_worker_that_does_not_listen_is_killed_after_its_grace_period(
+    here: Scheduler, gate: Path
+) -> None:
+    await start(here, Act(say="one\n", gate=str(gate), term=DEAF))
+    await here.backend.engine.stop("j", 1, 600)
+    await here.backend.engine.stop("j", 1, 0.1)  # the earlier end holds
+    await here.backend.engine.stop("j", 1, 600)
+    assert (await here.end("j")).exit_code == -9
+
+
+async def test_stopping_what_is_not_there_is_harmless(here: Scheduler, gate: Path) -> None:
+    await here.backend.engine.stop("nobody", 1, 0)
+    await start(here, Act(say="one\n", gate=str(gate)))
+    await here.backend.engine.stop("j", 2, 0)
+    gate.touch()
+    assert (await here.end("j")).exit_code == 0
+    await here.backend.engine.stop("j", 1, 0)
+    assert begun(here) == RUNS_AND_ENDS
+
+
+# -- after a restart ----------------------------------------------------------------------------------------
+
+
+async def test_a_worker_outlives_the_scheduler_and_is_reported_again(here: Scheduler, gate: Path) -> None:
+    await start(here, Act(say="one\n", gate=str(gate), code=3))
+    assert await here.restart(("j", 1, 1), ("k", 1, 2)) == {("k", 1)}
+    await here.until(lambda: WorkerState.RUNNING in here.states("j"))
+    gate.touch()
+    assert (await here.end("j")).exit_code == 3
+    assert await log_of(here) == "one\n"
+
+
+async def test_an_end_of_before_is_reported_again(here: Scheduler) -> None:
+    await here.backend.engine.launch(launch("j", Act(say="one\n", code=3).command))
+    await here.end("j")
+    assert await here.restart(("j", 1, 1)) == frozenset()
+    assert (await here.end("j")).exit_code == 3
+
+
+async def test_launching_again_after_a_restart_starts_nothing_again(here: Scheduler, gate: Path) -> None:
+    what = Act(say="one\n", gate=str(gate))
+    await start(here, what)
+    await here.restart(("j", 1, 1))
+    await here.backend.engine.launch(launch("j", what.command))
+    gate.touch()
+    assert (await here.end("j")).exit_code == 0
+    assert await log_of(here) == "one\n"
+
+
+async def test_what_runs_and_is_not_named_is_ended(here: Scheduler, place: Place, gate: Path) -> None:
+    await start(here, Act(say="one\n", gate=str(gate), term=DEAF))
+    assert await here.restart() == frozenset()
+    async with asyncio.timeout(PATIENCE):
+        while await here.backend.files.grown(log_file("j", 1, 0), 2**20):
+            pass
+    await eventually_forgotten(here)
+
+
+async def eventually_forgotten(here: Scheduler) -> None:
+    """Wait until nothing of job `j` runs, and forget it."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return await here.backend.files.forget("j")
+            except Conflict:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_stop_goes_on_over_a_restart(here: Scheduler, gate: Path) -> None:
+    await start(here, Act(say="one\n", gate=str(gate), term=DEAF))
+    await here.backend.engine.stop("j", 1, 0.5)
+    await here.restart(("j", 1, 1))
+    assert (await here.end("j")).exit_code == -9
+
+
+# -- files --------------------------------------------------------------------------------------------------
+
+
+async def test_a_log_is_read_in_parts_and_followed_to_its_end(here: Scheduler, gate: Path) -> None:
+    await start(here, Act(say="one two three", gate=str(gate)))
+    files, log = here.backend.files, log_file("j", 1, 0)
+    assert await files.read(log, 4, 3) == b"two"
+    assert await files.read(log, 99, 3) == b""
+    assert await files.read(log_file("j", 2, 0), 0, 3) == b""
+    assert await files.grown(log, 3) is True
+    following = asyncio.create_task(files.grown(log, 13))
+    gate.touch()
+    await here.end("j")
+    async with asyncio.timeout(PATIENCE):
+        assert await following is False
+
+
+async def test_what_a_job_brings_back_is_listed_and_read(here: Scheduler) -> None:
+    await here.backend.engine.launch(launch("j", Act(say="words", writes="out.txt").command))
+    await here.end("j")
+    files = here.backend.files
+    assert [(file.path, file.size) for file in await files.list("j", Area.OUTPUT)] == [("out.txt", 5)]
+    assert await files.read(output_file("j", "out.txt"), 1, 3) == b"ord"
+    reader = await files.open_file(output_file("j", "out.txt"))
+    assert reader.size == 5
+    assert [await reader.read(4), await reader.read(4), await reader.read(4)] == [b"word", b"s", b""]
+    await reader.close()
+
+
+@pytest.mark.parametrize("path", ["nothing", "../../boot", "/etc/passwd", "..", ""])
+async def test_nothing_outside_is_read(here: Scheduler, path: str) -> None:
+    await here.backend.engine.launch(launch("j", Act(say="words", writes="out.txt").command))
+    await here.end("j")
+    assert await here.backend.files.read(output_file("j", path), 0, 10) == b""
+    with pytest.raises(NotFound):
+        await here.backend.files.open_file(output_file("j", path))
+
+
+async def test_the_time_of_a_checkpoint_is_told_while_a_job_runs(here: Scheduler, gate: Path) -> None:
+    await start(here, Act(say="one\n", saves=True, gate=str(gate)))
+    async with asyncio.timeout(PATIENCE):
+        while not await here.backend.files.list("j", Area.CHECKPOINT):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    gate.touch()
+    await here.end("j")
+
+
+async def test_a_job_is_forgotten_once_it_has_ended(here: Scheduler, gate: Path) -> None:
+    what = Act(say="words", writes="out.txt", gate=str(gate))
+    await start(here, what)
+    with pytest.raises(Conflict):
+        await here.backend.files.forget("j")
+    gate.touch()
+    await here.end("j")
+    assert await here.backend.files.kept() == {"j"}
+    await eventually_forgotten(here)
+    assert await here.backend.files.kept() == frozenset()
+    assert await here.backend.files.list("j", Area.OUTPUT) == ()
+    assert await here.backend.files.read(log_file("j", 1, 0), 0, 9) == b""
+    await here.backend.files.forget("j")
+
+
+async def test_what_cannot_be_a_job_has_no_files(here: Scheduler) -> None:
+    with pytest.raises(NotFound):
+        await here.backend.files.list("../jobs", Area.OUTPUT)
+
+
+# -- nodes and leadership -----------------------------------------------------------------------------------
+
+
+async def test_there_are_nodes_each_with_a_name_of_its_own(here: Scheduler) -> None:
+    nodes = here.backend.inventory.nodes(Pool())
+    assert nodes
+    assert len({node.name for node in nodes}) == len(nodes)
+    assert {node.node_pool for node in nodes} <= {node_pool.name for node_pool in Pool().node_pools}
+    places = {(node.name, gpu) for node in nodes for gpu in range(node.gpus)}
+    assert here.backend.inventory.usage(nodes).keys() <= places
+    assert here.backend.inventory.nodes(Pool()) == nodes
+
+
+async def test_a_second_scheduler_does_not_lead_before_the_first_lets_go(
+    here: Scheduler, place: Place
+) -> None:
+    second = place.backend().leadership
+    with pytest.raises(Conflict):
+        await second.acquire()
+    await here.backend.leadership.release()
+    await second.acquire()
+    await second.release()
+    await here.backend.leadership.acquire()
+
+
+async def test_who_loses_the_lead_is_told_and_nobody_else(here: Scheduler, place: Place) -> None:
+    lost = asyncio.create_task(here.backend.leadership.lost())
+    await here.backend.engine.launch(launch("j", Act(say="one\n").command))
+    await here.end("j")
+    assert not lost.done()
+    if place.take_over():
+        async with asyncio.timeout(PATIENCE):
+            await lost
+    lost.cancel()
