@@ -20,6 +20,7 @@ from scheduler.model.declared import (
     Project,
     ProjectPolicy,
     Quota,
+    ReclaimUpTo,
     Settings,
     User,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "ProjectPolicy",
     "ProjectUsage",
     "Quota",
+    "ReclaimUpTo",
     "RelativeThroughputs",
     "Request",
     "Session",

@@ -165,6 +165,13 @@ class User:
     build_quota: Milli = ONE
 
 
+class ReclaimUpTo(StrEnum):
+    """How far a project may reclaim GPUs from others."""
+
+    GUARANTEE = "guarantee"
+    FAIR_SHARE = "fair_share"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The policy's options. Unknown names are refused where settings are read.
@@ -173,7 +180,7 @@ class Settings:
     costs nothing. `usage_half_life` is that of recent use, in seconds; recent use counts where `time_aware` is above 0.
     """
 
-    reclaim: str = "fair_share"
+    reclaim: ReclaimUpTo = ReclaimUpTo.FAIR_SHARE
     reservations: int = 1
     preemption_delay: float = 0.0
     time_aware: float = 0.0

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from scheduler.model import WorkerPlacement
+from scheduler.model import ReclaimUpTo, WorkerPlacement
 from scheduler.policy.demands import Demand
-from scheduler.policy.eligibility import EligibilityRules, Eviction, Losses, Reclaim
-from scheduler.policy.nodes import NodeState
+from scheduler.policy.eligibility import EligibilityRules, Eviction, Floor, Losses, Reclaim
+from scheduler.policy.nodes import LATER, NOW, NodeState
 from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
@@ -49,7 +49,7 @@ class Moving(EligibilityRules):
     def classes(self) -> Iterator[Iterator[Eviction]]:
         yield from ()
 
-    def may_lose(self, eviction: Eviction, losses: Losses, straddling: bool) -> bool:
+    def may_lose(self, eviction: Eviction, losses: Losses, floor: Floor) -> bool:
         return True
 
     def on_node(self, node: NodeState) -> list[Eviction]:
@@ -108,7 +108,7 @@ def rearrange(
         if floors is not None and all(step.allocated >= floor for step, floor in floors):
             return []  # it may be stopped
         own, name = (
-            Reclaim(state, job, project, reclaim.now, to_fair_share=False),
+            Reclaim(state, job, project, reclaim.now, up_to=ReclaimUpTo.GUARANTEE),
             (job.request.fit_class, project.name),
         )
         if name in in_vain or not own.possible() or len(job.placement) != job.request.gang_size:
@@ -171,9 +171,9 @@ def _one_more(
     together: int,
 ) -> bool:
     """A place for one more worker (or for all that must stand together)."""
-    free = state.nodes.together(demand, together, mask, True)
+    free = state.nodes.together(demand, together, mask, LATER)
     if free is not None:
-        result.workers.extend([state.seat(free, demand, True) for _ in range(together)])
+        result.workers.extend([state.seat(free, demand, LATER) for _ in range(together)])
         return True
     cleared = []
     for node in most_free(state, mask, NODES):
@@ -181,7 +181,7 @@ def _one_more(
         for eviction in rules.on_node(node):
             if trial.fits(demand, together):
                 break
-            trial.take(eviction, rules, False)
+            trial.take(eviction, rules, Floor.KEPT)
         if trial.fits(demand, together):
             trial.drop_unneeded(demand, together)
             cleared.append((trial.loss(), len(trial.evictions), node.index, trial))
@@ -191,7 +191,7 @@ def _one_more(
             evictions = trial.made()
             for eviction in evictions:
                 state.release(eviction.job)
-            workers = [state.seat(trial.node, demand, True) for _ in range(together)]
+            workers = [state.seat(trial.node, demand, LATER) for _ in range(together)]
             for eviction in sorted(evictions, key=_largest_first):
                 others = settle(eviction)
                 if others is None:
@@ -210,7 +210,7 @@ def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_
     if job.project is not None:
         kept_from |= job.project.nodes_at_limit(job.amount)
     workers: list[WorkerPlacement] | None = placer.place(
-        job.request, len(job.placement), False, ~kept_from if kept_from else None
+        job.request, len(job.placement), NOW, ~kept_from if kept_from else None
     )
     if workers is None:
         return False

@@ -13,6 +13,7 @@ from scheduler.policy.consolidation import settle_elsewhere
 from scheduler.policy.decisions import Decisions
 from scheduler.policy.eligibility import Eviction
 from scheduler.policy.growth import Growth
+from scheduler.policy.nodes import LATER, NOW
 from scheduler.policy.nominations import honour_nominations
 from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
@@ -257,9 +258,9 @@ class Cycle:
         if self.state.gains in (self._in_vain.get(name), self._in_vain.get((request.fit_class, 0))):
             return None
         mask = ~kept_from if kept_from else None
-        workers = self.placer.place(request, request.gang_size, False, mask)
+        workers = self.placer.place(request, request.gang_size, NOW, mask)
         if workers is None and self.state.releasing_jobs:
-            workers = self.placer.place(request, request.gang_size, True, mask)
+            workers = self.placer.place(request, request.gang_size, LATER, mask)
         if workers is None:
             self._in_vain[name] = self.state.gains
         return workers

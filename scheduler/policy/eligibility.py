@@ -3,7 +3,7 @@
 Reclaim is between projects, compared where their paths part: siblings as themselves, cousins as their parents. A project
 takes back what stays within its fair share from those above their due, and what stays inside its guarantee from all
 above their guarantee. Preemption is inside one project, from the less important. Surplus workers of elastic jobs come
-before whole jobs, and a job that straddles the floor to which its project may be taken down comes last of all.
+before whole jobs, and a job whose eviction crosses the floor down to which its project may be taken comes last.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
 
-from scheduler.model import Milli, WorkerPlacement
+from scheduler.model import Milli, ReclaimUpTo, WorkerPlacement
 from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState, sibling_ancestors
@@ -20,6 +21,14 @@ from scheduler.policy.workloads import WorkloadState
 
 Floors = tuple[tuple[ProjectState, Milli], ...]
 """What each of some projects must stay above, or at, when one more of its jobs is taken."""
+
+
+class Floor(Enum):
+    """Whether an eviction must leave the victim's project at its floor, or may cross it as the only way."""
+
+    KEPT = auto()
+    CROSSED = auto()
+
 
 Losses = dict[ProjectState, Milli]
 """What projects lose in a trial that has not been carried out."""
@@ -65,7 +74,7 @@ class EligibilityRules(ABC):
         """The evictions that might be made."""
 
     @abstractmethod
-    def may_lose(self, eviction: Eviction, losses: Losses, straddling: bool) -> bool:
+    def may_lose(self, eviction: Eviction, losses: Losses, floor: Floor) -> bool:
         """Whether this eviction is allowed after `losses`."""
 
     def _whole(self, project: ProjectState, priority: int) -> Iterator[Eviction]:
@@ -112,8 +121,8 @@ class Preemption(EligibilityRules):
         for lower in candidates.below(priority):
             yield self._whole(self.project, lower)
 
-    def may_lose(self, eviction: Eviction, losses: Losses, straddling: bool) -> bool:
-        return not straddling
+    def may_lose(self, eviction: Eviction, losses: Losses, floor: Floor) -> bool:
+        return floor is Floor.KEPT
 
 
 class Reclaim(EligibilityRules):
@@ -126,13 +135,13 @@ class Reclaim(EligibilityRules):
         project: ProjectState,
         now: float,
         *,
-        to_fair_share: bool,
+        up_to: ReclaimUpTo,
         within: ProjectState | None = None,
     ) -> None:
         super().__init__(state, newcomer, now)
         self.project = project
         self.within = within
-        self.to_fair_share = to_fair_share and newcomer.preemptible
+        self.to_fair_share = up_to is ReclaimUpTo.FAIR_SHARE and newcomer.preemptible
         self._floors: dict[ProjectState, Floors | None] = {}
 
     @property
@@ -187,11 +196,11 @@ class Reclaim(EligibilityRules):
         _, theirs = sibling_ancestors(self.project, project)
         return theirs.due - theirs.allocated
 
-    def may_lose(self, eviction: Eviction, losses: Losses, straddling: bool) -> bool:
+    def may_lose(self, eviction: Eviction, losses: Losses, floor: Floor) -> bool:
         assert eviction.job.project is not None
-        for project, floor in self.floors(eviction.job.project) or ():
+        for project, least in self.floors(eviction.job.project) or ():
             held = project.allocated - losses.get(project, 0)
-            if held <= floor or (not straddling and held - eviction.amount < floor):
+            if held <= least or (floor is Floor.KEPT and held - eviction.amount < least):
                 return False
         return True
 
@@ -212,5 +221,5 @@ class Recall(EligibilityRules):
         evictions.sort(key=lambda eviction: (eviction.loss, eviction.job.id))
         yield iter(evictions)
 
-    def may_lose(self, eviction: Eviction, losses: Losses, straddling: bool) -> bool:
-        return not straddling
+    def may_lose(self, eviction: Eviction, losses: Losses, floor: Floor) -> bool:
+        return floor is Floor.KEPT

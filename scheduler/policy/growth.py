@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduler.model import WorkerPlacement
+from scheduler.policy.nodes import NOW
 from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
@@ -113,4 +114,4 @@ class Growth:
             job, project
         )
         beside = self.placer.beside(request, job.placement) & ~kept_from
-        return self.placer.place(request, 1, False, beside) if beside else None
+        return self.placer.place(request, 1, NOW, beside) if beside else None

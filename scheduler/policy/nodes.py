@@ -9,17 +9,23 @@ only on who stands where, never on the way it came about: that makes trials chea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NewType
 
 from scheduler.model import ONE, Milli, Node, WorkerPlacement
 from scheduler.policy.demands import UNBOUNDED, Demand
 from scheduler.policy.gpulinks import best_group, choose, gpus_of
+
+When = NewType("When", int)
+"""Which side of a node is meant: `NOW`, or `LATER`, once the plan is carried out. A number, since lists are indexed by it."""
+
+NOW, LATER = When(0), When(1)
 
 Key = tuple[int, int]
 """How many whole GPUs a node has free, and how many of them in its best link group."""
 
 
 class NodeState:
-    """One node: what is taken in it (later) and what is held by those who leave (in the way now)."""
+    """One node: what is taken on it (later), and what releasing workloads still hold (now)."""
 
     __slots__ = (
         "bit", "cpus", "every", "gpu_links", "index", "keys", "memory", "name", "releasing", "releasing_cpus",
@@ -44,63 +50,63 @@ class NodeState:
         key = (spec.gpus, best_group(self.gpu_links, self.every))
         self.keys: list[Key] = [key, key]
 
-    def free(self, later: bool) -> int:
+    def free(self, when: When) -> int:
         """The wholly free GPUs, as bits."""
-        return self.every & ~(self.taken if later else self.taken | self.releasing)
+        return self.every & ~(self.taken if when is LATER else self.taken | self.releasing)
 
-    def share_free(self, gpu: int, later: bool) -> Milli:
+    def share_free(self, gpu: int, when: When) -> Milli:
         """How much of one GPU is free."""
         used = self.shares.get(gpu, ONE) if self.taken >> gpu & 1 else 0
-        if not later and self.releasing >> gpu & 1:
+        if when is NOW and self.releasing >> gpu & 1:
             used += self.releasing_shares.get(gpu, ONE)
         return ONE - used
 
-    def shared_gpu(self, share: Milli, later: bool) -> int | None:
+    def shared_gpu(self, share: Milli, when: When) -> int | None:
         """The fullest GPU that is shared already and has `share` left."""
         best = None
         for gpu in sorted(self.shares.keys() | self.releasing_shares.keys()):
-            free = self.share_free(gpu, later)
+            free = self.share_free(gpu, when)
             if share <= free < ONE and (best is None or free < best[0]):
                 best = (free, gpu)
         return None if best is None else best[1]
 
-    def takes_beside(self, demand: Demand, later: bool) -> bool:
+    def takes_beside(self, demand: Demand, when: When) -> bool:
         """Whether the CPUs and the memory for one more worker are there."""
-        if later:
+        if when is LATER:
             return demand.cpus <= self.cpus and demand.memory <= self.memory
         return (
             demand.cpus <= self.cpus - self.releasing_cpus
             and demand.memory <= self.memory - self.releasing_memory
         )
 
-    def takes_gpus(self, demand: Demand, later: bool) -> bool:
+    def takes_gpus(self, demand: Demand, when: When) -> bool:
         """Whether the GPUs for one more worker are there."""
         if demand.whole:
-            return self.keys[later][0] >= demand.whole
+            return self.keys[when][0] >= demand.whole
         if demand.partial:
             share = demand.share_on(self.spec)
-            return share <= ONE and (self.keys[later][0] > 0 or self.shared_gpu(share, later) is not None)
+            return share <= ONE and (self.keys[when][0] > 0 or self.shared_gpu(share, when) is not None)
         return True
 
-    def takes(self, demand: Demand, later: bool) -> bool:
-        return self.takes_beside(demand, later) and self.takes_gpus(demand, later)
+    def takes(self, demand: Demand, when: When) -> bool:
+        return self.takes_beside(demand, when) and self.takes_gpus(demand, when)
 
-    def count(self, demand: Demand, later: bool, most: int) -> int:
+    def count(self, demand: Demand, when: When, most: int) -> int:
         """How many workers fit, up to `most`."""
         if demand.whole:
-            most = min(most, self.keys[later][0] // demand.whole)
+            most = min(most, self.keys[when][0] // demand.whole)
         elif demand.partial:
             share = demand.share_on(self.spec)
             if share > ONE:
                 return 0
-            free = self.free(later)
+            free = self.free(when)
             fits = free.bit_count() * (ONE // share)
             for gpu in self.shares.keys() | self.releasing_shares.keys():
                 if not free >> gpu & 1:
-                    fits += max(0, self.share_free(gpu, later)) // share
+                    fits += max(0, self.share_free(gpu, when)) // share
             most = min(most, fits)
         cpus, memory = self.cpus, self.memory
-        if not later:
+        if when is NOW:
             cpus, memory = cpus - self.releasing_cpus, memory - self.releasing_memory
         if demand.cpus:
             most = min(most, cpus // demand.cpus)
@@ -108,21 +114,21 @@ class NodeState:
             most = min(most, memory // demand.memory)
         return max(most, 0)
 
-    def seat(self, demand: Demand, later: bool) -> WorkerPlacement:
+    def seat(self, demand: Demand, when: When) -> WorkerPlacement:
         """The GPUs that a worker gets here; the node must take it."""
         if demand.whole:
-            return WorkerPlacement(self.name, gpus_of(choose(self.gpu_links, self.free(later), demand.whole)))
+            return WorkerPlacement(self.name, gpus_of(choose(self.gpu_links, self.free(when), demand.whole)))
         if demand.partial:
             share = demand.share_on(self.spec)
-            gpu = self.shared_gpu(share, later)
+            gpu = self.shared_gpu(share, when)
             if gpu is None:
-                gpu = choose(self.gpu_links, self.free(later), 1).bit_length() - 1
+                gpu = choose(self.gpu_links, self.free(when), 1).bit_length() - 1
             return WorkerPlacement(self.name, (gpu,), share)
         return WorkerPlacement(self.name)
 
 
 class NodeIndex:
-    """All nodes, indexed by what is free on them: `buckets[later][key]` is the set of nodes with that key.
+    """All nodes, indexed by what is free on them: `buckets[when][key]` is the set of nodes with that key.
 
     `models` has the sets of nodes that are alike when they are empty, each with its first node.
     """
@@ -141,12 +147,12 @@ class NodeIndex:
             self.models[model] = first_one, bits | node.bit
         self.sharing = 0
         self.releases = 0
-        self._orders: dict[tuple[bool, int, int, bool], list[Key]] = {}
-        self._without_beside: dict[tuple[Demand, bool], list[int]] = {}
-        first = self.buckets[False]
+        self._orders: dict[tuple[When, int, int, bool], list[Key]] = {}
+        self._without_beside: dict[tuple[Demand, When], list[int]] = {}
+        first = self.buckets[NOW]
         for node in self.all:
             first[node.keys[0]] = first.get(node.keys[0], 0) | node.bit
-        self.buckets[True].update(first)
+        self.buckets[LATER].update(first)
 
     # -- who stands where ---------------------------------------------------------------------------------
 
@@ -208,15 +214,15 @@ class NodeIndex:
         self._index(node)
 
     def _index(self, node: NodeState) -> None:
-        for later in (False, True):
-            free = node.free(later)
+        for when in (NOW, LATER):
+            free = node.free(when)
             key = (free.bit_count(), best_group(node.gpu_links, free))
-            old = node.keys[later]
+            old = node.keys[when]
             if key != old:
-                buckets = self.buckets[later]
+                buckets = self.buckets[when]
                 buckets[old] ^= node.bit
                 buckets[key] = buckets.get(key, 0) | node.bit
-                node.keys[later] = key
+                node.keys[when] = key
         if node.shares or node.releasing_shares:
             self.sharing |= node.bit
         elif self.sharing & node.bit:
@@ -224,10 +230,10 @@ class NodeIndex:
 
     # -- search -------------------------------------------------------------------------------------------
 
-    def order(self, later: bool, whole: int, spread: bool) -> list[Key]:
+    def order(self, when: When, whole: int, spread: bool) -> list[Key]:
         """The buckets with `whole` free GPUs or more, best first: in one link group, then fullest (or emptiest) first."""
-        buckets = self.buckets[later]
-        name = (later, len(buckets), whole, spread)
+        buckets = self.buckets[when]
+        name = (when, len(buckets), whole, spread)
         found = self._orders.get(name)
         if found is None:
             turn = -1 if spread else 1
@@ -246,56 +252,56 @@ class NodeIndex:
             bits ^= low
             yield nodes[low.bit_length() - 1]
 
-    def best(self, demand: Demand, mask: int, later: bool, spread: bool) -> NodeState | None:
+    def best(self, demand: Demand, mask: int, when: When, spread: bool) -> NodeState | None:
         """The best node of `mask` for one worker."""
         if demand.partial:
             for node in self.each(self.sharing & mask):
                 if (
-                    node.takes_beside(demand, later)
-                    and node.shared_gpu(demand.share_on(node.spec), later) is not None
+                    node.takes_beside(demand, when)
+                    and node.shared_gpu(demand.share_on(node.spec), when) is not None
                 ):
                     return node
-        buckets = self.buckets[later]
-        order = self.order(later, demand.whole or (1 if demand.partial else 0), spread)
+        buckets = self.buckets[when]
+        order = self.order(when, demand.whole or (1 if demand.partial else 0), spread)
         if not demand.cpus and not demand.memory and not demand.gpu_memory:
             for key in order:
                 bits = buckets[key] & mask
                 if bits:
                     return self.all[(bits & -bits).bit_length() - 1]
             return None
-        lacking = self._lacking(demand, later)
+        lacking = self._lacking(demand, when)
         for key in order:
             for node in self.each(buckets[key] & mask & ~lacking[1]):
-                if node.takes(demand, later):
+                if node.takes(demand, when):
                     return node
                 lacking[1] |= node.bit
         return None
 
-    def together(self, demand: Demand, count: int, mask: int, later: bool) -> NodeState | None:
+    def together(self, demand: Demand, count: int, mask: int, when: When) -> NodeState | None:
         """The best node of `mask` for `count` workers that have to stand on one node."""
         if count == 1:
-            return self.best(demand, mask, later, False)
+            return self.best(demand, mask, when, False)
         if not demand.partial:
             many = demand.times(count)
-            return self.best(many, mask, later, False) if many.whole <= self.most_gpus else None
-        fitting = [node for node in self.each(mask) if node.count(demand, later, count) >= count]
-        return min(fitting, key=lambda node: (node.keys[later][0], node.index), default=None)
+            return self.best(many, mask, when, False) if many.whole <= self.most_gpus else None
+        fitting = [node for node in self.each(mask) if node.count(demand, when, count) >= count]
+        return min(fitting, key=lambda node: (node.keys[when][0], node.index), default=None)
 
-    def _lacking(self, demand: Demand, later: bool) -> list[int]:
+    def _lacking(self, demand: Demand, when: When) -> list[int]:
         """The nodes found too short of CPUs or memory for a demand, which hold until something is released."""
-        lacking = self._without_beside.get((demand, later))
+        lacking = self._without_beside.get((demand, when))
         if lacking is None or lacking[0] != self.releases:
-            lacking = self._without_beside[demand, later] = [self.releases, 0]
+            lacking = self._without_beside[demand, when] = [self.releases, 0]
         return lacking
 
     def left_over(self) -> Milli:
         """What is free later in all nodes, the parts of shared GPUs included."""
         parts = [ONE - share for node in self.each(self.sharing) for share in node.shares.values()]
-        return self.free_gpus(-1, True) + sum(parts)
+        return self.free_gpus(-1, LATER) + sum(parts)
 
-    def free_gpus(self, mask: int, later: bool = False) -> Milli:
+    def free_gpus(self, mask: int, when: When = NOW) -> Milli:
         """The whole GPUs that are free in nodes of `mask`."""
         return (
-            sum([(bits & mask).bit_count() * key[0] for key, bits in self.buckets[later].items() if key[0]])
+            sum([(bits & mask).bit_count() * key[0] for key, bits in self.buckets[when].items() if key[0]])
             * ONE
         )

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.demands import Demand
-from scheduler.policy.eligibility import EligibilityRules, Eviction, Losses
-from scheduler.policy.nodes import NodeState
+from scheduler.policy.eligibility import EligibilityRules, Eviction, Floor, Losses
+from scheduler.policy.nodes import LATER, NodeState
 from scheduler.policy.workloads import WorkloadState
 
 
@@ -30,33 +30,29 @@ class NodeTrial:
     def __init__(self, node: NodeState) -> None:
         self.node = node
         self.cleared = False
-        self.spare: list[tuple[Eviction, bool]] = []
+        self.spare: list[tuple[Eviction, Floor]] = []
         self._open()
 
     def _open(self) -> None:
         node = self.node
-        self.free = node.free(True)
+        self.free = node.free(LATER)
         self.shares = dict(node.shares) if node.shares else {}
         self.cpus = node.cpus
         self.memory = node.memory
-        self.evictions: list[tuple[Eviction, bool]] = []
+        self.evictions: list[tuple[Eviction, Floor]] = []
         self.losses: Losses = {}
         self._seen: set[tuple[str, int]] = set()
 
-    def take(self, eviction: Eviction, rules: EligibilityRules, straddling: bool) -> bool:
+    def take(self, eviction: Eviction, rules: EligibilityRules, floor: Floor) -> bool:
         """Try one more eviction, if the rules allow it; whether that was done."""
         name = (eviction.job.id, id(eviction.worker) if eviction.worker is not None else 0)
-        if (
-            name in self._seen
-            or not self._has(eviction)
-            or not rules.may_lose(eviction, self.losses, straddling)
-        ):
+        if name in self._seen or not self._has(eviction) or not rules.may_lose(eviction, self.losses, floor):
             return False
         if eviction.worker is None and any(other.job is eviction.job for other, _ in self.evictions):
-            self._instead_of_surplus(eviction, straddling)
+            self._instead_of_surplus(eviction, floor)
             return True
         self._seen.add(name)
-        self.evictions.append((eviction, straddling))
+        self.evictions.append((eviction, floor))
         self._free(eviction, 1)
         return True
 
@@ -72,13 +68,13 @@ class NodeTrial:
             and eviction.worker in eviction.job.placement
         )
 
-    def _instead_of_surplus(self, eviction: Eviction, straddling: bool) -> None:
+    def _instead_of_surplus(self, eviction: Eviction, floor: Floor) -> None:
         """Stop a whole job of which surplus workers were tried before."""
         for other, _ in [entry for entry in self.evictions if entry[0].job is eviction.job]:
             self._free(other, -1)
         self.evictions = [entry for entry in self.evictions if entry[0].job is not eviction.job]
         self._seen.add((eviction.job.id, 0))
-        self.evictions.append((eviction, straddling))
+        self.evictions.append((eviction, floor))
         self._free(eviction, 1)
 
     def _free(self, eviction: Eviction, sign: int) -> None:
@@ -126,31 +122,31 @@ class NodeTrial:
     def drop_unneeded(self, demand: Demand, count: int) -> None:
         """Fill again, the last first, whoever is not in the way of `count` workers."""
         kept = []
-        for eviction, straddling in reversed(self.evictions):
+        for eviction, floor in reversed(self.evictions):
             self._free(eviction, -1)
             if self.fits(demand, count):
-                self.spare.append((eviction, straddling))
+                self.spare.append((eviction, floor))
             else:
                 self._free(eviction, 1)
-                kept.append((eviction, straddling))
+                kept.append((eviction, floor))
         self.evictions = kept[::-1]
 
     def improve(
-        self, eviction: Eviction, straddling: bool, rules: EligibilityRules, demand: Demand, count: int
+        self, eviction: Eviction, floor: Floor, rules: EligibilityRules, demand: Demand, count: int
     ) -> bool:
         """Of a cleared node: whether this eviction in place of others loses less work, in which case it takes their place."""
         before, loss = self.evictions, self.loss()
         if eviction.loss >= loss:
-            self.spare.append((eviction, straddling))
+            self.spare.append((eviction, floor))
             return False
         spare = self.spare
         self.spare = [*before, *spare]
         self._open()
-        self.take(eviction, rules, straddling)
-        for other, straddles in before:
+        self.take(eviction, rules, floor)
+        for other, its_floor in before:
             if self.fits(demand, count):
                 break
-            self.take(other, rules, straddles)
+            self.take(other, rules, its_floor)
         if self.fits(demand, count):
             self.drop_unneeded(demand, count)
             if self.loss() < loss:
@@ -158,9 +154,9 @@ class NodeTrial:
                 self.spare = [entry for entry in (*before, *spare) if id(entry[0]) not in chosen]
                 return True
         self._open()
-        for other, straddles in before:
-            self.take(other, rules, straddles)
-        self.spare = [*spare, (eviction, straddling)]
+        for other, its_floor in before:
+            self.take(other, rules, its_floor)
+        self.spare = [*spare, (eviction, floor)]
         return False
 
     def loss(self) -> float:
@@ -170,12 +166,12 @@ class NodeTrial:
         """Whether the evictions tried may still be made, and are enough."""
         losses: Losses = {}
         surplus: dict[WorkloadState, int] = {}
-        for eviction, straddling in self.evictions:
+        for eviction, floor in self.evictions:
             if eviction.worker is not None:
                 surplus[eviction.job] = surplus.get(eviction.job, 0) + 1
                 if len(eviction.job.placement) - surplus[eviction.job] < eviction.job.request.gang_size:
                     return False
-            if eviction.gone or not rules.may_lose(eviction, losses, straddling):
+            if eviction.gone or not rules.may_lose(eviction, losses, floor):
                 return False
             project = eviction.job.project
             assert project is not None
@@ -194,9 +190,9 @@ class NodeTrial:
         looked_at = [*self.evictions, *reversed(self.spare)]
         self.spare = []
         self._open()
-        for number, (eviction, straddling) in enumerate(looked_at):
+        for number, (eviction, floor) in enumerate(looked_at):
             if self.fits(demand, count):
                 self.spare.extend(entry for entry in looked_at[number:] if not entry[0].gone)
                 return
             if not eviction.gone:
-                self.take(eviction, rules, straddling)
+                self.take(eviction, rules, floor)

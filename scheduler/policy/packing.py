@@ -8,7 +8,7 @@ machines of each amount free it does not try again, so that small gangs are judg
 from __future__ import annotations
 
 from scheduler.model import WorkerPlacement
-from scheduler.policy.nodes import Key, NodeState
+from scheduler.policy.nodes import Key, NodeState, When
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.workloads import RequestClass
 
@@ -19,9 +19,9 @@ WORKERS = 64
 class Packing:
     """The search for one gang, in one domain after the other; `steps` is how many places it may still try."""
 
-    def __init__(self, state: PoolState, request: RequestClass, later: bool, steps: int) -> None:
+    def __init__(self, state: PoolState, request: RequestClass, when: When, steps: int) -> None:
         self.state = state
-        self.later = later
+        self.when = when
         self.steps = steps if request.gang_size <= WORKERS else 0
         self.workers = [
             (number, group) for number, group in request.largest_first for _ in range(group.gang_size)
@@ -41,7 +41,7 @@ class Packing:
         if len(found) == len(self.workers):
             return True
         group = self.workers[len(found)][1]
-        buckets = self.state.nodes.buckets[self.later]
+        buckets = self.state.nodes.buckets[self.when]
         here: list[tuple[Key, int]] = sorted(
             (key, bits & mask) for key, bits in buckets.items() if bits & mask
         )
@@ -53,7 +53,7 @@ class Packing:
                 return False
             self.steps -= 1
             with self.state.trial() as trial:
-                found.append(self.state.seat(node, group.demand, self.later))
+                found.append(self.state.seat(node, group.demand, self.when))
                 if self._seat(found, mask, in_vain):
                     trial.commit()
                     return True
@@ -65,10 +65,10 @@ class Packing:
         """One node for each amount that is free, the fullest first; for who needs no whole GPU the best alone."""
         nodes, demand, mask = self.state.nodes, group.demand, mask & group.eligible
         if not demand.whole:
-            best = nodes.best(demand, mask, self.later, False)
+            best = nodes.best(demand, mask, self.when, False)
             return [] if best is None else [best]
         first = [
-            next((node for node in nodes.each(bits & mask) if node.takes_beside(demand, self.later)), None)
+            next((node for node in nodes.each(bits & mask) if node.takes_beside(demand, self.when)), None)
             for key, bits in here
             if key[0] >= demand.whole
         ]

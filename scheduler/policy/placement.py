@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.demands import Demand
-from scheduler.policy.nodes import NodeState
+from scheduler.policy.nodes import LATER, NodeState, When
 from scheduler.policy.packing import Packing
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.topology import NODE, Topology
@@ -34,33 +34,31 @@ class Placer:
         self.nodes = state.nodes
         self.topology = topology
 
-    def place(
-        self, request: RequestClass, count: int, later: bool, mask: int | None = None
-    ) -> Workers | None:
+    def place(self, request: RequestClass, count: int, when: When, mask: int | None = None) -> Workers | None:
         """Stand `count` workers of `request` in nodes of `mask`, or none of them."""
         for preferred, one_node in self._preferences(request):
             within = preferred if mask is None else preferred & mask
             if within:
                 place = self._place_groups if request.groups else self._place_within
-                workers = place(request, count, later, within, one_node)
+                workers = place(request, count, when, within, one_node)
                 if workers is not None:
                     return workers
         return None
 
     def _place_groups(
-        self, request: RequestClass, count: int, later: bool, mask: int, one_node: bool
+        self, request: RequestClass, count: int, when: When, mask: int, one_node: bool
     ) -> Workers | None:
         """Stand the groups of a gang, the largest workers first, as close together as they can be."""
         if count != request.gang_size:
             return None
-        packing = Packing(self.state, request, later, STEPS)
-        for domain in self.domains(request, mask, later, one_node):
-            if self.nodes.free_gpus(domain, later) < request.gang_gpus * ONE:
+        packing = Packing(self.state, request, when, STEPS)
+        for domain in self.domains(request, mask, when, one_node):
+            if self.nodes.free_gpus(domain, when) < request.gang_gpus * ONE:
                 continue
             found = dict[int, Workers]()
             with self.state.trial() as trial:
                 for number, group in request.largest_first:
-                    workers = self.place(group, group.gang_size, later, domain)
+                    workers = self.place(group, group.gang_size, when, domain)
                     if workers is None:
                         break
                     found[number] = workers
@@ -72,14 +70,14 @@ class Placer:
                 return by_rank(packed)
         return None
 
-    def domains(self, request: RequestClass, mask: int, later: bool, one_node: bool = False) -> Iterator[int]:
+    def domains(self, request: RequestClass, mask: int, when: When, one_node: bool = False) -> Iterator[int]:
         """Where the groups of a gang are tried together: one node, then wider and wider, as far as it may be."""
         within = (request.require, request.prefer)
         if request.require not in (None, NODE):
             mask &= _union(self.topology.domains(request.require))
         if not request.spread or NODE in within or one_node:
-            for key in sorted(self.nodes.buckets[later], reverse=True)[:NODES]:
-                for node in self.nodes.each(self.nodes.buckets[later][key] & mask):
+            for key in sorted(self.nodes.buckets[when], reverse=True)[:NODES]:
+                for node in self.nodes.each(self.nodes.buckets[when][key] & mask):
                     yield node.bit
                     break
         if request.require == NODE or one_node:
@@ -97,8 +95,8 @@ class Placer:
         if request.groups:
             return all(self.may_fit(group) for group in request.groups)
         if request.gang_size == 1 or not request.demand.whole:
-            return self.nodes.best(request.demand, request.eligible, True, False) is not None
-        return self.bound(request.demand, request.eligible, True, None) >= request.gang_size
+            return self.nodes.best(request.demand, request.eligible, LATER, False) is not None
+        return self.bound(request.demand, request.eligible, LATER, None) >= request.gang_size
 
     def _preferences(self, request: RequestClass) -> Iterator[Scope]:
         yield from request.scopes
@@ -106,30 +104,30 @@ class Placer:
             yield request.eligible, False
 
     def _place_within(
-        self, request: RequestClass, count: int, later: bool, mask: int, one_node: bool
+        self, request: RequestClass, count: int, when: When, mask: int, one_node: bool
     ) -> Workers | None:
         demand = request.demand
         if request.require is not None and request.require != NODE:
             mask &= _union(self.topology.domains(request.require))
         if count == 1:
-            return self._one(demand, mask, later, request.spread)
-        if self.bound(demand, mask, later, count) < count:
+            return self._one(demand, mask, when, request.spread)
+        if self.bound(demand, mask, when, count) < count:
             return None
         if not request.spread or one_node or request.require == NODE or request.prefer == NODE:
-            workers = self._on_one_node(demand, count, mask, later)
+            workers = self._on_one_node(demand, count, mask, when)
             if workers is not None:
                 return workers
         if one_node or request.require == NODE:
             return None
         for level in self._levels(request):
-            workers = self._in_one_domain(request, count, mask, later, level)
+            workers = self._in_one_domain(request, count, mask, when, level)
             if workers is not None:
                 return workers
             if level == request.require:
                 return None
         if request.require is not None:
             return None
-        return self._anywhere(demand, count, mask, later, request.spread)
+        return self._anywhere(demand, count, mask, when, request.spread)
 
     def _levels(self, request: RequestClass) -> tuple[str, ...]:
         """The levels in which the gang is tried, from narrow to wide."""
@@ -137,30 +135,30 @@ class Placer:
             return self.topology.levels
         return tuple(level for level in self.topology.levels if level in (request.prefer, request.require))
 
-    def _one(self, demand: Demand, mask: int, later: bool, spread: bool) -> Workers | None:
-        node = self.nodes.best(demand, mask, later, spread)
-        return None if node is None else [self.state.seat(node, demand, later)]
+    def _one(self, demand: Demand, mask: int, when: When, spread: bool) -> Workers | None:
+        node = self.nodes.best(demand, mask, when, spread)
+        return None if node is None else [self.state.seat(node, demand, when)]
 
-    def _on_one_node(self, demand: Demand, count: int, mask: int, later: bool) -> Workers | None:
-        node = self.nodes.together(demand, count, mask, later)
-        return None if node is None else [self.state.seat(node, demand, later) for _ in range(count)]
+    def _on_one_node(self, demand: Demand, count: int, mask: int, when: When) -> Workers | None:
+        node = self.nodes.together(demand, count, mask, when)
+        return None if node is None else [self.state.seat(node, demand, when) for _ in range(count)]
 
     def _in_one_domain(
-        self, request: RequestClass, count: int, mask: int, later: bool, level: str
+        self, request: RequestClass, count: int, mask: int, when: When, level: str
     ) -> Workers | None:
         """The domain that the gang fills most tightly."""
         bounds = [
             (bound, number, domain)
             for number, domain in enumerate(self.topology.domains(level))
-            if (bound := self.bound(request.demand, domain & mask, later, None)) >= count
+            if (bound := self.bound(request.demand, domain & mask, when, None)) >= count
         ]
         for _, _, domain in sorted(bounds):
-            workers = self._anywhere(request.demand, count, domain & mask, later, request.spread)
+            workers = self._anywhere(request.demand, count, domain & mask, when, request.spread)
             if workers is not None:
                 return workers
         return None
 
-    def _anywhere(self, demand: Demand, count: int, mask: int, later: bool, spread: bool) -> Workers | None:
+    def _anywhere(self, demand: Demand, count: int, mask: int, when: When, spread: bool) -> Workers | None:
         """Fill the nodes that take the most workers first; the rest goes where it fits most tightly."""
         nodes = self.nodes
         workers: Workers = []
@@ -168,28 +166,28 @@ class Placer:
             while len(workers) < count:
                 left = count - len(workers)
                 if demand.partial or spread or left == 1:
-                    node = nodes.best(demand, mask, later, spread)
+                    node = nodes.best(demand, mask, when, spread)
                     fits = 1
                 else:
-                    node = nodes.together(demand, left, mask, later) or self._takes_most(demand, mask, later)
-                    fits = 0 if node is None else node.count(demand, later, left)
+                    node = nodes.together(demand, left, mask, when) or self._takes_most(demand, mask, when)
+                    fits = 0 if node is None else node.count(demand, when, left)
                 if node is None or not fits:
                     return None
-                workers.extend([self.state.seat(node, demand, later) for _ in range(fits)])
+                workers.extend([self.state.seat(node, demand, when) for _ in range(fits)])
             trial.commit()
         return workers
 
-    def _takes_most(self, demand: Demand, mask: int, later: bool) -> NodeState | None:
+    def _takes_most(self, demand: Demand, mask: int, when: When) -> NodeState | None:
         """The node that takes the most workers, the one with the least left over among those."""
-        buckets = self.nodes.buckets[later]
+        buckets = self.nodes.buckets[when]
         if not demand.whole:
             return max(
-                self.nodes.each(mask), key=lambda r: (r.count(demand, later, 1 << 30), -r.index), default=None
+                self.nodes.each(mask), key=lambda r: (r.count(demand, when, 1 << 30), -r.index), default=None
             )
         for key in sorted(buckets, key=lambda key: (-(key[0] // demand.whole), key)):
             if key[0] >= demand.whole:
                 for node in self.nodes.each(buckets[key] & mask):
-                    if node.takes_beside(demand, later):
+                    if node.takes_beside(demand, when):
                         return node
         return None
 
@@ -202,13 +200,13 @@ class Placer:
             return bits
         return _union([domain for domain in self.topology.domains(request.require) if domain & bits])
 
-    def bound(self, demand: Demand, mask: int, later: bool, enough: int | None) -> int:
+    def bound(self, demand: Demand, mask: int, when: When, enough: int | None) -> int:
         """How many workers fit at the most, judged by GPUs (exactly, where neither CPUs nor memory are asked for)."""
         if not demand.whole:
-            return sum(node.count(demand, later, enough or 1 << 30) for node in self.nodes.each(mask))
+            return sum(node.count(demand, when, enough or 1 << 30) for node in self.nodes.each(mask))
         return sum(
             (bits & mask).bit_count() * (key[0] // demand.whole)
-            for key, bits in self.nodes.buckets[later].items()
+            for key, bits in self.nodes.buckets[when].items()
             if key[0] >= demand.whole
         )
 

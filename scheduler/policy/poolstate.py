@@ -12,7 +12,7 @@ from typing import Any
 from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.candidates import Candidates
 from scheduler.policy.demands import Demand, amount_of
-from scheduler.policy.nodes import NodeIndex, NodeState
+from scheduler.policy.nodes import LATER, NOW, NodeIndex, NodeState, When
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import RequestClass, WorkloadState
 
@@ -108,9 +108,9 @@ class PoolState:
 
     # -- steps --------------------------------------------------------------------------------------------
 
-    def seat(self, node: NodeState, demand: Demand, later: bool) -> WorkerPlacement:
+    def seat(self, node: NodeState, demand: Demand, when: When) -> WorkerPlacement:
         """A worker takes a place in a node that has one for it."""
-        worker = node.seat(demand, later)
+        worker = node.seat(demand, when)
         self.nodes.occupy(worker, demand)
         self._did(self.nodes.vacate, worker, demand)
         return worker
@@ -244,7 +244,7 @@ class PoolState:
             node = self.nodes.by_name[worker.node]
             for gpu in worker.gpus:
                 share = shares[worker.node, gpu] = shares.get((worker.node, gpu), 0) + worker.share
-                if node.share_free(gpu, True) < share:
+                if node.share_free(gpu, LATER) < share:
                     return False
             cpus, memory = beside.get(worker.node, (0, 0))
             cpus, memory = beside[worker.node] = (cpus + demand.cpus, memory + demand.memory)
@@ -341,4 +341,4 @@ class PoolState:
 def _collide(one: WorkerPlacement, other: WorkerPlacement, node: NodeState) -> bool:
     """Whether two workers can't hold their GPUs at the same time."""
     shared = set(one.gpus) & set(other.gpus)
-    return any(one.share == ONE or other.share == ONE or node.share_free(gpu, False) < 0 for gpu in shared)
+    return any(one.share == ONE or other.share == ONE or node.share_free(gpu, NOW) < 0 for gpu in shared)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from scheduler.model import ONE, Milli, Settings
 from scheduler.policy.demands import Demand
-from scheduler.policy.eligibility import Eviction, Losses, Reclaim
-from scheduler.policy.nodes import NodeState
+from scheduler.policy.eligibility import Eviction, Floor, Losses, Reclaim
+from scheduler.policy.nodes import LATER, NodeState
 from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
@@ -71,7 +71,7 @@ class Reservations:
         if not self._qualifies(request, project):
             return
         with self.state.trial():
-            workers = self.placer.place(request, request.gang_size, True)
+            workers = self.placer.place(request, request.gang_size, LATER)
         if workers is None:
             self.expected = self._reserve(job, project, request)
         else:
@@ -162,8 +162,7 @@ class Reservations:
         return floors is not None and all(step.allocated + asked > floor for step, floor in floors)
 
     def _rules(self, job: WorkloadState, project: ProjectState) -> Reclaim:
-        to_fair_share = self.settings.reclaim == "fair_share"
-        return Reclaim(self.state, job, project, self.now, to_fair_share=to_fair_share)
+        return Reclaim(self.state, job, project, self.now, up_to=self.settings.reclaim)
 
     def note(self, request: RequestClass, project: ProjectState, kept_from: int) -> None:
         """A job would fit into what is kept from it: remember for whom."""
@@ -256,7 +255,7 @@ class Ends:
         if self._rules.floors(job.project) is None:
             return False
         eviction = Eviction(job, 0.0, job.amount)
-        if not self._rules.may_lose(eviction, self._losses, True):
+        if not self._rules.may_lose(eviction, self._losses, Floor.CROSSED):
             return False
         for step in job.project.path:
             self._losses[step] = self._losses.get(step, 0) + job.amount
@@ -276,7 +275,7 @@ def _places(
     now: float,
 ) -> list[Place]:
     """The places that the node will have for the gang, up to `most`."""
-    trial, before, at = NodeTrial(node), node.keys[True][0], now
+    trial, before, at = NodeTrial(node), node.keys[LATER][0], now
     places: list[Place] = []
     for end, _, job in (*ends, (UNKNOWN, "", None)):
         while len(places) < most and trial.fits(demand, together * (len(places) + 1)):
@@ -295,7 +294,7 @@ def may_starve(request: RequestClass) -> bool:
 
 def most_free(state: PoolState, mask: int, most: int) -> list[NodeState]:
     """The nodes of `mask` with the most free GPUs, up to a bound."""
-    buckets = state.nodes.buckets[True]
+    buckets = state.nodes.buckets[LATER]
     found: list[NodeState] = []
     for key in sorted(buckets, reverse=True):
         for node in state.nodes.each(buckets[key] & mask):

@@ -6,6 +6,7 @@ from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.blocking import Blocked, NoBuildGpu, OverBuildQuota
 from scheduler.policy.blocking import blocked as because
 from scheduler.policy.eligibility import Eviction, Recall
+from scheduler.policy.nodes import LATER, NOW
 from scheduler.policy.placement import Placer
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.victims import Budget, VictimSearch
@@ -54,4 +55,4 @@ def seat_sessions(
 
 def _seat(job: WorkloadState, placer: Placer) -> list[WorkerPlacement] | None:
     request = job.request
-    return placer.place(request, request.gang_size, False) or placer.place(request, request.gang_size, True)
+    return placer.place(request, request.gang_size, NOW) or placer.place(request, request.gang_size, LATER)

@@ -104,9 +104,8 @@ class TakeBack:
         full = [step for step in project.path if step.allocated + request.gang_amount > step.limit]
         if limited and (not full or full[0] is project or breaks_guarantee(request, project)):
             return None  # nobody else's GPUs would help
-        to_fair_share = self.settings.reclaim == "fair_share"
         within = full[0] if full else None
-        rules = Reclaim(self.state, job, project, self.wakeup.now, to_fair_share=to_fair_share, within=within)
+        rules = Reclaim(self.state, job, project, self.wakeup.now, up_to=self.settings.reclaim, within=within)
         if not rules.possible():
             return None
         name = (request.fit_class, kept_from, project.parent, rules.inside_guarantee, within)

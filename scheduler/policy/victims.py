@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.demands import Demand
-from scheduler.policy.eligibility import EligibilityRules, Eviction
-from scheduler.policy.nodes import NodeState
+from scheduler.policy.eligibility import EligibilityRules, Eviction, Floor
+from scheduler.policy.nodes import LATER, NodeState
 from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
@@ -67,7 +67,7 @@ class VictimSearch:
                 return None
             result = None
             if evictions:
-                workers = self.placer.place(request, request.gang_size, True, self.mask)
+                workers = self.placer.place(request, request.gang_size, LATER, self.mask)
                 result = None if workers is None else SearchResult(workers, [])
             if result is None:
                 result = self._search_domains()
@@ -134,15 +134,15 @@ class VictimSearch:
         search = SearchState(self.state, self.rules, demand, mask, together)
         with self.state.trial() as trial:
             search.use_free(count)
-            for straddling in (False, True):
+            for floor in Floor:
                 if search.seated < count:
-                    self._go_through(search, count, straddling)
+                    self._go_through(search, count, floor)
             if search.seated < count:
                 return None
             trial.commit()
         return SearchResult(search.workers, search.evictions)
 
-    def _go_through(self, search: SearchState, count: int, straddling: bool) -> None:
+    def _go_through(self, search: SearchState, count: int, floor: Floor) -> None:
         for members in self.rules.classes():
             for eviction in members:
                 while search.seated < count and search.cheapest() <= eviction.loss:
@@ -151,7 +151,7 @@ class VictimSearch:
                     return
                 self.budget.looks -= 1
                 if not eviction.gone:
-                    search.consider(eviction, straddling)
+                    search.consider(eviction, floor)
             while search.seated < count and search.cleared:
                 search.take()
             if search.seated == count:
@@ -220,16 +220,16 @@ class SearchState:
         """Seat what fits without anybody leaving."""
         nodes = self.state.nodes
         while self.seated < count:
-            node = nodes.together(self.demand, self.together, self.mask, True)
+            node = nodes.together(self.demand, self.together, self.mask, LATER)
             if node is None:
                 return
             self._seat(node)
 
     def _seat(self, node: NodeState) -> None:
-        self.workers.extend([self.state.seat(node, self.demand, True) for _ in range(self.together)])
+        self.workers.extend([self.state.seat(node, self.demand, LATER) for _ in range(self.together)])
         self.seated += 1
 
-    def consider(self, eviction: Eviction, straddling: bool) -> None:
+    def consider(self, eviction: Eviction, floor: Floor) -> None:
         """Try a candidate on each of its nodes."""
         by_name = self.state.nodes.by_name
         for name in {worker.node: None for worker in eviction.workers}:
@@ -240,9 +240,9 @@ class SearchState:
             if trial is None:
                 trial = self.trials[node.index] = NodeTrial(node)
             if trial.cleared:
-                if trial.improve(eviction, straddling, self.rules, self.demand, self.together):
+                if trial.improve(eviction, floor, self.rules, self.demand, self.together):
                     self._push(trial)
-            elif trial.take(eviction, self.rules, straddling) and trial.fits(self.demand, self.together):
+            elif trial.take(eviction, self.rules, floor) and trial.fits(self.demand, self.together):
                 self._clear(trial)
 
     def _clear(self, trial: NodeTrial) -> None:

@@ -21,7 +21,7 @@ from scheduler.policy.blocking import (
     Reserved,
     blocked,
 )
-from scheduler.policy.nodes import Key, NodeState
+from scheduler.policy.nodes import LATER, NOW, Key, NodeState
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.topology import NODE
@@ -36,8 +36,8 @@ class Why:
             a: a.frozen() for partition in planner.partitions for a in partition.projects.values()
         }
         nodes = planner.state.nodes
-        self._now: dict[Key, int] = dict(nodes.buckets[False])
-        self._later: dict[Key, int] = dict(nodes.buckets[True])
+        self._now: dict[Key, int] = dict(nodes.buckets[NOW])
+        self._later: dict[Key, int] = dict(nodes.buckets[LATER])
         self._nodes = nodes
         self._topology = planner.topology
         self._train = planner.train

@@ -93,7 +93,7 @@ Options = Sequence[tuple[ProjectState, RequestClass]]
 
 
 class WorkloadState:
-    """One workload. `placement` is where it stands later, `leaves` whether it is on its way out,
+    """One workload. `placement` is where it is later, `releasing` whether it gives back what it holds,
     `moved` whether it goes from where it stood to `placement`.
 
     A session has no project: it counts against its user's quota, not against a project. A job that may stand in several parts

@@ -27,6 +27,7 @@ from scheduler.model import (
     Project,
     ProjectPolicy,
     Quota,
+    ReclaimUpTo,
     Settings,
     User,
 )
@@ -101,7 +102,7 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
         max_upload_gib_per_user=file.max_upload_gib_per_user,
         policy=_policy(file.policy, "policy"),
         topology=tuple(file.topology),
-        settings=Settings(**file.settings.model_dump()),
+        settings=settings_of(file.settings),
     )
     check_pool(pool)
     return pool
@@ -125,8 +126,13 @@ def file_of(pool: Pool) -> PoolFile:
         topology=list(pool.topology),
         settings=SettingsEntry.model_validate(
             {name: getattr(pool.settings, name) for name in SettingsEntry.model_fields}
+            | {"reclaim": pool.settings.reclaim.value}
         ),
     )
+
+
+def settings_of(entry: SettingsEntry) -> Settings:
+    return Settings(**entry.model_dump() | {"reclaim": ReclaimUpTo(entry.reclaim)})
 
 
 def with_project(pool: Pool, entry: ProjectEntry, now: float) -> Pool:

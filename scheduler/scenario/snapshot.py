@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduler.errors import Invalid
-from scheduler.model import Environment, Milli, Node, NodePool, Pool, Project, Settings, User
+from scheduler.model import Environment, Milli, Node, NodePool, Pool, Project, User
 from scheduler.policy import Snapshot
-from scheduler.pool.file import quotas_of
+from scheduler.pool.file import quotas_of, settings_of
 from scheduler.scenario.checks import amount, mib, no_such, refuse_twice
 from scheduler.scenario.entries import NodeEntry, ProjectEntry, Scenario
 from scheduler.scenario.jobs import Jobs
@@ -37,7 +37,7 @@ def snapshot_of(scenario: Scenario) -> Snapshot:
         ),
         default_build_quota=milli(scenario.default_build_quota, "default_build_quota"),
         topology=tuple(scenario.topology),
-        settings=Settings(**scenario.settings.model_dump()),
+        settings=settings_of(scenario.settings),
     )
     jobs = Jobs(nodes, pool)
     usage = {entry.name: entry.usage for entry in scenario.projects if entry.usage}

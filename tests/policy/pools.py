@@ -15,6 +15,7 @@ from scheduler.model import (
     Pool,
     Project,
     Quota,
+    ReclaimUpTo,
     RelativeThroughputs,
     Request,
     Settings,
@@ -166,7 +167,9 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
         users=(User("ada", 2000),),
         topology=LEVELS,
         settings=Settings(
-            reclaim=draw(st.sampled_from(["fair_share", "fair_share", "guarantee"])),
+            reclaim=draw(
+                st.sampled_from([ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.GUARANTEE])
+            ),
             reservations=draw(st.integers(0, 1)),
             preemption_delay=draw(st.sampled_from([0.0, 0.0, 100.0])),
             time_aware=draw(st.sampled_from([0.0, 0.0, 1.0])),

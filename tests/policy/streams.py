@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scheduler.model import Environment, Node, Project, Request, Settings, Workload
+from scheduler.model import Environment, Node, Project, ReclaimUpTo, Request, Settings, Workload
 from scheduler.policy import Action, Plan, Snapshot
 from scheduler.policy.play import after
 from tests.policy.pools import requests
@@ -164,7 +164,7 @@ class Stream:
 
     def _set(self, which: int) -> None:
         settings = Settings(
-            reclaim=("fair_share", "guarantee")[which % 2],
+            reclaim=(ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.GUARANTEE)[which % 2],
             reservations=which // 2 % 2,
             time_aware=(0.0, 1.0)[which // 4 % 2],
             lending=bool(which // 8 % 2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import Node, Pool, Project, Request, Settings, WorkerPlacement, Workload
+from scheduler.model import Node, Pool, Project, ReclaimUpTo, Request, Settings, WorkerPlacement, Workload
 from scheduler.policy import Action, Snapshot, decide
 from tests.policy.pools import NOW
 
@@ -36,7 +36,9 @@ def full_pools(draw: st.DrawFn) -> Snapshot:
     for n in range(draw(st.integers(1, guaranteed))):
         work.append(Workload(f"q{n:02}", Request("due"), submitted=NOW - 100))
     projects = (Project("over", weight=1000), Project("due", guaranteed=guaranteed * 1000))
-    return Snapshot(NOW, Pool(projects=projects, settings=Settings(reclaim="guarantee")), nodes, tuple(work))
+    return Snapshot(
+        NOW, Pool(projects=projects, settings=Settings(reclaim=ReclaimUpTo.GUARANTEE)), nodes, tuple(work)
+    )
 
 
 @many

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import Node, Pool, Project, Request, Settings, Shape, Workload
+from scheduler.model import Node, Pool, Project, ReclaimUpTo, Request, Settings, Shape, Workload
 from scheduler.policy import Snapshot, decide
 from scheduler.policy.play import carry_out
 from tests.policy.pools import NOW
@@ -106,7 +106,8 @@ def crowds(draw: st.DrawFn) -> tuple[Crowd, Request]:
         Project("c", guaranteed=draw(st.integers(0, left - others)) * 4000, weight=0, created=2.0),
     )
     pool = Pool(
-        projects=projects, settings=Settings(reclaim=draw(st.sampled_from(["fair_share", "guarantee"])))
+        projects=projects,
+        settings=Settings(reclaim=draw(st.sampled_from([ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.GUARANTEE]))),
     )
     kinds = draw(st.lists(smalls(), min_size=1, max_size=4))
     crowd = Crowd(Snapshot(NOW, pool, tuple(Node(f"n{n}", 4) for n in range(nodes)), ()), kinds)
@@ -139,7 +140,7 @@ def patient(draw: st.DrawFn) -> tuple[Crowd, Request]:
         Project("b", weight=0, created=1.0),
         Project("c", weight=0, created=2.0),
     )
-    pool = Pool(projects=projects, settings=Settings(reclaim="guarantee"))
+    pool = Pool(projects=projects, settings=Settings(reclaim=ReclaimUpTo.GUARANTEE))
     kinds = [
         replace(kind, preemptible=True, declared=True)
         for kind in draw(st.lists(smalls(), min_size=1, max_size=4))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.errors import Invalid
-from scheduler.model import Environment, NodePool, Pool, Project, Quota, Settings, User
+from scheduler.model import Environment, NodePool, Pool, Project, Quota, ReclaimUpTo, Settings, User
 from scheduler.pool.file import dump, file_of, parse, pool_of, with_project, without_project
 from scheduler.schema import PoolFile, ProjectEntry
 
@@ -100,7 +100,7 @@ def test_every_key_arrives() -> None:
         max_jobs_per_user=50,
         max_upload_gib_per_user=None,
         topology=("rack",),
-        settings=Settings(reclaim="guarantee", reservations=0),
+        settings=Settings(reclaim=ReclaimUpTo.GUARANTEE, reservations=0),
     )
     assert read(EXAMPLE).node_pools[1].placement == "spread"
 

@@ -15,6 +15,7 @@ from scheduler.model import (
     Pool,
     Program,
     Project,
+    ReclaimUpTo,
     Request,
     Session,
     SessionState,
@@ -128,7 +129,7 @@ POOL = Pool(
     users=(User("ana", 2000),),
     default_build_quota=500,
     topology=("block", "rack"),
-    settings=Settings("guarantee", 2, 5.0, 3600.0),
+    settings=Settings(ReclaimUpTo.GUARANTEE, 2, 5.0, 3600.0),
 )
 
 NODE = Node("n1", 8)
