@@ -13,6 +13,7 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool
 
 from jupyter_ext.connection import Mode
+from jupyter_ext.dialog import FilesHandler, SubmitHandler
 from jupyter_ext.frontend import RENDERER
 from jupyter_ext.proxy import ProxyHandler, StatusHandler
 from jupyter_ext.upstream import Upstream
@@ -41,6 +42,8 @@ class RunaiExtension(ExtensionApp):
     def initialize_handlers(self) -> None:
         handlers: list[tuple[Any, ...]] = [
             (r"/runai/status", StatusHandler),
+            (r"/runai/jobs", SubmitHandler),
+            (r"/runai/files", FilesHandler),
             (r"/runai/api/v1/(.*)", ProxyHandler),
         ]
         self.handlers.extend(handlers)

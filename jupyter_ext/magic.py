@@ -20,7 +20,7 @@ from traitlets import Float, Int, Unicode
 from jupyter_ext import options, sending, what
 from jupyter_ext.capture import CannotTravel
 from scheduler.errors import RunaiError
-from scheduler.submission.arguments import in_words_of_line, said
+from scheduler.submission.arguments import in_words, said
 
 if TYPE_CHECKING:
     from jupyter_ext.handle import Job
@@ -210,7 +210,7 @@ def _in_one_sentence(asked: argparse.Namespace) -> Iterator[None]:
     try:
         yield
     except RunaiError as error:
-        raise UsageError(in_words_of_line(error, asked)) from None
+        raise UsageError(in_words(error, asked.typed)) from None
     except CannotTravel as error:
         raise UsageError(str(error)) from None
 

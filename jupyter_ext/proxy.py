@@ -85,15 +85,16 @@ class RunaiHandler(APIHandler):
         return self.request.method != "GET"
 
     def problem(self, error: RunaiError) -> None:
-        self._write_problem(error.status, error.slug, error.sentence)
+        self._write_problem(error.status, error.slug, error.sentence, error.field)
 
-    def _write_problem(self, status: int, slug: str, detail: str) -> None:
+    def _write_problem(self, status: int, slug: str, detail: str, field: str | None = None) -> None:
         self.set_status(status)
         body = {
             "type": f"about:runai/{slug}",
             "title": responses.get(status, ""),
             "status": status,
             "detail": detail,
+            "field": field,
         }
         self.finish(json.dumps(body), set_content_type="application/problem+json")
 

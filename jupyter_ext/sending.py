@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scheduler.files.bundle import in_words
+from scheduler.model import JobKind
 
 if TYPE_CHECKING:
     from scheduler.client import Client
@@ -42,11 +43,15 @@ def put_files(
     from scheduler.files.bundle import Listing, pack, survey
 
     listing = Listing(folder, ()) if given.get("no_files") else survey(folder, program.patterns)
-    files = [entry for entry in listing.entries if entry.path not in program.files]
+    files = {entry.path: entry.size for entry in listing.entries}
+    if program.kind is JobKind.CELL:  # its own files hold the variables, which are told by name
+        files = {path: size for path, size in files.items() if path not in program.files}
+    else:
+        files |= {path: len(content) for path, content in program.files.items()}
     bundle = pack(listing, program.files)
     client.check(sent)
     if program.sizes or files:
-        tell(_what_goes(program.sizes, len(files), sum(entry.size for entry in files)))
+        tell(_what_goes(program.sizes, len(files), sum(files.values())))
     uploaded = upload(client, bundle)
     if uploaded.unchanged:
         tell(f"{in_words(uploaded.unchanged)} of it are already in the pool.")

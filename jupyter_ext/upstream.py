@@ -56,7 +56,7 @@ class Upstream:
         self, method: str, path: str, headers: Mapping[str, str], timeout: httpx.Timeout
     ) -> httpx.Response:
         for again in (True, False):
-            address = await self._find()
+            address = await self.address()
             request = self._http.build_request(
                 method,
                 f"{address.url.rstrip('/')}/api/v1/{path}",
@@ -77,7 +77,8 @@ class Upstream:
                     raise Unavailable(DOWN) from None
         raise AssertionError("unreachable")
 
-    async def _find(self) -> Address:
+    async def address(self) -> Address:
+        """Where the scheduler is; one of the user's own is started for it. Raises `Unavailable` where there is none."""
         if self.mode is Mode.NONE:
             raise Unavailable(
                 NO_POOL if mode() is Mode.NONE else "This server does not start a scheduler; set RUNAI_URL."

@@ -13,7 +13,7 @@ from scheduler.cli.jobs import bring, follow
 from scheduler.cli.text import clean
 from scheduler.errors import Misused, RunaiError
 from scheduler.files.text import read_text
-from scheduler.submission.arguments import in_words_of_line, said
+from scheduler.submission.arguments import in_words, said
 from scheduler.submission.programs import Program, program_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         return _submit(options)
     except RunaiError as error:
-        error.sentence = in_words_of_line(error, options)
+        error.sentence = in_words(error, options.typed)
         raise
 
 

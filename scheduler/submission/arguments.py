@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from scheduler.errors import RunaiError
@@ -80,9 +80,8 @@ def explain(message: str) -> str:
     return f"{flag} takes no value" if wrong.startswith("ignored explicit argument") else f"{flag}: {wrong}"
 
 
-def in_words_of_line(error: RunaiError, asked: argparse.Namespace) -> str:
-    """What is refused of a submission, with the options that the line has given as they were typed there."""
-    typed: dict[str, str] = asked.typed
+def in_words(error: RunaiError, typed: Mapping[str, str]) -> str:
+    """What is refused of a submission, with the options that were given (by name) as they were typed."""
     field = re.split(r"[.\[]", error.field or "")[0]
     sentence = error.sentence
     if field in typed:

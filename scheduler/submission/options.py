@@ -77,8 +77,9 @@ class Option:
     """One option.
 
     `name` is the key of a job file and of the API's submission. On a line it is `flags`, by default `--name` with hyphens;
-    `former` are flags of earlier versions, still read and shown nowhere. `help` is a clause without units, the same at every
-    door; `more` is what the reference pages add, in Markdown. `sets` is the value of a switch that is given.
+    `former` are flags of earlier versions, still read and shown nowhere. A form calls it `label`, by default the flag in
+    words, and shows what is `basic` first. `help` is a clause without units, the same at every door; `more` is what the
+    reference pages add, in Markdown. `sets` is the value of a switch that is given.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Option:
     doors: Door = EVERYWHERE
     flags: tuple[str, ...] = ()
     former: tuple[str, ...] = ()
+    label: str = ""
     metavar: str = ""
     example: str = ""
     default: str = ""
@@ -99,6 +101,8 @@ class Option:
     def __post_init__(self) -> None:
         object.__setattr__(self, "flags", self.flags or (f"--{self.name.replace('_', '-')}",))
         object.__setattr__(self, "metavar", self.metavar or self.kind.metavar)
+        words = self.flag.strip("-").replace("-", " ").replace("gpu", "GPU").replace("cpu", "CPU")
+        object.__setattr__(self, "label", self.label or words[:1].upper() + words[1:])
 
     @property
     def former_keys(self) -> tuple[str, ...]:
@@ -109,6 +113,15 @@ class Option:
     def flag(self) -> str:
         """What it is called in sentences."""
         return self.flags[-1]
+
+    def value_of(self, text: str) -> Any:
+        """What the text in a form's field says: of several assignments each has a line. Raises `ValueError`."""
+        if self.kind is SWITCH:
+            return self.kind.read(text) and self.sets
+        if self.kind in (VARIABLES, PARAMETERS):
+            lines = filter(None, map(str.strip, text.splitlines()))
+            return dict(assignment for line in lines for assignment in self.kind.read(line).items())
+        return self.kind.read(text.strip())
 
     def meaning(self, mark: str = "") -> str:
         """What it does, how it is written, and what holds without it; `mark` is put around what is to be typed."""
@@ -121,12 +134,6 @@ class Option:
     def meaning_on_a_line(self, mark: str = "") -> str:
         again = "; may be repeated" if self.kind.gathers and "," not in self.metavar else ""
         return f"{self.meaning(mark)}{again}"
-
-    @property
-    def label(self) -> str:
-        """What a form calls it."""
-        words = self.flag.strip("-").replace("-", " ").replace("gpu", "GPU").replace("cpu", "CPU")
-        return words[:1].upper() + words[1:]
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -142,15 +149,16 @@ OPTIONS: tuple[Option, ...] = (
     Option("workers", COUNT, Group.NEEDS, "number of workers", default="1", basic=True,
            more="See [Train on several GPUs](../how-to/train-on-several-gpus.md)."),
     Option("min_workers", COUNT, Group.NEEDS, "start with this many workers, and add more as GPUs become free",
-           default="all workers"),
+           default="all workers", label="Minimum workers"),
     Option("framework", choice([each.value for each in Framework]), Group.NEEDS,
            "conventions by which the workers find each other", default="none", basic=True),
     Option("node_pools", NAMES, Group.NEEDS, "node pools that the job may use, in order of preference",
            flags=("--node-pool",), default="any", offers=Offer.NODE_POOL),
     Option("require", TEXT, Group.NEEDS, "place all workers within one node, rack or other level of the topology",
-           metavar="LEVEL", more="The levels are `node` and those of the pool file's [`topology`](pool-file.md)."),
+           metavar="LEVEL", more="The levels are `node` and those of the pool file's [`topology`](pool-file.md).",
+           label="Keep within"),
     Option("prefer", TEXT, Group.NEEDS, "place all workers within one node, rack or other level where that is possible",
-           metavar="LEVEL"),
+           metavar="LEVEL", label="Prefer within"),
     Option("groups", GROUPS, Group.NEEDS, "workers of several shapes, which start together, instead of equal workers",
            doors=FILES),
     # -- what goes along and comes back
@@ -159,14 +167,17 @@ OPTIONS: tuple[Option, ...] = (
     Option("in", NAMES, Group.ALONG,
            "send only these variables of the cell, or only the files that match",
            doors=NOT_IN_THE_API, example="data/*.csv", offers=Offer.VARIABLE,
-           more="Patterns are those of `.gitignore`; a hidden file is sent where a pattern spells its name out."),
+           more="Patterns are those of `.gitignore`; a hidden file is sent where a pattern spells its name out.",
+           label="Files"),
     Option("no_files", SWITCH, Group.ALONG, "send no files", doors=NOT_IN_THE_API,
-           more="The command line then runs a script where it is; the magic and the panel still send the script itself."),
+           more="The command line then runs a script where it is; the magic and the panel still send the script itself.",
+           label="Send no files"),
     Option("no_capture", SWITCH, Group.ALONG, "send no variables", doors=Door.MAGIC),
     Option("env", VARIABLES, Group.ALONG, "set an environment variable of the job",
-           more="On a line, `NAME` alone passes on the value that the variable has there."),
+           more="On a line, `NAME` alone passes on the value that the variable has there.",
+           label="Environment variables"),
     Option("notebook_parameters", PARAMETERS, Group.ALONG, "set a parameter of the notebook", doors=LINES | Door.DIALOG,
-           flags=("-p", "--parameter")),
+           flags=("-p", "--parameter"), label="Notebook parameters"),
     # -- how it is queued
     Option("name", TEXT, Group.QUEUE, "name of the job", default="the script, notebook or program"),
     Option("project", TEXT, Group.QUEUE, "project of the job", default="the first one that takes your jobs",
@@ -177,19 +188,22 @@ OPTIONS: tuple[Option, ...] = (
            flags=("--not-preemptible",), sets=False),
     Option("after", NAMES, Group.QUEUE,
            "start when these jobs or arrays have succeeded, or with :any behind an id, when they have ended",
-           metavar="JOB,…", offers=Offer.JOB),
+           metavar="JOB,…", offers=Offer.JOB, label="Start after"),
     Option("retries", WHOLE, Group.QUEUE, "number of times to try again after a failure", default="0"),
     # -- how long it runs
-    Option("max_runtime", DURATION, Group.TIMES, "stop an attempt after this time", example="2h"),
+    Option("max_runtime", DURATION, Group.TIMES, "stop an attempt after this time", example="2h",
+           label="Maximum run time"),
     Option("min_runtime", DURATION, Group.TIMES, "do not preempt an attempt before it has run for this time",
-           example="10m"),
+           example="10m", label="Minimum run time"),
     Option("idle_timeout", DURATION, Group.TIMES, "stop the job when its GPUs have been idle for this time",
            example="30m",
            more="Idle is below 5 % on all of its GPUs; where use cannot be measured, the option has no effect."),
     Option("expected_runtime", DURATION, Group.TIMES, "estimate of the run time, from which start times are predicted",
            example="40m", default="learned from earlier jobs",
-           more="Nobody is stopped for an [estimate](../explanation/policy.md#when) that was too short."),
-    Option("grace", DURATION, Group.TIMES, "time between SIGTERM and SIGKILL when an attempt is stopped", default="30s"),
+           more="Nobody is stopped for an [estimate](../explanation/policy.md#when) that was too short.",
+           label="Expected run time"),
+    Option("grace", DURATION, Group.TIMES, "time between SIGTERM and SIGKILL when an attempt is stopped", default="30s",
+           label="Grace period"),
     # -- many jobs as one
     Option("array", ARRAY, Group.MANY, "run one job for each index of a range", doors=NOT_IN_THE_API,
            example="0-99%10",
@@ -200,7 +214,8 @@ OPTIONS: tuple[Option, ...] = (
            more="A cell and a notebook get the values as variables, a command where `{NAME}` stands, or else behind it as "
            "`--NAME VALUE`; `RUNAI_PARAMETERS` has them as JSON. See [Sweeps](../how-to/sweep.md)."),
     Option("max_parallel", COUNT, Group.MANY, "number of jobs of an array or a sweep that may run at the same time",
-           doors=NOT_IN_THE_API, former=("--at-once",), default="all", more="A search runs four at a time by default."),
+           doors=NOT_IN_THE_API, former=("--at-once",), default="all", more="A search runs four at a time by default.",
+           label="Jobs at a time"),
     Option("search", choice(["optuna"]), Group.MANY, "search for the best values, and stop trials without prospects",
            doors=Door.MAGIC,
            more="`--sweep` names ranges and choices: `lr=1e-5..1e-1:log;n=1..8`. Needs the extra `search`."),

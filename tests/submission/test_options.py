@@ -14,7 +14,7 @@ from jupyter_ext import options as magic
 from scheduler.cli import parser as command_line
 from scheduler.errors import Invalid
 from scheduler.schema import JobSubmit
-from scheduler.submission.arguments import in_words_of_line
+from scheduler.submission.arguments import in_words
 from scheduler.submission.jobfile import JobFile, parse
 from scheduler.submission.options import BY_NAME, OPTIONS, Door, Option, of
 from scheduler.submission.values import SWITCH
@@ -122,7 +122,7 @@ def test_what_is_refused_is_told_with_the_options_as_they_were_typed(
     line: str, error: Invalid, sentence: str
 ) -> None:
     for parser in LINES.values():
-        assert in_words_of_line(error, parser.parse_args(line.split())) == sentence
+        assert in_words(error, parser.parse_args(line.split()).typed) == sentence
 
 
 def test_the_reference_pages_have_the_tables() -> None:

@@ -1,0 +1,193 @@
+"""The door of the panel's dialog: a script, a notebook or a command of the user's own folder becomes a job.
+
+It is sent as `%runai_train` sends it from a notebook in that folder, with this server's Python.
+
+What must hold: what is wrong is refused in one sentence with the field of the form that is at fault, before anything is sent;
+meanwhile the server goes on answering.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.utils import ApiPath, to_os_path
+from pydantic import BaseModel, ConfigDict, ValidationError
+from tornado.web import authenticated
+
+from jupyter_ext import sending
+from jupyter_ext.proxy import MAX_BODY, RunaiHandler
+from scheduler.client import Address, Client
+from scheduler.errors import Invalid, Misused, NotFound, RunaiError, TooLarge
+from scheduler.files.bundle import survey
+from scheduler.submission import jobfile, notebooks
+from scheduler.submission.arguments import in_words
+from scheduler.submission.options import BY_NAME, Door
+from scheduler.submission.programs import SCRIPT, Program, program_of
+
+RUN = "run"
+"""The field of the form that says what to run."""
+
+
+class Form(BaseModel):
+    """What the dialog sends: a line such as `train.py --epochs 3`, the folder it stands in, and the options as text."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    folder: str
+    run: str
+    options: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of a form: its job, or the first of the jobs of its array, and a line that says what was sent."""
+
+    id: str
+    name: str
+    project: str
+    state: str
+    jobs: int
+    files: str
+
+
+def send(form: Form, folder: Path, address: Address) -> Sent:
+    """Send what a form says. Raises what is refused, with the field of the form where one is at fault."""
+    values = _values(form)
+    try:
+        program = _program(form.run, folder, values)
+    except RunaiError as error:
+        error.field = error.field or RUN
+        raise
+    given = {name: value for name, value in values.items() if Door.JOB_FILE in BY_NAME[name].doors}
+    runs = {"kind": program.kind.value, "command": [*program.command]}
+    given = jobfile.merge({"name": program.name, "env": sending.environment()}, given, runs)
+    said: list[str] = []
+    try:
+        sent = jobfile.submission(given)
+        jobfile.array_of(given, sent)  # refuses before anything is sent
+        with Client(address.url, address.token) as client:
+            sent = sending.put_files(client, given, program, sent, folder, said.append)
+            array = jobfile.array_of(given, sent)
+            jobs = [client.submit(sent)] if array is None else client.submit_array(array).jobs
+    except RunaiError as error:
+        raise _at_field(error, values) from None
+    job = jobs[0]
+    return Sent(
+        job.array or job.id, sent.name or job.name, job.project, job.state.value, len(jobs), " ".join(said)
+    )
+
+
+def _values(form: Form) -> dict[str, Any]:
+    values = {}
+    for name, text in form.options.items():
+        option = BY_NAME.get(name)
+        if option is None or Door.DIALOG not in option.doors:
+            raise Invalid(f"There is no option {name!r} in this form.")
+        values[name] = _value(name, text)
+    return values
+
+
+def _value(name: str, text: str) -> Any:
+    try:
+        return BY_NAME[name].value_of(text)
+    except ValueError as error:
+        sentence = str(error)
+        raise Invalid(f"{sentence[:1].upper()}{sentence[1:]}.", field=name) from None
+
+
+def _program(run: str, folder: Path, values: Mapping[str, Any]) -> Program:
+    """A script or a notebook with its arguments, or a command."""
+    try:
+        words = shlex.split(run)
+    except ValueError as error:
+        raise Misused(f"This cannot be read: {str(error).lower()}.") from None
+    if not words:
+        raise Misused("Write what to run: a script, a notebook or a command.")
+    of_file = words[0].endswith((SCRIPT, notebooks.SUFFIX))
+    if len(words) > 1 and words[0].endswith(notebooks.SUFFIX):
+        raise Misused(f"A notebook takes parameters, not arguments; write {words[0]} alone.")
+    parameters = values.get("notebook_parameters")
+    if parameters and not words[0].endswith(notebooks.SUFFIX):
+        label = BY_NAME["notebook_parameters"].label
+        raise Misused(
+            f"{label} is for notebooks; write arguments behind the script.", field="notebook_parameters"
+        )
+    found = program_of(
+        words[:1] if of_file else (),
+        words[1:] if of_file else words,
+        folder,
+        line="",
+        parameters=parameters,
+        patterns=values.get("in", ()),
+    )
+    assert found is not None, words
+    return found
+
+
+def _at_field(error: RunaiError, values: Mapping[str, Any]) -> RunaiError:
+    """A refusal of the scheduler's, with the field of the form and its label."""
+    field = re.split(r"[.\[]", error.field or "")[0]
+    error.sentence = in_words(error, {name: BY_NAME[name].label for name in values})
+    if field in BY_NAME:
+        error.field = field
+    elif field in jobfile.JobFile.model_fields:
+        error.field = RUN  # what is run is no option: its command, its files
+    return error
+
+
+class FormHandler(RunaiHandler):
+    def folder(self, path: str) -> Path:
+        """A folder of the file browser's on this machine."""
+        root = Path(self.contents_manager.root_dir).absolute()
+        folder = Path(to_os_path(ApiPath(path), str(root)))
+        if ".." in path.split("/") or not folder.is_dir():
+            raise NotFound(f"There is no folder {path or '/'} here.", field=RUN)
+        return folder
+
+
+class SubmitHandler(FormHandler):
+    """`/runai/jobs`: sends a form as a job."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        try:
+            if len(self.request.body) > MAX_BODY:
+                raise TooLarge(f"A request has at most {MAX_BODY} bytes.")
+            try:
+                form = Form.model_validate_json(self.request.body)
+            except ValidationError:
+                raise Invalid("This is no form of a job: it has a folder, what to run and options.") from None
+            address = await self.settings["runai_upstream"].address()
+            sent = await asyncio.to_thread(send, form, self.folder(form.folder), address)
+        except RunaiError as error:
+            self.problem(error)
+            return
+        self.set_status(201)
+        self.finish(json.dumps({name: getattr(sent, name) for name in Sent.__slots__}))
+
+
+class FilesHandler(FormHandler):
+    """`/runai/files`: how many files of a folder would be sent, and their bytes."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        chosen = self.get_query_argument("in", "")
+        try:
+            patterns = _value("in", chosen) if chosen else ()
+            listing = await asyncio.to_thread(
+                survey, self.folder(self.get_query_argument("folder")), patterns
+            )
+        except RunaiError as error:
+            self.problem(error)
+            return
+        self.finish(json.dumps({"files": len(listing.entries), "size": listing.size}))

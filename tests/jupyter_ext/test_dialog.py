@@ -1,0 +1,157 @@
+"""What the panel's dialog sends through a real notebook server to a real scheduler, and how it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tornado.httpclient import HTTPClientError
+
+from jupyter_ext.frontend import RENDERER
+from scheduler.model import JobKind, JobState
+from tests.jupyter_ext.pool import RunningPool, running_pool
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning"
+)
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPool]:
+    with running_pool(tmp_path_factory.mktemp("pool") / "state") as pool:
+        yield pool
+
+
+@pytest.fixture
+def jp_server_config(pool: RunningPool, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setenv("RUNAI_URL", pool.address.url)
+    monkeypatch.setenv("RUNAI_TOKEN", pool.address.token)
+    monkeypatch.setenv(RENDERER, "")  # the server sets it: it is to be gone afterwards
+    return {
+        "ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}
+    }
+
+
+@pytest.fixture
+def folder(jp_root_dir: Path) -> Path:
+    """A folder of the file browser's, with a script, its module and a notebook."""
+    folder = jp_root_dir / "digits"
+    folder.mkdir()
+    (folder / "train.py").write_text("import sys, shapes\nprint(shapes.AREA, *sys.argv[1:])\n")
+    (folder / "shapes.py").write_text("AREA = 6\n")
+    (folder / "nb.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    return folder
+
+
+async def send(fetch: Any, run: str, folder: str = "digits", **options: str) -> Any:
+    form = {"folder": folder, "run": run, "options": options}
+    return json.loads((await fetch("runai", "jobs", method="POST", body=json.dumps(form))).body)
+
+
+async def test_a_script_goes_with_its_folder_and_runs_with_its_arguments(
+    jp_fetch: Any, folder: Path, pool: RunningPool
+) -> None:
+    sent = await send(jp_fetch, "train.py --epochs '3 4'", gpus="0.5", env="A=1\nB=2", priority="70")
+    assert sent == {
+        "id": sent["id"],
+        "name": "train.py",
+        "project": "default",
+        "state": "queued",
+        "jobs": 1,
+        "files": "Sending 3 files of this folder (127 B).",
+    }
+    job = await asyncio.to_thread(pool.client.wait, sent["id"], 60)
+    assert (job.state, job.kind, job.gpus, job.priority) == (
+        JobState.SUCCEEDED,
+        JobKind.SCRIPT,
+        0.5,
+        70,
+    )
+    assert pool.client.log(job.id) == b"6 --epochs 3 4\n"
+
+
+async def test_a_command_and_a_sweep_are_sent_too(jp_fetch: Any, folder: Path, pool: RunningPool) -> None:
+    sent = await send(jp_fetch, "echo {lr}", sweep="lr=1,2", gpus="0", name="tries")
+    assert (sent["jobs"], sent["name"]) == (2, "tries")
+    jobs = pool.client.jobs(array=sent["id"]).jobs
+    for job in jobs:
+        await asyncio.to_thread(pool.client.wait, job.id, 60)
+    assert sorted(pool.client.log(job.id) for job in jobs) == [b"1\n", b"2\n"]
+
+
+async def test_what_would_be_sent_is_told_before(jp_fetch: Any, folder: Path) -> None:
+    found = json.loads((await jp_fetch("runai", "files", params={"folder": "digits"})).body)
+    assert found["files"] == 3
+    found = json.loads((await jp_fetch("runai", "files", params={"folder": "digits", "in": "*.py"})).body)
+    assert found == {"files": 2, "size": 62}
+
+
+REFUSED: list[tuple[str, dict[str, str], str, str]] = [
+    ("", {}, "run", "Write what to run: a script, a notebook or a command."),
+    ("trian.py", {}, "run", "There is no file trian.py in "),
+    ("'train.py", {}, "run", "This cannot be read: no closing quotation."),
+    ("nb.ipynb --x", {}, "run", "A notebook takes parameters, not arguments; write nb.ipynb alone."),
+    ("nb.ipynb", {"notebook_parameters": "lr"}, "notebook_parameters", "'lr' is not of the form NAME=VALUE."),
+    (
+        "train.py",
+        {"notebook_parameters": "lr=1"},
+        "notebook_parameters",
+        "Notebook parameters is for notebooks",
+    ),
+    ("train.py", {"gpus": "many"}, "gpus", "'many' is not an amount; write a number such as 2 or 0.5."),
+    ("train.py", {"gpus": "64"}, "gpus", "64 GPUs"),
+    ("train.py", {"project": "vison"}, "project", "There is no project 'vison'"),
+    ("train.py", {"framework": "troch"}, "framework", "There is no 'troch'; did you mean torch?"),
+    (
+        "train.py",
+        {"workers": "2", "min_workers": "3"},
+        "min_workers",
+        "Minimum workers: 3 is more than workers",
+    ),
+    ("train.py", {"after": "j-1,no id"}, "after", "Start after must be the id of a job"),
+    (
+        "train.py",
+        {"max_parallel": "2"},
+        "max_parallel",
+        "Jobs at a time: there is neither an array nor a sweep.",
+    ),
+    ("train.py", {"in": "*.cpp"}, "in", "matches '*.cpp'"),
+    ("train.py", {"in": "a,"}, "in", "'a,' is not a list of names"),
+    ("train.py", {"env": "RUNAI_RANK=1"}, "env", "Environment variables: RUNAI_RANK is set by the scheduler"),
+]
+
+
+@pytest.mark.parametrize(("run", "options", "field", "sentence"), REFUSED)
+async def test_what_is_wrong_is_one_sentence_at_its_field(
+    jp_fetch: Any,
+    folder: Path,
+    pool: RunningPool,
+    run: str,
+    options: dict[str, str],
+    field: str,
+    sentence: str,
+) -> None:
+    before = len(pool.client.jobs().jobs)
+    with pytest.raises(HTTPClientError) as refused:
+        await send(jp_fetch, run, **options)
+    response = refused.value.response
+    assert response is not None
+    assert response.headers["Content-Type"] == "application/problem+json"
+    problem = json.loads(response.body)
+    assert (problem["field"], problem["status"]) == (field, response.code)
+    assert sentence in problem["detail"]
+    assert len(pool.client.jobs().jobs) == before
+
+
+async def test_only_folders_of_the_file_browser_are_sent(jp_fetch: Any, folder: Path) -> None:
+    for path in ("../", "digits/../..", "none"):
+        with pytest.raises(HTTPClientError) as refused:
+            await send(jp_fetch, "true", folder=path)
+        assert refused.value.code == 404
+    with pytest.raises(HTTPClientError) as refused:
+        await send(jp_fetch, "true", file="job.yaml")
+    assert refused.value.code == 422
