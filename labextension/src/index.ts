@@ -5,6 +5,7 @@ import { modelPlugin } from './lab/model';
 import { notificationsPlugin } from './lab/notifications';
 import { panelPlugin } from './lab/panel';
 import { runningPlugin } from './lab/running';
+import { submitPlugin } from './lab/submit';
 
 export { IJobActions, IPoolModel } from './lab/tokens';
 
@@ -13,6 +14,7 @@ export default [
   actionsPlugin,
   panelPlugin,
   commandsPlugin,
+  submitPlugin,
   runningPlugin,
   notificationsPlugin,
   cardPlugin

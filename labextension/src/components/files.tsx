@@ -2,6 +2,7 @@
 import { useEffect, useState, type ReactElement } from 'react';
 import type { JobView, OutputFile } from '../model/api';
 import type { Client } from '../model/client';
+import { bytes } from '../model/format';
 import { useTrans } from './hooks';
 
 /** What the runner of a cell leaves for the notebook is not for people. */
@@ -35,16 +36,9 @@ export function Files({ client, job }: { client: Client; job: JobView }): ReactE
           <a href={client.fileAddress(id, file.path) ?? undefined} download>
             {file.path}
           </a>
-          <span className="runai-Aside">{size(file.size, trans)}</span>
+          <span className="runai-Aside">{bytes(file.size, trans)}</span>
         </li>
       ))}
     </ul>
   );
-}
-
-function size(bytes: number, trans: ReturnType<typeof useTrans>): string {
-  const units = [trans.__('B'), trans.__('KiB'), trans.__('MiB'), trans.__('GiB'), trans.__('TiB')];
-  const power = Math.min(units.length - 1, bytes ? Math.floor(Math.log2(bytes) / 10) : 0);
-  const value = new Intl.NumberFormat(undefined, { maximumFractionDigits: power ? 1 : 0 });
-  return `${value.format(bytes / 1024 ** power)} ${units[power]}`;
 }

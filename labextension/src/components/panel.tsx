@@ -16,11 +16,13 @@ export interface PanelProps {
   actions: JobActions;
   /** The name of the notebook server that shows the panel ("" is the default one); null where there is no hub. */
   server: string | null;
+  /** Opens the form of a new job. */
+  onNewJob: () => void;
   /** The page's own search box. */
   filterBox: (query: string, change: (query: string) => void) => ReactNode;
 }
 
-export function Panel({ model, actions, server, filterBox }: PanelProps): ReactElement {
+export function Panel({ model, actions, server, onNewJob, filterBox }: PanelProps): ReactElement {
   const trans = useTrans();
   const state = usePool(model);
   const panel = useRef<HTMLDivElement>(null);
@@ -33,7 +35,13 @@ export function Panel({ model, actions, server, filterBox }: PanelProps): ReactE
           <>
             <MyGpus state={state} server={server} />
             <MyProjects state={state} />
-            <Jobs model={model} state={state} actions={actions} filterBox={filterBox} />
+            <Jobs
+              model={model}
+              state={state}
+              actions={actions}
+              onNewJob={onNewJob}
+              filterBox={filterBox}
+            />
           </>
         ) : (
           state.connection === 'connecting' && (
@@ -135,6 +143,7 @@ function Jobs({
   model,
   state,
   actions,
+  onNewJob,
   filterBox
 }: Omit<PanelProps, 'server'> & { state: PoolState }): ReactElement {
   const trans = useTrans();
@@ -204,6 +213,17 @@ function Jobs({
           >
             <ActionIcon name="filter" />
           </button>
+          {state.me?.scopes.includes('submit') && (
+            <button
+              type="button"
+              className="runai-Action"
+              title={trans.__('New job')}
+              aria-label={trans.__('New job')}
+              onClick={onNewJob}
+            >
+              <ActionIcon name="add" />
+            </button>
+          )}
         </div>
         {filtering && <div className="runai-Filter">{filterBox(query, setQuery)}</div>}
       </div>

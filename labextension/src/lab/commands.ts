@@ -8,8 +8,7 @@ import type { JobVerb } from '../model/client';
 import { stateWord } from '../model/format';
 import { DOMAIN } from './domain';
 import { gpuIcon } from './icon';
-import { PANEL_ID } from './panel';
-import { IJobActions, IPoolModel } from './tokens';
+import { IJobActions, IPoolModel, PANEL_ID } from './tokens';
 
 export const COMMANDS = {
   show: 'runai:show-panel',

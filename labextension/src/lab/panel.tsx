@@ -11,9 +11,8 @@ import { TransContext } from '../components/hooks';
 import { Panel } from '../components/panel';
 import { DOMAIN } from './domain';
 import { gpuIcon } from './icon';
-import { IJobActions, IPoolModel } from './tokens';
-
-export const PANEL_ID = 'runai-panel';
+import { SUBMIT } from './submit';
+import { IJobActions, IPoolModel, PANEL_ID } from './tokens';
 
 export const panelPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-runai:panel',
@@ -34,6 +33,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
         <Panel
           model={model}
           actions={actions}
+          onNewJob={() => void app.commands.execute(SUBMIT.newJob)}
           server={PageConfig.getOption('hubUser') ? PageConfig.getOption('hubServerName') : null}
           filterBox={(query, change) => (
             <FilterBox

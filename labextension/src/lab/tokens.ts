@@ -2,6 +2,9 @@ import { Token } from '@lumino/coreutils';
 import type { JobActions } from '../components/job';
 import type { IPoolModel as Model } from '../model/pool';
 
+/** The panel, in JupyterLab's shell. */
+export const PANEL_ID = 'runai-panel';
+
 /** The GPU pool as the user of this server sees it, live: other extensions may build on it. */
 export type IPoolModel = Model;
 

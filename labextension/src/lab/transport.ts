@@ -8,10 +8,14 @@ const NOT_ENABLED =
 
 /** Through the user's own server, which holds their token for the scheduler: the browser never sees it. */
 export class ServerTransport implements ITransport {
-  constructor(private readonly _settings: ServerConnection.ISettings) {}
+  /** @param _base - where the server answers: the scheduler's API as it passes it on, or what it does itself (`runai`). */
+  constructor(
+    private readonly _settings: ServerConnection.ISettings,
+    private readonly _base = 'runai/api/v1'
+  ) {}
 
   address(path: string): string {
-    return URLExt.join(this._settings.baseUrl, 'runai/api/v1') + '/' + path;
+    return URLExt.join(this._settings.baseUrl, this._base) + '/' + path;
   }
 
   async send(path: string, init: RequestInit = {}): Promise<Response> {

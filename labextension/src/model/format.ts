@@ -71,6 +71,14 @@ export function gib(amountOfMemory: number, trans: Trans): string {
   );
 }
 
+/** A number of bytes: `127 B`, `1.2 MiB`. */
+export function bytes(count: number, trans: Trans): string {
+  const units = [trans.__('B'), trans.__('KiB'), trans.__('MiB'), trans.__('GiB'), trans.__('TiB')];
+  const power = Math.min(units.length - 1, count ? Math.floor(Math.log2(count) / 10) : 0);
+  const value = new Intl.NumberFormat(undefined, { maximumFractionDigits: power ? 1 : 0 });
+  return `${value.format(count / 1024 ** power)} ${units[power]}`;
+}
+
 export function stateWord(state: JobState, trans: Trans): string {
   switch (state) {
     case 'queued':

@@ -226,6 +226,8 @@ describe('the list of jobs', () => {
 });
 
 describe('the panel', () => {
+  const newJob = vi.fn();
+
   async function panel(
     prepare: (scheduler: Scheduler) => void,
     server: string | null = null
@@ -238,10 +240,28 @@ describe('the panel', () => {
       refusedDelay: 1,
       gather: 1
     });
-    render(<Panel model={model} actions={new Recorder()} server={server} filterBox={() => null} />);
+    render(
+      <Panel
+        model={model}
+        actions={new Recorder()}
+        server={server}
+        onNewJob={newJob}
+        filterBox={() => null}
+      />
+    );
     await act(async () => model.start());
     return [scheduler, model];
   }
+
+  it('opens the form of a new job, for who may send one', async () => {
+    await panel(() => undefined);
+    fireEvent.click(await screen.findByRole('button', { name: 'New job' }));
+    expect(newJob).toHaveBeenCalledOnce();
+    cleanup();
+    await panel(scheduler => (scheduler.me = READER));
+    await screen.findByRole('button', { name: 'Filter the jobs' });
+    expect(screen.queryByRole('button', { name: 'New job' })).toBeNull();
+  });
 
   it('says whose GPUs there are, and that they are declared', async () => {
     const [, model] = await panel(() => undefined);
@@ -373,7 +393,15 @@ describe('the filter of the panel', () => {
     const box = (query: string, change: (query: string) => void) => (
       <input value={query} onChange={event => change(event.target.value)} />
     );
-    render(<Panel model={model} actions={new Recorder()} server={null} filterBox={box} />);
+    render(
+      <Panel
+        model={model}
+        actions={new Recorder()}
+        server={null}
+        onNewJob={() => undefined}
+        filterBox={box}
+      />
+    );
     await act(async () => model.start());
     const button = await screen.findByRole('button', { name: 'Filter the jobs' });
     fireEvent.click(button);

@@ -1,0 +1,48 @@
+/** The user's own server behind the transport: it keeps the forms that are sent, and answers as it is told. */
+import type { Sent } from '../model/submission';
+import type { ITransport } from '../model/transport';
+
+export const SENT: Sent = {
+  id: 'j-1',
+  name: 'train.py',
+  project: 'vision',
+  state: 'queued',
+  jobs: 1,
+  files: ''
+};
+
+export interface Form {
+  folder: string;
+  run: string;
+  options: Record<string, string>;
+}
+
+export class Server implements ITransport {
+  readonly forms: Form[] = [];
+  readonly looked: string[] = [];
+  /** What the next form is refused with: a sentence, and the field that is at fault. */
+  refuses: [string, string | null][] = [];
+  /** What is waited for before an answer to a form. */
+  before: Promise<void> = Promise.resolve();
+  down = false;
+
+  async send(path: string, init: RequestInit = {}): Promise<Response> {
+    if (this.down) {
+      throw new TypeError('Failed to fetch');
+    }
+    if (path.startsWith('files')) {
+      this.looked.push(path);
+      return json({ files: path.includes('in=') ? 1 : 2, size: 62 });
+    }
+    this.forms.push(JSON.parse(init.body as string) as Form);
+    await this.before;
+    const refused = this.refuses.shift();
+    return refused
+      ? json({ detail: refused[0], field: refused[1], status: 422 }, 422)
+      : json(SENT, 201);
+  }
+}
+
+function json(body: unknown, status = 200): Response {
+  return new Response(JSON.stringify(body), { status });
+}

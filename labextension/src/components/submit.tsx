@@ -1,0 +1,275 @@
+/** The form of a job: what to run, the options that most jobs need, and the others folded away. */
+import { useEffect, useId, useRef, useState, useSyncExternalStore, type ReactElement } from 'react';
+import { bytes } from '../model/format';
+import { OPTIONS, type OfferKind, type SubmitOption } from '../model/options';
+import type { IPoolModel, PoolState } from '../model/pool';
+import { RUN, type Submission, type SubmissionState } from '../model/submission';
+import type { Trans } from '../trans';
+import { usePool, useTrans } from './hooks';
+
+const BASIC = OPTIONS.filter(option => option.basic);
+const GROUPS = [...new Set(OPTIONS.map(option => option.group))].map(group => ({
+  group,
+  options: OPTIONS.filter(option => option.group === group && !option.basic)
+}));
+
+export interface SubmitFormProps {
+  submission: Submission;
+  model: IPoolModel;
+}
+
+export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement {
+  const trans = useTrans();
+  const pool = usePool(model);
+  const state = useSubmission(submission);
+  const form = useRef<HTMLDivElement>(null);
+  const [open, setOpen] = useState(false);
+  const field = state.refusal?.field ?? null;
+  const folded = GROUPS.some(({ options }) => options.some(option => option.name === field));
+  const shown = field === RUN || OPTIONS.some(option => option.name === field);
+
+  useEffect(() => {
+    void submission.look();
+  }, [submission]);
+  useEffect(() => {
+    if (folded) {
+      setOpen(true);
+    }
+  }, [folded, state.refusal]);
+  useEffect(() => {
+    if (field && (open || !folded)) {
+      form.current?.querySelector<HTMLElement>(`[name="${field}"]`)?.focus();
+    }
+  }, [field, folded, open, state.refusal]);
+
+  const asked = (option: SubmitOption) => (
+    <OptionField
+      key={option.name}
+      option={option}
+      text={state.values[option.name] ?? ''}
+      offers={offersOf(option.offers, pool)}
+      problem={field === option.name ? state.refusal!.sentence : null}
+      change={text => submission.set(option.name, text)}
+    />
+  );
+  const applies = (option: SubmitOption) =>
+    option.name !== 'notebook_parameters' || submission.isNotebook;
+  return (
+    <div className="runai-Submit" ref={form}>
+      <RunField submission={submission} state={state} />
+      <div className="runai-Submit-fields">{BASIC.map(asked)}</div>
+      <details open={open} onToggle={event => setOpen(event.currentTarget.open)}>
+        <summary>{trans.__('More options')}</summary>
+        {GROUPS.map(({ group, options }) => (
+          <fieldset key={group}>
+            <legend>{trans.__(group)}</legend>
+            <div className="runai-Submit-fields">{options.filter(applies).map(asked)}</div>
+          </fieldset>
+        ))}
+      </details>
+      {state.refusal && !shown && (
+        <div className="runai-Field-problem" role="alert">
+          {state.refusal.sentence}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function useSubmission(submission: Submission): SubmissionState {
+  return useSyncExternalStore(
+    changed => {
+      submission.changed.connect(changed);
+      return () => {
+        submission.changed.disconnect(changed);
+      };
+    },
+    () => submission.state
+  );
+}
+
+interface RunFieldProps {
+  submission: Submission;
+  state: SubmissionState;
+}
+
+function RunField({ submission, state }: RunFieldProps): ReactElement {
+  const trans = useTrans();
+  const id = useId();
+  const problem = state.refusal?.field === RUN ? state.refusal.sentence : null;
+  return (
+    <div className="runai-Field">
+      <label htmlFor={id}>{trans.__('Run')}</label>
+      <input
+        id={id}
+        name={RUN}
+        className="jp-mod-styled runai-Submit-run"
+        value={state.run}
+        placeholder={trans.__('train.py --epochs 3')}
+        spellCheck={false}
+        autoComplete="off"
+        aria-invalid={problem !== null}
+        aria-describedby={`${id}-said`}
+        onChange={event => submission.setRun(event.target.value)}
+      />
+      <Said id={`${id}-said`} problem={problem}>
+        {filesInWords(submission, state, trans)}
+      </Said>
+    </div>
+  );
+}
+
+/** What of the folder would be sent. */
+function filesInWords(submission: Submission, { files }: SubmissionState, trans: Trans): string {
+  if (files && 'sentence' in files) {
+    return files.sentence;
+  }
+  const folder = submission.folder || '/';
+  if (!files) {
+    return trans.__('Runs in a copy of the folder %1.', folder);
+  }
+  if (!files.files) {
+    return trans.__('Runs in an empty folder.');
+  }
+  return trans._n(
+    'Runs in a copy of the folder %2: 1 file (%3).',
+    'Runs in a copy of the folder %2: %1 files (%3).',
+    files.files,
+    folder,
+    bytes(files.size, trans)
+  );
+}
+
+interface OptionFieldProps {
+  option: SubmitOption;
+  text: string;
+  offers: readonly string[];
+  problem: string | null;
+  change: (text: string) => void;
+}
+
+function OptionField({ option, text, offers, problem, change }: OptionFieldProps): ReactElement {
+  const trans = useTrans();
+  const id = useId();
+  const help = trans.__(option.help);
+  const said = { id, name: option.name, 'aria-invalid': problem !== null, title: help };
+  const described = { ...said, 'aria-describedby': `${id}-said` };
+  if (option.field === 'switch') {
+    return (
+      <div className="runai-Field" data-field="switch">
+        <label>
+          <input
+            {...described}
+            type="checkbox"
+            checked={text === 'true'}
+            onChange={event => change(event.target.checked ? 'true' : '')}
+          />
+          {trans.__(option.label)}
+        </label>
+        <Said id={`${id}-said`} problem={problem}>
+          {option.basic ? null : help}
+        </Said>
+      </div>
+    );
+  }
+  return (
+    <div className="runai-Field" data-field={option.field}>
+      <label htmlFor={id}>{trans.__(option.label)}</label>
+      <Control {...{ option, text, offers, change, described }} />
+      <Said id={`${id}-said`} problem={problem}>
+        {option.basic ? null : help}
+      </Said>
+    </div>
+  );
+}
+
+type ControlProps = Pick<OptionFieldProps, 'option' | 'text' | 'offers' | 'change'> & {
+  described: { id: string; name: string; title: string };
+};
+
+function Control({ option, text, offers, change, described }: ControlProps): ReactElement {
+  const trans = useTrans();
+  const standard = trans.__(option.standard);
+  const choices = option.offers === 'project' ? offers : option.choices;
+  if (choices.length > 0) {
+    return (
+      <select
+        {...described}
+        className="jp-mod-styled"
+        value={text}
+        onChange={event => change(event.target.value)}
+      >
+        <option value="">{standard.charAt(0).toUpperCase() + standard.slice(1)}</option>
+        {choices
+          .filter(choice => choice !== option.standard)
+          .map(choice => (
+            <option key={choice}>{choice}</option>
+          ))}
+      </select>
+    );
+  }
+  const written = {
+    ...described,
+    value: text,
+    placeholder:
+      standard || option.example || (option.field === 'lines' ? `${option.metavar}\n…` : ''),
+    spellCheck: false,
+    className: 'jp-mod-styled'
+  };
+  if (option.field === 'lines') {
+    return <textarea {...written} rows={2} onChange={event => change(event.target.value)} />;
+  }
+  return (
+    <>
+      <input
+        {...written}
+        type="text"
+        inputMode={option.field === 'number' ? 'decimal' : 'text'}
+        autoComplete="off"
+        list={offers.length > 0 ? `${described.id}-offers` : undefined}
+        onChange={event => change(event.target.value)}
+      />
+      {offers.length > 0 && (
+        <datalist id={`${described.id}-offers`}>
+          {offers.map(offer => (
+            <option key={offer} value={offer} />
+          ))}
+        </datalist>
+      )}
+    </>
+  );
+}
+
+/** What stands below a field: what it is for, or what is wrong with what was written. */
+function Said(props: { id: string; problem: string | null; children: string | null }) {
+  return props.problem !== null ? (
+    <div id={props.id} className="runai-Field-problem" role="alert">
+      {props.problem}
+    </div>
+  ) : (
+    <div id={props.id} className="runai-Field-help">
+      {props.children}
+    </div>
+  );
+}
+
+/** The values that the pool knows. */
+function offersOf(kind: OfferKind | null, { me, pool, jobs }: PoolState): readonly string[] {
+  const nodes = pool?.nodes.filter(node => node.environment === 'train') ?? [];
+  switch (kind) {
+    case 'project':
+      return me?.projects ?? [];
+    case 'gpuType':
+      return unique(nodes.map(node => node.gpu_type));
+    case 'nodePool':
+      return unique(nodes.map(node => node.node_pool));
+    case 'job':
+      return unique([...jobs.values()].filter(job => job.mine).map(job => job.array ?? job.id));
+    case null:
+      return [];
+  }
+}
+
+function unique(names: readonly (string | null)[]): string[] {
+  return [...new Set(names.filter(name => name !== null))].sort();
+}

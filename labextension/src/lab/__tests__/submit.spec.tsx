@@ -1,0 +1,154 @@
+/** The form in JupyterLab's own dialog. */
+import {
+  act,
+  cleanup,
+  configure,
+  fireEvent,
+  screen,
+  waitFor,
+  within
+} from '@testing-library/react';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Scheduler } from '../../__tests__/scheduler';
+import { SENT, Server } from '../../__tests__/server';
+import { OPTIONS } from '../../model/options';
+import { PoolModel } from '../../model/pool';
+import { Submission, type Sent } from '../../model/submission';
+import { plain } from '../../trans';
+import { submitDialog } from '../submit';
+
+configure({ defaultHidden: true }); // jsdom takes a dialog that JupyterLab shows by a style for a closed one
+
+let server: Server;
+let model: PoolModel;
+let sent: Promise<Sent | null>;
+
+async function open(run = 'train.py'): Promise<HTMLElement> {
+  const submission = new Submission(server, 'digits', run);
+  await act(async () => {
+    sent = submitDialog(submission, model, 'Train on the GPU pool', plain);
+  });
+  await screen.findByLabelText('Run');
+  return screen.getByRole('dialog');
+}
+
+const field = (name: string) => screen.getByLabelText<HTMLInputElement>(name);
+const write = (name: string, value: string) => fireEvent.change(field(name), { target: { value } });
+const press = async (name: string) => {
+  await act(async () => {
+    fireEvent.click(screen.getByRole('button', { name }));
+  });
+};
+
+beforeEach(async () => {
+  server = new Server();
+  const scheduler = new Scheduler();
+  scheduler.me = { ...scheduler.me, projects: ['vision', 'speech'] };
+  model = new PoolModel(scheduler, { firstDelay: 1, longestDelay: 1, gather: 1, figures: 1 });
+  model.start();
+  await expect.poll(() => model.state.me).not.toBeNull();
+});
+
+afterEach(async () => {
+  const dialog = document.querySelector('.jp-Dialog');
+  if (dialog) {
+    await press('Cancel');
+  }
+  model.dispose();
+  cleanup();
+});
+
+describe('the dialog of a job', () => {
+  it('has a field for each option of the table, the basic ones unfolded', async () => {
+    const dialog = await open('study.ipynb');
+    const shown = [...dialog.querySelectorAll<HTMLElement>('[name]')];
+    const names = shown.map(element => element.getAttribute('name'));
+    expect(names.sort()).toEqual(['run', ...OPTIONS.map(option => option.name)].sort());
+    const folded = shown.filter(element => element.closest('details'));
+    const basic = OPTIONS.filter(option => option.basic).map(option => option.name);
+    expect(folded.map(element => element.getAttribute('name'))).not.toEqual(
+      expect.arrayContaining(basic)
+    );
+    expect(dialog.querySelector('details')!.open).toBe(false);
+  });
+
+  it('offers no parameters where no notebook is run', async () => {
+    await open();
+    expect(screen.queryByLabelText('Notebook parameters')).toBeNull();
+    write('Run', 'study.ipynb');
+    expect(screen.getByLabelText('Notebook parameters')).toBeTruthy();
+  });
+
+  it('offers the projects of the user', async () => {
+    await open();
+    const projects = within(field('Project')).getAllByRole<HTMLOptionElement>('option');
+    expect(projects.map(option => option.value)).toEqual(['', 'vision', 'speech']);
+  });
+
+  it('says what goes with the job', async () => {
+    const dialog = await open();
+    await waitFor(() =>
+      expect(dialog.textContent).toContain('Runs in a copy of the folder digits: 2 files (62 B).')
+    );
+  });
+
+  it('closes with what was sent', async () => {
+    await open();
+    write('GPUs', '0.5');
+    write('Framework', 'torch');
+    fireEvent.click(field('Not preemptible'));
+    await press('Send');
+    expect(await sent).toEqual(SENT);
+    expect(server.forms).toEqual([
+      {
+        folder: 'digits',
+        run: 'train.py',
+        options: { gpus: '0.5', framework: 'torch', preemptible: 'true' }
+      }
+    ]);
+    expect(screen.queryByRole('dialog')).toBeNull();
+  });
+
+  it('stays open with the refusal at its field, unfolds it and puts the focus there', async () => {
+    const dialog = await open();
+    server.refuses = [["'soon' is no duration.", 'max_runtime']];
+    write('Maximum run time', 'soon');
+    await press('Send');
+    expect(screen.getByRole('alert').textContent).toBe("'soon' is no duration.");
+    expect(dialog.querySelector('details')!.open).toBe(true);
+    expect(document.activeElement).toBe(field('Maximum run time'));
+    expect(field('Maximum run time').getAttribute('aria-invalid')).toBe('true');
+    write('Maximum run time', '1h');
+    expect(screen.queryByRole('alert')).toBeNull();
+    await press('Send');
+    expect(await sent).toEqual(SENT);
+  });
+
+  it('says what is wrong with no field of its own at the end of the form', async () => {
+    await open();
+    server.refuses = [['The scheduler does not answer.', null]];
+    await press('Send');
+    expect(screen.getByRole('alert').textContent).toBe('The scheduler does not answer.');
+  });
+
+  it('sends on Enter in a field, once, and shows that it is at it', async () => {
+    const dialog = await open();
+    let answer = () => {};
+    server.before = new Promise(resolve => (answer = resolve));
+    field('GPUs').focus();
+    fireEvent.keyDown(field('GPUs'), { key: 'Enter' });
+    fireEvent.keyDown(field('GPUs'), { key: 'Enter' });
+    const button = within(dialog).getByRole<HTMLButtonElement>('button', { name: 'Send' });
+    expect(button.disabled).toBe(true);
+    await act(async () => answer());
+    expect(await sent).toEqual(SENT);
+    expect(server.forms).toHaveLength(1);
+  });
+
+  it('sends nothing where the user gives up', async () => {
+    await open();
+    fireEvent.keyDown(field('GPUs'), { key: 'Escape' });
+    expect(await sent).toBeNull();
+    expect(server.forms).toEqual([]);
+  });
+});

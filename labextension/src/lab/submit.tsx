@@ -1,0 +1,183 @@
+/**
+ * Sending a job without its syntax: “Train…” on a file, “New job” in the panel and in the palette open one dialog. Where the
+ * menus have it is in schema/submit.json.
+ */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Dialog, ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
+import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { ReactElement } from 'react';
+import { TransContext } from '../components/hooks';
+import { SubmitForm } from '../components/submit';
+import type { IPoolModel as Model } from '../model/pool';
+import { RUN, Submission, type Sent } from '../model/submission';
+import type { Trans } from '../trans';
+import { DOMAIN } from './domain';
+import { gpuIcon } from './icon';
+import { IPoolModel, PANEL_ID } from './tokens';
+import { ServerTransport } from './transport';
+
+export const SUBMIT = { newJob: 'runai:new-job', trainFile: 'runai:train-file' } as const;
+
+export const submitPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-runai:submit',
+  description: 'Sends a script, a notebook or a command to the GPU pool by a dialog.',
+  autoStart: true,
+  requires: [IPoolModel],
+  optional: [IFileBrowserFactory, ICommandPalette, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    model: Model,
+    browsers: IFileBrowserFactory | null,
+    palette: ICommandPalette | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const server = new ServerTransport(app.serviceManager.serverSettings, 'runai');
+    const { contents } = app.serviceManager;
+
+    async function ask(title: string, folder: string, run: string): Promise<void> {
+      const submission = new Submission(server, contents.localPath(folder), run);
+      const sent = await submitDialog(submission, model, title, trans);
+      if (sent) {
+        Notification.success(inWords(sent, trans), {
+          autoClose: 8000,
+          actions: [{ label: trans.__('Show'), callback: () => app.shell.activateById(PANEL_ID) }]
+        });
+      }
+    }
+
+    app.commands.addCommand(SUBMIT.newJob, {
+      label: trans.__('New job…'),
+      caption: trans.__('Send a script, a notebook or a command to the GPU pool'),
+      icon: gpuIcon,
+      describedBy: { args: { type: 'object', properties: {} } },
+      execute: () => ask(trans.__('New job'), browsers?.tracker.currentWidget?.model.path ?? '', '')
+    });
+    app.commands.addCommand(SUBMIT.trainFile, {
+      label: trans.__('Train…'),
+      caption: trans.__('Send this file to the GPU pool'),
+      icon: gpuIcon,
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            path: { type: 'string', description: 'The file; the one selected where it is absent.' }
+          }
+        }
+      },
+      isVisible: args => fileOf(args.path, browsers) !== null,
+      execute: async args => {
+        const path = fileOf(args.path, browsers);
+        if (path) {
+          const run = quoted(PathExt.basename(path));
+          await ask(trans.__('Train on the GPU pool'), PathExt.dirname(path), run);
+        }
+      }
+    });
+    palette?.addItem({ command: SUBMIT.newJob, category: trans.__('GPU pool') });
+  }
+};
+
+/** The file that is meant: the one that is named, or the only one that is selected. */
+function fileOf(path: unknown, browsers: IFileBrowserFactory | null): string | null {
+  if (typeof path === 'string') {
+    return path;
+  }
+  const selected = [...(browsers?.tracker.currentWidget?.selectedItems() ?? [])];
+  return selected.length === 1 ? selected[0]!.path : null;
+}
+
+/** A file's name as a word of a line. */
+function quoted(name: string): string {
+  return /^[\w./+@%:-]+$/.test(name) ? name : `'${name.replaceAll("'", `'"'"'`)}'`;
+}
+
+function inWords(sent: Sent, trans: Trans): string {
+  return sent.jobs > 1
+    ? trans.__('%1: %2 jobs were sent to project %3.', sent.name, sent.jobs, sent.project)
+    : trans.__('%1 was sent to project %2.', sent.name, sent.project);
+}
+
+/** Shows the form until its job is sent, or the user gives up: then null. */
+export async function submitDialog(
+  submission: Submission,
+  model: Model,
+  title: string,
+  trans: Trans
+): Promise<Sent | null> {
+  const dialog = new SubmitDialog(submission, model, title, trans);
+  await dialog.launch();
+  return dialog.sent;
+}
+
+/** JupyterLab's dialog, which stays open while a job is sent and where it is refused. */
+class SubmitDialog extends Dialog<null> {
+  sent: Sent | null = null;
+
+  constructor(
+    private readonly _submission: Submission,
+    model: Model,
+    title: string,
+    trans: Trans
+  ) {
+    super({
+      title,
+      body: new FormWidget(_submission, model, trans),
+      buttons: [
+        Dialog.cancelButton({ label: trans.__('Cancel') }),
+        Dialog.okButton({ label: trans.__('Send'), className: 'runai-Submit-send' })
+      ],
+      focusNodeSelector: _submission.state.run ? '[name="gpus"]' : `[name="${RUN}"]`
+    });
+    this.addClass('runai-SubmitDialog');
+    _submission.changed.connect(this._show, this);
+  }
+
+  override resolve(index?: number): void {
+    if (index === 0) {
+      super.resolve(0);
+    } else {
+      void this._send();
+    }
+  }
+
+  override dispose(): void {
+    this._submission.changed.disconnect(this._show, this);
+    super.dispose();
+  }
+
+  private async _send(): Promise<void> {
+    this.sent = (await this._submission.send()) ?? this.sent;
+    if (this.sent) {
+      super.resolve(1);
+    }
+  }
+
+  private _show(): void {
+    const button = this.node.querySelector<HTMLButtonElement>('.runai-Submit-send');
+    if (button) {
+      button.disabled = this._submission.state.sending;
+    }
+  }
+}
+
+class FormWidget extends ReactWidget {
+  constructor(
+    private readonly _submission: Submission,
+    private readonly _model: Model,
+    private readonly _trans: Trans
+  ) {
+    super();
+  }
+
+  protected override render(): ReactElement {
+    return (
+      <TransContext.Provider value={this._trans}>
+        <SubmitForm submission={this._submission} model={this._model} />
+      </TransContext.Provider>
+    );
+  }
+}

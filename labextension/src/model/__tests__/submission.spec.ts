@@ -1,0 +1,85 @@
+import { describe, expect, it } from 'vitest';
+import { SENT, Server } from '../../__tests__/server';
+import { Submission } from '../submission';
+import { UNREACHABLE } from '../transport';
+
+function begin(run = 'train.py'): [Submission, Server] {
+  const server = new Server();
+  return [new Submission(server, 'digits', run), server];
+}
+
+describe('a submission', () => {
+  it('sends what was written, and nothing that was taken away again', async () => {
+    const [submission, server] = begin();
+    submission.set('gpus', '2');
+    submission.set('workers', '4');
+    submission.set('workers', ' ');
+    expect(await submission.send()).toEqual(SENT);
+    expect(server.forms).toEqual([{ folder: 'digits', run: 'train.py', options: { gpus: '2' } }]);
+  });
+
+  it('keeps a refusal until its field is changed', async () => {
+    const [submission, server] = begin();
+    server.refuses = [["'many' is not an amount.", 'gpus']];
+    submission.set('gpus', 'many');
+    expect(await submission.send()).toBeNull();
+    expect(submission.state.refusal).toEqual({
+      field: 'gpus',
+      sentence: "'many' is not an amount."
+    });
+    submission.set('workers', '2');
+    expect(submission.state.refusal).not.toBeNull();
+    submission.set('gpus', '2');
+    expect(submission.state.refusal).toBeNull();
+  });
+
+  it('keeps a refusal that names no field until anything is changed', async () => {
+    const [submission, server] = begin();
+    server.refuses = [['Not now.', null]];
+    await submission.send();
+    submission.setRun('other.py');
+    expect(submission.state.refusal).toBeNull();
+  });
+
+  it('is sent once, however often that is asked', async () => {
+    const [submission, server] = begin();
+    let answer = () => {};
+    server.before = new Promise(resolve => (answer = resolve));
+    const first = submission.send();
+    expect(submission.state.sending).toBe(true);
+    expect(await submission.send()).toBeNull();
+    answer();
+    expect(await first).toEqual(SENT);
+    expect(server.forms).toHaveLength(1);
+    expect(submission.state.sending).toBe(false);
+  });
+
+  it('sends parameters with a notebook alone', async () => {
+    const [submission, server] = begin("'my study.ipynb'");
+    expect(submission.isNotebook).toBe(true);
+    submission.set('notebook_parameters', 'lr=1');
+    await submission.send();
+    submission.setRun('train.py');
+    expect(submission.isNotebook).toBe(false);
+    await submission.send();
+    expect(server.forms.map(form => form.options)).toEqual([{ notebook_parameters: 'lr=1' }, {}]);
+  });
+
+  it('finds out what would be sent, and again when that is chosen otherwise', async () => {
+    const [submission, server] = begin();
+    await submission.look();
+    expect(submission.state.files).toEqual({ files: 2, size: 62 });
+    submission.set('in', '*.py');
+    await expect.poll(() => submission.state.files).toEqual({ files: 1, size: 62 });
+    submission.set('no_files', 'true');
+    expect(submission.state.files).toEqual({ files: 0, size: 0 });
+    expect(server.looked).toEqual(['files?folder=digits', 'files?folder=digits&in=*.py']);
+  });
+
+  it('says that nobody answers', async () => {
+    const [submission, server] = begin();
+    server.down = true;
+    expect(await submission.send()).toBeNull();
+    expect(submission.state.refusal).toEqual({ field: null, sentence: UNREACHABLE });
+  });
+});

@@ -1,0 +1,123 @@
+"""Sending a script and a notebook by mouse: from the file browser to a running job, and what is refused on the way."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from scheduler.client import Client
+
+from .conftest import Hub, eventually
+from .test_first_light import client_of, in_the_lab, shot
+
+__all__ = ["in_the_lab"]
+
+pytestmark = pytest.mark.needs("chromium")
+
+SCRIPT = "import sys, shapes\nprint(shapes.AREA, *sys.argv[1:])\n"
+THEMES = ".jupyter/lab/user-settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
+
+
+@pytest.fixture
+def page(hub: Hub, in_the_lab: Callable[..., Page]) -> Page:
+    """JupyterLab with a folder in its file browser."""
+    page = in_the_lab("kim")
+    folder = hub.folder / "users" / "kim" / "digits"
+    folder.mkdir(exist_ok=True)
+    (folder / "train.py").write_text(SCRIPT)
+    (folder / "shapes.py").write_text("AREA = 6\n")
+    page.get_by_role("button", name=re.compile("Refresh")).click()
+    page.locator(".jp-DirListing-item", has_text="digits").dblclick()
+    return page
+
+
+def train(page: Page, file: str) -> Locator:
+    """The dialog for a file."""
+    page.locator(".jp-DirListing-item", has_text=file).click(button="right")
+    page.get_by_role("menuitem", name="Train…").click()
+    return page.locator(".runai-SubmitDialog")
+
+
+def field(dialog: Locator, name: str) -> Locator:
+    return dialog.get_by_label(name, exact=True)
+
+
+def the_job(client: Client, name: str) -> str:
+    found = eventually(lambda: [job for job in client.jobs(mine=True).jobs if job.name == name])
+    assert len(found) == 1
+    return found[0].id
+
+
+def test_a_script_is_sent_from_the_file_browser_in_three_clicks(hub: Hub, page: Page) -> None:
+    dialog = train(page, "train.py")
+    expect(field(dialog, "Run")).to_have_value("train.py")
+    expect(dialog).to_contain_text("Runs in a copy of the folder digits: 2 files")
+    expect(field(dialog, "GPUs")).to_be_focused()
+    shot(page, "submit-dialog")
+    dialog.get_by_role("button", name="Send").click()
+    expect(dialog).to_have_count(0)
+    expect(page.locator(".Toastify__toast", has_text="train.py was sent to project")).to_have_count(1)
+    with client_of(hub, "kim") as client:
+        job = the_job(client, "train.py")
+        assert client.wait(job, timeout=60).state == "succeeded"
+        assert client.log(job) == b"6\n"
+
+
+def test_what_is_refused_stands_at_its_field_and_is_mended_there(hub: Hub, page: Page) -> None:
+    dialog = train(page, "train.py")
+    field(dialog, "Run").fill("train.py --epochs 3")
+    field(dialog, "GPUs").fill("64")
+    dialog.get_by_role("button", name="Send").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("64 GPUs")
+    expect(field(dialog, "GPUs")).to_be_focused()
+    expect(field(dialog, "GPUs")).to_have_attribute("aria-invalid", "true")
+    shot(page, "submit-dialog-refused")
+    field(dialog, "GPUs").fill("0.5")
+    expect(dialog.get_by_role("alert")).to_have_count(0)
+
+    dialog.get_by_text("More options").click()
+    field(dialog, "Maximum run time").fill("soon")
+    field(dialog, "Name").fill("by hand")
+    field(dialog, "Environment variables").fill("A=1\nB=2")
+    dialog.get_by_text("More options").click()
+    dialog.get_by_role("button", name="Send").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("'soon' is no duration; write 90s")
+    expect(field(dialog, "Maximum run time")).to_be_focused()
+    shot(page, "submit-dialog-more")
+    field(dialog, "Maximum run time").fill("1h")
+    field(dialog, "Maximum run time").press("Enter")
+    expect(dialog).to_have_count(0)
+    with client_of(hub, "kim") as client:
+        job = the_job(client, "by hand")
+        assert client.wait(job, timeout=60).gpus == 0.5
+        assert client.log(job) == b"6 --epochs 3\n"
+
+
+def test_a_command_is_sent_from_the_panel_by_keyboard_in_the_dark(hub: Hub, page: Page) -> None:
+    themes: Path = hub.folder / "users" / "kim" / THEMES
+    themes.parent.mkdir(parents=True, exist_ok=True)
+    themes.write_text(json.dumps({"theme": "JupyterLab Dark"}))
+    page.reload()
+    page.get_by_role("tab", name="GPU pool").click()
+    page.get_by_role("button", name="New job").click()
+    dialog = page.locator(".runai-SubmitDialog")
+    expect(field(dialog, "Run")).to_be_focused()
+    page.keyboard.type("echo {lr}")
+    expect(field(dialog, "Run")).to_have_value("echo {lr}")
+    dialog.get_by_text("More options").focus()
+    page.keyboard.press("Enter")
+    field(dialog, "Sweep").fill("lr=1,2")
+    shot(page, "submit-dialog-dark")
+    field(dialog, "Sweep").press("Enter")
+    expect(dialog).to_have_count(0)
+    expect(page.locator(".Toastify__toast", has_text="echo: 2 jobs were sent")).to_have_count(1)
+    expect(page.locator(".runai-Panel")).to_contain_text("echo-1")
+    page.get_by_role("button", name="New job").click()
+    expect(field(dialog, "Run")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
