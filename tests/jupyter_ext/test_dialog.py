@@ -83,6 +83,17 @@ async def test_a_command_and_a_sweep_are_sent_too(jp_fetch: Any, folder: Path, p
     assert sorted(pool.client.log(job.id) for job in jobs) == [b"1\n", b"2\n"]
 
 
+async def test_a_notebook_is_sent_with_its_parameters(jp_fetch: Any, folder: Path, pool: RunningPool) -> None:
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    cells = [{**cell, "id": "a", "source": "print(lr, name)"}]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (folder / "nb.ipynb").write_text(json.dumps(notebook))
+    sent = await send(jp_fetch, "nb.ipynb", notebook_parameters="lr=0.1\nname=first", gpus="0")
+    job = await asyncio.to_thread(pool.client.wait, sent["id"], 60)
+    assert (job.state, job.kind, job.name) == (JobState.SUCCEEDED, JobKind.NOTEBOOK, "nb")
+    assert b"0.1 first" in pool.client.log(job.id)
+
+
 async def test_what_would_be_sent_is_told_before(jp_fetch: Any, folder: Path) -> None:
     found = json.loads((await jp_fetch("runai", "files", params={"folder": "digits"})).body)
     assert found["files"] == 3

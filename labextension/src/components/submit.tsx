@@ -211,8 +211,7 @@ function Control({ option, text, offers, change, described }: ControlProps): Rea
   const written = {
     ...described,
     value: text,
-    placeholder:
-      standard || option.example || (option.field === 'lines' ? `${option.metavar}\n…` : ''),
+    placeholder: hintOf(option, trans),
     spellCheck: false,
     className: 'jp-mod-styled'
   };
@@ -238,6 +237,15 @@ function Control({ option, text, offers, change, described }: ControlProps): Rea
       )}
     </>
   );
+}
+
+/** What stands in an empty field: what holds without it, or how it is written. */
+function hintOf(option: SubmitOption, trans: Trans): string {
+  if (option.standard) {
+    return trans.__(option.standard);
+  }
+  const written = option.field === 'lines' ? `${option.metavar}\n…` : option.example;
+  return written && (option.field === 'lines' ? written : trans.__('e.g. %1', written));
 }
 
 /** What stands below a field: what it is for, or what is wrong with what was written. */
