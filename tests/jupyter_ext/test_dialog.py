@@ -84,7 +84,7 @@ async def test_a_command_and_a_sweep_are_sent_too(jp_fetch: Any, folder: Path, p
 
 
 async def test_a_notebook_is_sent_with_its_parameters(jp_fetch: Any, folder: Path, pool: RunningPool) -> None:
-    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    cell: dict[str, Any] = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
     cells = [{**cell, "id": "a", "source": "print(lr, name)"}]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (folder / "nb.ipynb").write_text(json.dumps(notebook))
