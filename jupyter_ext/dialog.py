@@ -118,7 +118,7 @@ def _program(run: str, folder: Path, values: Mapping[str, Any]) -> Program:
     if parameters and not words[0].endswith(notebooks.SUFFIX):
         label = BY_NAME["notebook_parameters"].label
         raise Misused(
-            f"{label} is for notebooks; write arguments behind the script.", field="notebook_parameters"
+            f"{label} are for notebooks; write arguments after the script.", field="notebook_parameters"
         )
     found = program_of(
         words[:1] if of_file else (),
@@ -165,7 +165,7 @@ class SubmitHandler(FormHandler):
             try:
                 form = Form.model_validate_json(self.request.body)
             except ValidationError:
-                raise Invalid("This is no form of a job: it has a folder, what to run and options.") from None
+                raise Invalid("A form has a folder, a line to run and options.") from None
             address = await self.settings["runai_upstream"].address()
             sent = await asyncio.to_thread(send, form, self.folder(form.folder), address)
         except RunaiError as error:

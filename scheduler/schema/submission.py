@@ -105,7 +105,7 @@ class JobSubmit(Wire):
     after: list[AfterId] = Field(
         default_factory=list,
         max_length=100,
-        description="start when these jobs or arrays have succeeded, or with :any behind an id, when they have ended",
+        description="start when these jobs or arrays have succeeded, or, with :any after an id, when they have ended",
     )
     parameters: Parameters = Field(default_factory=dict)
 

@@ -186,7 +186,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("preemptible", SWITCH, Group.QUEUE, "never stop it for other jobs; it must fit into the project's guarantee",
            flags=("--not-preemptible",), sets=False),
     Option("after", NAMES, Group.QUEUE,
-           "start when these jobs or arrays have succeeded, or with :any behind an id, when they have ended",
+           "start when these jobs or arrays have succeeded, or, with :any after an id, when they have ended",
            metavar="JOB,…", offers=Offer.JOB, label="Start after"),
     Option("retries", WHOLE, Group.QUEUE, "number of times to try again after a failure", default="0"),
     # -- how long it runs

@@ -89,6 +89,11 @@ def test_what_is_refused_stands_at_its_field_and_is_mended_there(hub: Hub, page:
     expect(dialog.get_by_role("alert")).to_contain_text("'soon' is no duration; write 90s")
     expect(field(dialog, "Maximum run time")).to_be_focused()
     shot(page, "submit-dialog-more")
+    page.set_viewport_size({"width": 480, "height": 700})
+    shot(page, "submit-dialog-narrow")
+    form = dialog.locator(".runai-Submit")
+    assert form.evaluate("form => form.scrollWidth <= form.clientWidth"), "a field is cut off"
+    page.set_viewport_size({"width": 1360, "height": 900})
     field(dialog, "Maximum run time").fill("1h")
     field(dialog, "Maximum run time").press("Enter")
     expect(dialog).to_have_count(0)

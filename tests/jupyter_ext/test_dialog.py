@@ -111,7 +111,7 @@ REFUSED: list[tuple[str, dict[str, str], str, str]] = [
         "train.py",
         {"notebook_parameters": "lr=1"},
         "notebook_parameters",
-        "Notebook parameters is for notebooks",
+        "Notebook parameters are for notebooks",
     ),
     ("train.py", {"gpus": "many"}, "gpus", "'many' is not an amount; write a number such as 2 or 0.5."),
     ("train.py", {"gpus": "64"}, "gpus", "64 GPUs"),

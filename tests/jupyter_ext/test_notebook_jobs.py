@@ -46,8 +46,10 @@ def test_a_notebook_runs_with_its_parameters_and_comes_back_with_its_outputs(ker
     )
     shown = kernel.run("%runai_train train.ipynb -p lr=0.25 -p name=first")
     assert shown.error is None, shown.error
-    # What assigns the parameters that were given is no cell of the notebook's.
-    assert shown.stdout.splitlines() == [
+    sending, *printed = shown.stdout.splitlines()
+    assert sending.startswith("Sending 1 file of this folder (")
+    # The cell that assigns the given parameters is not one of the notebook's.
+    assert printed == [
         *(f"--- cell {n} of 3 ---" for n in (1, 2)),
         "0.5 first",
         "--- cell 3 of 3 ---",

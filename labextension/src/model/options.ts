@@ -273,7 +273,7 @@ export const OPTIONS: readonly SubmitOption[] = [
     name: 'after',
     label: 'Start after',
     field: 'names',
-    help: 'Start when these jobs or arrays have succeeded, or with :any behind an id, when they have ended.',
+    help: 'Start when these jobs or arrays have succeeded, or, with :any after an id, when they have ended.',
     group: 'How it is queued',
     basic: false,
     example: '',
