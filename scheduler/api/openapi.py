@@ -16,6 +16,7 @@ from scheduler.api.endpoint import EVENTS, JSON, Endpoint
 from scheduler.errors import (
     Forbidden,
     Invalid,
+    NotFound,
     RunaiError,
     TooLarge,
     TooMany,
@@ -85,7 +86,7 @@ def _operation(
         "summary": endpoint.summary,
         "tags": [path.removeprefix("/api/v1").split("/")[1].split(".")[0]],
         "security": [] if endpoint.scope is None else [{"token": []}],
-        "responses": _responses(method, endpoint, refs),
+        "responses": _responses(path, method, endpoint, refs),
     }
     if endpoint.scope is not None:
         operation["description"] = f"Needs the scope `custom:runai:{endpoint.scope.value}`."
@@ -148,13 +149,13 @@ def _header_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _responses(
-    method: str, endpoint: Endpoint, refs: dict[type[BaseModel], dict[str, Any]]
+    path: str, method: str, endpoint: Endpoint, refs: dict[type[BaseModel], dict[str, Any]]
 ) -> dict[str, Any]:
     good: dict[str, Any] = {"description": HTTPStatus(endpoint.status).phrase}
     if endpoint.status != HTTPStatus.NO_CONTENT and method != "HEAD":
         good["content"] = {endpoint.media: _content(endpoint, refs)}
     responses: dict[str, Any] = {str(endpoint.status): good}
-    for kind in _refusals(endpoint):
+    for kind in _refusals(path, endpoint):
         responses[str(kind.status)] = {
             "description": (kind.__doc__ or "").strip().splitlines()[0],
             "content": {"application/problem+json": {"schema": refs[Problem]}},
@@ -173,8 +174,10 @@ def _content(endpoint: Endpoint, refs: dict[type[BaseModel], dict[str, Any]]) ->
     return {"schema": refs[endpoint.answer]}
 
 
-def _refusals(endpoint: Endpoint) -> list[type[RunaiError]]:
+def _refusals(path: str, endpoint: Endpoint) -> list[type[RunaiError]]:
     kinds: set[type[RunaiError]] = {TooLarge, *endpoint.refuses}
+    if _PARAMETER.search(path):
+        kinds.add(NotFound)  # such a path may name nothing, or something that could not be
     if endpoint.scope is not None:
         kinds |= {Unauthenticated, Forbidden, TooMany, Unavailable}
     if endpoint.body is not None or endpoint.query is not None:

@@ -1,0 +1,335 @@
+"""Everything is killed at random instants while people submit, cancel and pause: no job is lost, none runs twice, no GPU is
+given twice and nothing is forgotten running. What holds is seen from outside, by what the jobs themselves mark (`witness`).
+
+`RUNAI_CHAOS=1` takes longer and kills a hub and its proxy, too; `RUNAI_SEED` repeats a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import random
+import signal
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import sqlalchemy
+
+from scheduler.client import AsyncClient
+from scheduler.discovery.statefolder import StateFolder
+from scheduler.errors import Conflict, RunaiError
+from scheduler.model import JobState
+from scheduler.schema import JobSubmit, JobView, SessionOpen
+from tests.app.conftest import Service, end_all, until
+from tests.chaos.campaign import LONG, seed, tell
+from tests.chaos.witness import Witness
+from tests.engines.workplace import processes, supervisors
+from tests.hub.running import TOKEN, Hub
+from tests.store.conftest import postgresql_server, postgresql_url
+
+__all__ = ["postgresql_server", "postgresql_url"]
+
+KILLS = 150 if LONG else 8
+CLIENTS = 4
+PATIENCE = 120.0
+SESSION_OF = "ann"
+"""Whose session is open all the time."""
+
+T = TypeVar("T")
+
+
+class Target(ABC):
+    """Something that schedules, and what of it can be killed. `kinds` says how often what is chosen."""
+
+    kinds: dict[str, int]
+    state_dir: Path
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def client(self) -> AsyncClient: ...
+
+    @abstractmethod
+    def clean(self) -> None: ...
+
+    @abstractmethod
+    def kill(self, kind: str, chance: random.Random) -> bool:
+        """Kill one of these, and start again what nobody else starts; false where there is none."""
+
+    @abstractmethod
+    def revive(self) -> None:
+        """Start again what has ended, as systemd does."""
+
+
+def kill_one(pids: list[int], chance: random.Random) -> bool:
+    if pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(chance.choice(pids), signal.SIGKILL)
+            return True
+    return False
+
+
+class Alone(Target):
+    """A scheduler without a hub."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.kinds = {"scheduler": 3, "launcher": 1, "supervisor": 3}
+        self.service = Service(folder, "--auth=token", "--declared-gpus=8", *options)
+        self.state_dir = self.service.folder.path
+        self.folder = folder
+
+    def start(self) -> None:
+        self.service.start()
+
+    def client(self) -> AsyncClient:
+        endpoint, token = self.service.folder.endpoint(), self.service.folder.read_token()
+        assert endpoint is not None
+        assert token is not None
+        return AsyncClient(endpoint.url, token)
+
+    def clean(self) -> None:
+        end_all(self.folder)
+        if self.service.process is not None:
+            self.service.process.wait()
+
+    def kill(self, kind: str, chance: random.Random) -> bool:
+        assert self.service.process is not None
+        if kind == "scheduler":
+            self.service.kill()
+            if chance.random() < 0.3:  # and again while it starts
+                self.service.process = self.service.spawn()
+                time.sleep(chance.uniform(0, 1.5))
+                self.service.kill()
+            self.service.start()
+            return True
+        return kill_worker(kind, self.state_dir, self.service.process.pid, chance)
+
+    def revive(self) -> None:
+        """A scheduler ends by itself where it cannot tell whether a change is durable."""
+        assert self.service.process is not None
+        if self.service.process.poll() is not None:
+            self.service.start()
+
+
+class OnPostgreSQL(Alone):
+    """The same with a database server, which ends the scheduler's connections."""
+
+    def __init__(self, folder: Path, db_url: str) -> None:
+        super().__init__(folder, f"--db-url={db_url}")
+        self.kinds["connections"] = 3
+        self.db_url = db_url
+
+    def kill(self, kind: str, chance: random.Random) -> bool:
+        return bool(self._end_connections()) if kind == "connections" else super().kill(kind, chance)
+
+    def _end_connections(self) -> list[object]:
+        engine = sqlalchemy.create_engine(self.db_url, isolation_level="AUTOCOMMIT")
+        try:
+            with engine.connect() as connection:
+                ended = connection.exec_driver_sql(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+                return list(ended.scalars())
+        finally:
+            engine.dispose()
+
+
+def kill_worker(kind: str, state_dir: Path, scheduler: int, chance: random.Random) -> bool:
+    """Kill the launcher, which is the scheduler's child, or a supervisor."""
+    found = [
+        each.pid for each in supervisors(state_dir) if (each.parent == scheduler) is (kind == "launcher")
+    ]
+    return kill_one(found, chance)
+
+
+class BehindAHub(Target):
+    """A hub with its proxy, which starts the scheduler and starts it again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kinds = {"hub": 1, "proxy": 2, "scheduler": 3, "launcher": 1, "supervisor": 3}
+        self.hub = Hub(folder, gpus=8)
+        self.state_dir = folder / "pool"
+
+    def start(self) -> None:
+        self.hub.start()
+
+    def client(self) -> AsyncClient:
+        return AsyncClient(f"{self.hub.url}/services/runai", TOKEN)
+
+    def clean(self) -> None:
+        self.hub.clean()
+
+    def kill(self, kind: str, chance: random.Random) -> bool:
+        endpoint = StateFolder(self.state_dir).endpoint()
+        scheduler = endpoint.pid if endpoint is not None else 0
+        if kind == "hub":
+            self.hub.kill()
+            self.hub.start()
+            return True
+        if kind == "proxy":
+            return kill_one([int((self.hub.folder / "jupyterhub-proxy.pid").read_text())], chance)
+        if kind == "scheduler":
+            return kill_one([scheduler], chance)
+        return kill_worker(kind, self.state_dir, scheduler, chance)
+
+    def revive(self) -> None:
+        """The hub does."""
+
+
+@dataclass
+class Campaign:
+    """People at work, and what they were told."""
+
+    target: Target
+    witness: Witness
+    chance: random.Random
+    jobs: dict[str, JobSubmit] = field(default_factory=dict)
+    cancelled: dict[str, float] = field(default_factory=dict)
+    """The jobs that were to be cancelled, with the number of their attempts then; infinite where they had ended."""
+    succeeded: dict[str, int] = field(default_factory=dict)
+    """The jobs that were seen to have succeeded, with the number of their attempts."""
+    kills: Counter[str] = field(default_factory=Counter)
+    over: bool = False
+
+    async def run(self) -> None:
+        async with self.target.client() as client:
+            session = await insist(partial(client.open_session, SessionOpen(user=SESSION_OF)))
+            people = [asyncio.create_task(self.work(client)) for _ in range(CLIENTS)]
+            killing = asyncio.create_task(self.kill_things())
+            await asyncio.wait([killing, *people], return_when=asyncio.FIRST_COMPLETED)
+            self.over = True
+            await asyncio.gather(killing, *people)
+            await asyncio.to_thread(self.target.revive)
+            for job in self.jobs:
+                self.note(await insist(partial(client.wait, job, PATIENCE)))
+            assert session.id in {each.id for each in await insist(client.sessions)}
+
+    async def kill_things(self) -> None:
+        while self.kills.total() < KILLS:
+            await asyncio.sleep(self.chance.uniform(0, 0.5))
+            (kind,) = self.chance.choices(*zip(*self.target.kinds.items(), strict=True))
+            await asyncio.to_thread(self.target.revive)
+            self.kills[kind] += await asyncio.to_thread(self.target.kill, kind, self.chance)
+
+    # -- people -------------------------------------------------------------------------------------------
+
+    async def work(self, client: AsyncClient) -> None:
+        """Submit jobs; cancel some, pause some, wait for some."""
+        ours: list[str] = []
+        while not self.over:
+            workers = self.chance.choice((1, 1, 1, 2))
+            command = self.witness.command(self.chance.choice((0, 1, 5, 20)))
+            sent = JobSubmit(command=command, gpus=self.chance.choice((1, 1, 2)), workers=workers)
+            key = str(uuid.UUID(int=self.chance.getrandbits(128)))
+            job = await insist(partial(client.submit, sent, idempotency_key=key))
+            self.jobs[job.id] = sent
+            ours.append(job.id)
+            what = self.chance.random()
+            if what < 0.1:
+                await self.cancel(client, self.chance.choice(ours))
+            elif what < 0.2:
+                await self.pause(client, self.chance.choice(ours))
+            elif what < 0.6:
+                self.note(await insist(partial(client.wait, self.chance.choice(ours), PATIENCE)))
+
+    async def cancel(self, client: AsyncClient, job: str) -> None:
+        self.cancelled.setdefault(job, math.inf)
+        with contextlib.suppress(Conflict):  # it has ended
+            self.cancelled[job] = len((await insist(partial(client.cancel, job))).attempts)
+
+    async def pause(self, client: AsyncClient, job: str) -> None:
+        with contextlib.suppress(Conflict):  # it has ended
+            await insist(partial(client.pause, job))
+            await insist(partial(client.resume, job))
+
+    def note(self, job: JobView) -> None:
+        if job.state is JobState.SUCCEEDED:
+            assert self.succeeded.setdefault(job.id, len(job.attempts)) == len(job.attempts), (
+                f"{job.id} has run again"
+            )
+            self.check_whole(job)
+        else:
+            assert job.state is JobState.CANCELLED, f"{job.id}: {job.state} {job.reason} {job.attempts}"
+            assert job.id in self.cancelled, f"{job.id} was cancelled by nobody"
+
+    def check_whole(self, job: JobView) -> None:
+        """What is said to have succeeded has: each of its workers came to its end in the last attempt."""
+        ends = self.witness.of(job.id).ends
+        last = len(job.attempts)
+        assert all(ends[last, rank] == 1 for rank in range(self.jobs[job.id].workers or 1)), (job, ends)
+
+    # -- what holds ---------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        found = {job: self.witness.of(job) for job in self.jobs}
+        twice = [job for job, told in found.items() if any(times > 1 for times in told.begins.values())]
+        after = [job for job, most in self.cancelled.items() if found[job].attempts > most]
+        lost = self.jobs.keys() - self.succeeded.keys() - self.cancelled.keys()
+        with contextlib.suppress(AssertionError):
+            until(lambda: not processes(self.target.state_dir))
+        orphans = processes(self.target.state_dir)
+        figures = {
+            "kills": self.kills.total(),
+            **{f"kills: {kind}": count for kind, count in sorted(self.kills.items())},
+            "jobs": len(self.jobs),
+            "attempts": sum(told.attempts for told in found.values()),
+            "lost": len(lost),
+            "twice": len(twice) + len(after) + len(self.witness.taken()),
+            "orphans": len(orphans),
+        }
+        for figure, value in figures.items():
+            tell(f"random kills, {type(self.target).__name__}: {figure}", value)
+        assert self.witness.taken() == []
+        assert not twice
+        assert not after
+        assert not lost
+        assert not orphans
+
+
+async def insist(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask until there is an answer. What a caller may be told while things are started again is not one."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return await ask()
+            except Conflict:
+                raise
+            except RunaiError:
+                await asyncio.sleep(0.05)
+
+
+def campaign(target: Target, folder: Path) -> None:
+    number = seed()
+    print(f"RUNAI_SEED={number}")
+    found = Campaign(target, Witness(folder / "marks"), random.Random(number))
+    try:
+        target.start()
+        asyncio.run(found.run())
+        found.check()
+    finally:
+        target.clean()
+
+
+def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    campaign(Alone(tmp_path), tmp_path)
+
+
+def test_nor_with_postgresql_whose_connections_are_cut(tmp_path: Path, postgresql_url: str) -> None:
+    campaign(OnPostgreSQL(tmp_path, postgresql_url), tmp_path)
+
+
+@pytest.mark.skipif(not LONG, reason="a hub is killed in `make chaos`")
+def test_nor_behind_a_hub_that_is_killed_with_its_proxy(tmp_path: Path) -> None:
+    campaign(BehindAHub(tmp_path), tmp_path)
