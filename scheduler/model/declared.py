@@ -24,11 +24,31 @@ class PlacementStyle(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignUse:
+    """What others use on a node: everything that is neither a session nor a job of this pool.
+
+    `gpus` is the share of each GPU whose number is known. `unnumbered` is what others use of the other GPUs, where the engine
+    assigns GPUs itself and reports only how many are in use: whole GPUs, and part of one more.
+    """
+
+    gpus: tuple[tuple[int, Milli], ...] = ()
+    unnumbered: Milli = 0
+    cpus: Milli = 0
+    memory: MiB = 0
+
+    @property
+    def amount(self) -> Milli:
+        """The GPUs that others use, in all."""
+        return self.unnumbered + sum([share for _, share in self.gpus])
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A machine, or the part of a machine that belongs to one node pool, with its GPUs `0 … gpus-1`.
 
     `devices[i]` is what the driver calls GPU `i` (an NVML UUID), or its number on the machine where GPUs are declared.
-    `gpu_links` groups GPUs joined by the fastest link. `labels` name topology domains (`rack`, `block`, …).
+    `gpu_links` groups GPUs joined by the fastest link. `labels` name topology domains (`rack`, `block`, …). A node that is not
+    `schedulable` (cordoned) keeps its workloads and gets no others. What `foreign` names is not there for the pool.
     """
 
     name: str
@@ -43,6 +63,7 @@ class Node:
     schedulable: bool = True
     devices: tuple[str, ...] = ()
     declared: bool = False
+    foreign: ForeignUse = ForeignUse()
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class Cycle:
         self._in_vain: dict[tuple[int, int], int] = {}
 
     def plan(self) -> Plan:
-        self.planner.sort()
+        self.planner.prepare()
         self.planner.share_out()
         self._stop_the_stale()
         self._seat_sessions()

@@ -8,10 +8,10 @@ only on who stands where, never on the way it came about: that makes trials chea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NewType
 
-from scheduler.model import ONE, Milli, Node, WorkerPlacement
+from scheduler.model import ONE, MiB, Milli, Node, WorkerPlacement
 from scheduler.policy.demands import UNBOUNDED, Demand
 from scheduler.policy.gpulinks import best_group, choose, gpus_of
 
@@ -28,27 +28,61 @@ class NodeState:
     """One node: what is taken on it (later), and what releasing workloads still hold (now)."""
 
     __slots__ = (
-        "bit", "cpus", "every", "gpu_links", "index", "keys", "memory", "name", "releasing", "releasing_cpus",
-        "releasing_memory", "releasing_shares", "shares", "spec", "taken",
+        "bit", "cpus", "every", "foreign", "gpu_links", "index", "keys", "memory", "name", "releasing",
+        "releasing_cpus", "releasing_memory", "releasing_shares", "shares", "spec", "taken",
     )  # fmt: skip
 
     def __init__(self, index: int, spec: Node) -> None:
         self.index = index
         self.bit = 1 << index
-        self.spec = spec
         self.name = spec.name
-        self.every = (1 << spec.gpus) - 1
-        self.gpu_links = tuple([sum(1 << gpu for gpu in group) for group in spec.gpu_links])
         self.taken = 0
         self.releasing = 0
         self.shares: dict[int, Milli] = {}
         self.releasing_shares: dict[int, Milli] = {}
-        self.cpus = UNBOUNDED if spec.cpus is None else spec.cpus
-        self.memory = UNBOUNDED if spec.memory is None else spec.memory
         self.releasing_cpus = 0
         self.releasing_memory = 0
-        key = (spec.gpus, best_group(self.gpu_links, self.every))
+        self.cpus, self.memory = _beside(spec)
+        self._declare(spec)
+        key = (self.every.bit_count(), best_group(self.gpu_links, self.every))
         self.keys: list[Key] = [key, key]
+
+    def change(self, spec: Node) -> None:
+        """The node is declared differently, or others use more or less of it. Workloads that stand on it stay."""
+        (cpus, memory), (cpus_before, memory_before) = _beside(spec), _beside(self.spec)
+        self.cpus += cpus - cpus_before
+        self.memory += memory - memory_before
+        self._declare(spec)
+
+    def _declare(self, spec: Node) -> None:
+        self.spec = spec
+        self.gpu_links = tuple([sum(1 << gpu for gpu in group) for group in spec.gpu_links])
+        self.assign_foreign()
+
+    def assign_foreign(self) -> None:
+        """Find which GPUs others use; `every` is the rest.
+
+        Of GPUs whose numbers are not known, those with the highest numbers that no workload holds.
+        """
+        gpus, used = range(self.spec.gpus), self.spec.foreign
+        foreign = {gpu: share for gpu, share in used.gpus if gpu in gpus}
+        left = used.unnumbered
+        if left:
+            held = self.taken | self.releasing
+            for gpu in sorted(set(gpus) - foreign.keys(), key=lambda gpu: (held >> gpu & 1, -gpu)):
+                if left > 0:
+                    foreign[gpu] = min(ONE, left)
+                    left -= ONE
+        self.foreign = foreign
+        self.every = (
+            sum([1 << gpu for gpu in gpus if gpu not in foreign]) if foreign else (1 << len(gpus)) - 1
+        )
+
+    def parts(self) -> Iterable[int]:
+        """The GPUs of which a part may be in use."""
+        if not self.foreign:
+            return self.shares.keys() | self.releasing_shares.keys()
+        return self.shares.keys() | self.releasing_shares.keys() | self.foreign.keys()
 
     def free(self, when: When) -> int:
         """The wholly free GPUs, as bits."""
@@ -59,12 +93,14 @@ class NodeState:
         used = self.shares.get(gpu, ONE) if self.taken >> gpu & 1 else 0
         if when is NOW and self.releasing >> gpu & 1:
             used += self.releasing_shares.get(gpu, ONE)
+        if self.foreign:
+            used += self.foreign.get(gpu, 0)
         return ONE - used
 
     def shared_gpu(self, share: Milli, when: When) -> int | None:
         """The fullest GPU that is shared already and has `share` left."""
         best = None
-        for gpu in sorted(self.shares.keys() | self.releasing_shares.keys()):
+        for gpu in sorted(self.parts()):
             free = self.share_free(gpu, when)
             if share <= free < ONE and (best is None or free < best[0]):
                 best = (free, gpu)
@@ -72,12 +108,10 @@ class NodeState:
 
     def takes_beside(self, demand: Demand, when: When) -> bool:
         """Whether the CPUs and the memory for one more worker are there."""
-        if when is LATER:
-            return demand.cpus <= self.cpus and demand.memory <= self.memory
-        return (
-            demand.cpus <= self.cpus - self.releasing_cpus
-            and demand.memory <= self.memory - self.releasing_memory
-        )
+        cpus, memory = self.cpus, self.memory
+        if when is NOW:
+            cpus, memory = cpus - self.releasing_cpus, memory - self.releasing_memory
+        return (not demand.cpus or demand.cpus <= cpus) and (not demand.memory or demand.memory <= memory)
 
     def takes_gpus(self, demand: Demand, when: When) -> bool:
         """Whether the GPUs for one more worker are there."""
@@ -101,7 +135,7 @@ class NodeState:
                 return 0
             free = self.free(when)
             fits = free.bit_count() * (ONE // share)
-            for gpu in self.shares.keys() | self.releasing_shares.keys():
+            for gpu in self.parts():
                 if not free >> gpu & 1:
                     fits += max(0, self.share_free(gpu, when)) // share
             most = min(most, fits)
@@ -127,32 +161,71 @@ class NodeState:
         return WorkerPlacement(self.name)
 
 
+def _beside(spec: Node) -> tuple[Milli, MiB]:
+    """The CPUs and the memory that others leave of a node."""
+    cpus = UNBOUNDED if spec.cpus is None else spec.cpus
+    memory = UNBOUNDED if spec.memory is None else spec.memory
+    return cpus - spec.foreign.cpus, memory - spec.foreign.memory
+
+
 class NodeIndex:
     """All nodes, indexed by what is free on them: `buckets[when][key]` is the set of nodes with that key.
 
-    `models` has the sets of nodes that are alike when they are empty, each with its first node.
+    `all` also has the nodes that have left, which have no GPUs; `by_name` has those that are there. `models` has the sets of
+    nodes that are alike when they are empty, each with its first node.
     """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        self.all = [NodeState(index, node) for index, node in enumerate(nodes)]
-        self.by_name = {node.name: node for node in self.all}
-        self.buckets: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
-        self.most_gpus = max((node.spec.gpus for node in self.all), default=0)
-        self.types = {node.spec.gpu_type for node in self.all}
+        self.all: list[NodeState] = []
+        self.by_name: dict[str, NodeState] = {}
         self.models: dict[tuple[object, ...], tuple[NodeState, int]] = {}
-        for node in self.all:
+        self.types: set[str | None] = set()
+        self.most_gpus = 0
+        self.buckets: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
+        self.sharing = 0
+        self.unnumbered = 0
+        self.releases = 0
+        self._orders: dict[tuple[When, int, int, bool], list[Key]] = {}
+        self._without_beside: dict[tuple[Demand, When], list[int]] = {}
+        self.change(dict(enumerate(nodes)))
+
+    def change(self, specs: Mapping[int, Node], gone: Iterable[int] = ()) -> None:
+        """Take over the nodes of some places, new places in order last; those of the places `gone` have left."""
+        for index in gone:
+            node = self.all[index]
+            del self.by_name[node.name]
+            self._change(node, Node(node.name, gpus=0, schedulable=False))
+        for index, spec in specs.items():
+            if index == len(self.all):
+                self.all.append(node := NodeState(index, spec))
+                for bucket, key in zip(self.buckets, node.keys, strict=True):
+                    bucket[key] = bucket.get(key, 0) | node.bit
+            self._change(node := self.all[index], spec)
+            self.by_name[spec.name] = node
+        self.releases += 1
+        self.most_gpus = max((node.spec.gpus for node in self.by_name.values()), default=0)
+        self.types = {node.spec.gpu_type for node in self.by_name.values()}
+        self.models = {}
+        for node in self.by_name.values():
             spec = node.spec
             model = (spec.gpus, spec.gpu_memory, spec.cpus, spec.memory)
             first_one, bits = self.models.get(model, (node, 0))
             self.models[model] = first_one, bits | node.bit
-        self.sharing = 0
-        self.releases = 0
-        self._orders: dict[tuple[When, int, int, bool], list[Key]] = {}
-        self._without_beside: dict[tuple[Demand, When], list[int]] = {}
-        first = self.buckets[NOW]
-        for node in self.all:
-            first[node.keys[0]] = first.get(node.keys[0], 0) | node.bit
-        self.buckets[LATER].update(first)
+
+    def _change(self, node: NodeState, spec: Node) -> None:
+        node.change(spec)
+        self._index(node)
+        self.unnumbered &= ~node.bit
+        if spec.foreign.unnumbered:
+            self.unnumbered |= node.bit
+
+    def assign_foreign(self) -> None:
+        """Assign again what others use of GPUs without known numbers, since workloads have come and gone."""
+        for node in self.each(self.unnumbered):
+            before = node.foreign
+            node.assign_foreign()
+            if node.foreign != before:
+                self._index(node)
 
     # -- who stands where ---------------------------------------------------------------------------------
 
@@ -223,7 +296,7 @@ class NodeIndex:
                 buckets[old] ^= node.bit
                 buckets[key] = buckets.get(key, 0) | node.bit
                 node.keys[when] = key
-        if node.shares or node.releasing_shares:
+        if node.shares or node.releasing_shares or node.foreign:
             self.sharing |= node.bit
         elif self.sharing & node.bit:
             self.sharing ^= node.bit
@@ -296,7 +369,9 @@ class NodeIndex:
 
     def left_over(self) -> Milli:
         """What is free later in all nodes, the parts of shared GPUs included."""
-        parts = [ONE - share for node in self.each(self.sharing) for share in node.shares.values()]
+        parts = [
+            max(0, node.share_free(gpu, LATER)) for node in self.each(self.sharing) for gpu in node.parts()
+        ]
         return self.free_gpus(-1, LATER) + sum(parts)
 
     def free_gpus(self, mask: int, when: When = NOW) -> Milli:

@@ -37,6 +37,9 @@ class NodeTrial:
         node = self.node
         self.free = node.free(LATER)
         self.shares = dict(node.shares) if node.shares else {}
+        for gpu, share in node.foreign.items():
+            held_whole = node.taken >> gpu & 1 and gpu not in node.shares
+            self.shares[gpu] = ONE if held_whole else self.shares.get(gpu, 0) + share
         self.cpus = node.cpus
         self.memory = node.memory
         self.evictions: list[tuple[Eviction, Floor]] = []
@@ -98,7 +101,7 @@ class NodeTrial:
             self.memory += sign * demand.memory
             if worker.share == ONE:
                 for gpu in worker.gpus:
-                    self.free ^= 1 << gpu
+                    self.free ^= 1 << gpu & self.node.every
                 continue
             for gpu in worker.gpus:
                 used = self.shares[gpu] = self.shares.get(gpu, 0) - sign * worker.share
@@ -109,7 +112,9 @@ class NodeTrial:
 
     def fits(self, demand: Demand, count: int) -> bool:
         """Whether `count` workers would fit."""
-        if demand.cpus * count > self.cpus or demand.memory * count > self.memory:
+        if demand.cpus and demand.cpus * count > self.cpus:
+            return False
+        if demand.memory and demand.memory * count > self.memory:
             return False
         if not demand.partial:
             return self.free.bit_count() >= demand.whole * count

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scheduler.model import ONE, Milli, Pool, Project, Quota
+from scheduler.model import ONE, Milli, Node, Pool, Project, Quota
 from scheduler.policy import quotas
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.projects import ProjectState, QuotaState, build_tree
@@ -38,13 +38,18 @@ def build_partitions(
             quotas.partition_of(node.spec, partitions) if trains(node) else quotas.REMAINDER
         ]
         partition.nodes |= node.bit
-        if node.spec.schedulable and trains(node):
-            partition.capacity += node.spec.gpus * ONE
+        if trains(node):
+            partition.capacity += usable(node.spec)
     for project in pool.projects:
         limits = tuple(_limits(project, partitions, nodes))
         for partition in partitions.values():
             partition.projects[project.name].quotas = limits
     return tuple(partitions.values())
+
+
+def usable(node: Node) -> Milli:
+    """The GPUs of a node that the projects can count on: none of a cordoned one, nor what others use."""
+    return max(0, node.gpus * ONE - node.foreign.amount) if node.schedulable else 0
 
 
 def _open(key: PartitionKey, projects: Sequence[Project]) -> Partition:

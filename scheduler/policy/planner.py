@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from scheduler.model import Node, Pool, Workload
 from scheduler.policy.cycle import Cycle
+from scheduler.policy.nodechanges import change_nodes
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.types import Plan, Snapshot
 
@@ -38,10 +39,18 @@ def collector_at_rest() -> Iterator[None]:
 
 
 class Planner:
-    """Plans for one pool with its nodes; another pool or other nodes need another planner."""
+    """Plans for one pool; another pool needs another planner.
+
+    `read` is how many workloads the latest plan had to read: those that were new, had changed or were gone, those that
+    changed nodes concern, or all of them.
+    """
 
     def __init__(self, pool: Pool, nodes: Iterable[Node], workloads: Iterable[Workload] = ()) -> None:
+        self._pool = pool
         self._state = PlannerState(pool, nodes, workloads)
+        self._nodes: tuple[Node, ...] | None = None
+        self.read = 0
+        self._unread = len(self._state.workloads)
         self._changed: dict[str, Workload | None] = {}
 
     def put(self, workload: Workload) -> None:
@@ -52,10 +61,9 @@ class Planner:
         """A workload is gone."""
         self._changed[id] = None
 
-    @property
-    def changed(self) -> int:
-        """How many workloads have changed since the latest plan."""
-        return len(self._changed)
+    def set_nodes(self, nodes: Iterable[Node]) -> None:
+        """Some nodes have changed: these are all the nodes now."""
+        self._nodes = tuple(nodes)
 
     def plan(self, now: float, usage: Mapping[str, float] | None = None) -> Plan:
         """The plan at an instant, when projects have used so much of the pool recently (as `Snapshot.usage` has it).
@@ -69,9 +77,18 @@ class Planner:
                 return Cycle(self._state, now).plan()
 
     def _take_in(self) -> None:
-        """Apply the changes, those first that give GPUs back: whoever is new may stand where they stood."""
+        """Apply the changes, those first that give GPUs back: a new workload may stand where others stood."""
+        self.read, self._unread = self._unread + len(self._changed), 0
         for id in self._changed:
             self._state.remove(id)
+        if self._nodes is not None:
+            nodes, self._nodes = self._nodes, None
+            read = change_nodes(self._state, nodes)
+            if read is None:
+                workloads = [job.workload for job in self._state.workloads.values()]
+                self._state = PlannerState(self._pool, nodes, workloads)
+                read = len(workloads)
+            self.read += read
         for workload in self._changed.values():
             if workload is not None:
                 self._state.put(workload)
@@ -81,7 +98,7 @@ class Planner:
 class SnapshotPlanner:
     """Decides for one snapshot after the other, as `decide` would. Its plans don't change any more: the planner does.
 
-    `read` is how many workloads the latest plan had to read: those that were new, had changed or were gone, or all of them.
+    `read` is how many workloads the latest plan had to read, as `Planner.read` says.
     """
 
     def __init__(self) -> None:
@@ -95,19 +112,19 @@ class SnapshotPlanner:
         planner = self._planner
         self._planner = None  # should this fail, the next begins anew
         workloads = {workload.id: workload for workload in snapshot.workloads}
-        if planner is None or (self._pool, self._nodes) != (snapshot.pool, snapshot.nodes):
-            self._pool, self._nodes = snapshot.pool, snapshot.nodes
+        if planner is None or self._pool != snapshot.pool:
             planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
-            self.read = len(workloads)
         else:
+            if self._nodes != snapshot.nodes:
+                planner.set_nodes(snapshot.nodes)
             for id in self._workloads.keys() - workloads.keys():
                 planner.drop(id)
             for id, workload in workloads.items():
                 before = self._workloads.get(id)
                 if before is not workload and before != workload:
                     planner.put(workload)
-            self.read = planner.changed
+        self._pool, self._nodes = snapshot.pool, snapshot.nodes
         plan = planner.plan(snapshot.now, snapshot.usage)
         plan = replace(plan, decisions=dict(plan.decisions))
-        self._planner, self._workloads = planner, workloads
+        self._planner, self._workloads, self.read = planner, workloads, planner.read
         return plan

@@ -47,13 +47,13 @@ class PlannerState:
         self.blocked: dict[tuple[ProjectState, RequestClass], Blocked] = {}
         self._positions: dict[str, Mapping[str, int]] = {}
         self._options: dict[tuple[str, RequestClass], Options] = {}
-        self.partitions = build_partitions(pool, index.all, self._trains)
+        self.partitions = build_partitions(pool, index.all, self.trains)
         self.projects = self.partitions[0].projects
         self.state.limited = any(project.quotas for project in self.projects.values())
-        self.train = sum([node.bit for node in index.all if node.spec.schedulable and self._trains(node)])
+        self.train = sum([node.bit for node in index.all if node.spec.schedulable and self.trains(node)])
         for workload in workloads:
             self.put(workload)
-        self.sort()
+        self.prepare()
 
     def put(self, workload: Workload) -> None:
         """A workload is new."""
@@ -86,7 +86,7 @@ class PlannerState:
                 self.nominations[job.id] = job
         _demand(job, 1)
 
-    def _trains(self, node: NodeState) -> bool:
+    def trains(self, node: NodeState) -> bool:
         return self.request_classes.environment_of(node.spec.node_pool) is Environment.TRAIN
 
     def options(self, project: str, request: RequestClass) -> Options:
@@ -96,24 +96,43 @@ class PlannerState:
         """
         found = self._options.get((project, request))
         if found is None:
-            ranked = []
-            for number, partition in enumerate(self.partitions):
-                there = self.request_classes.within(request, number, partition.nodes)
-                if there.eligible and all(group.eligible for group in there.groups):
-                    owner = partition.projects[project]
-
-                    wish = next(n for n, mask in enumerate(request.preferences) if mask & partition.nodes)
-                    throughput = next(
-                        n for n, (nodes, _) in enumerate(request.scopes) if nodes & partition.nodes
-                    )
-                    never, unowned = _never(owner, there), not owner.guarantee
-                    ranked.append((never, wish, unowned, throughput, number, owner, there))
-            ranked.sort(key=lambda entry: entry[:5])
-            found = [(owner, there) for *_, owner, there in ranked]
-            if not found:
-                found = [(self._wished(request.spec).projects[project], request)]
-            self._options[project, request] = found
+            found = self._options[project, request] = self._rank(project, request)
         return found
+
+    def _rank(self, project: str, request: RequestClass) -> Options:
+        ranked = []
+        for number, partition in enumerate(self.partitions):
+            there = self.request_classes.within(request, number, partition.nodes)
+            if there.eligible and all(group.eligible for group in there.groups):
+                owner = partition.projects[project]
+
+                wish = next(n for n, mask in enumerate(request.preferences) if mask & partition.nodes)
+                throughput = next(n for n, (nodes, _) in enumerate(request.scopes) if nodes & partition.nodes)
+                never, unowned = _never(owner, there), not owner.guarantee
+                ranked.append((never, wish, unowned, throughput, number, owner, there))
+        ranked.sort(key=lambda entry: entry[:5])
+        found = [(owner, there) for *_, owner, there in ranked]
+        return found or [(self._wished(request.spec).projects[project], request)]
+
+    def rank_again(self) -> list[Workload]:
+        """Find all options again, since nodes have changed; returns the workloads that have others now."""
+        changed = set[tuple[str, RequestClass]]()
+        for key, before in self._options.items():
+            found = self._rank(*key)
+            if len(found) != len(before) or any(
+                one is not other
+                for ours, theirs in zip(found, before, strict=True)
+                for one, other in zip(ours, theirs, strict=True)
+            ):
+                self._options[key] = found
+                changed.add(key)
+        if not changed:
+            return []
+        return [
+            job.workload
+            for job in self.workloads.values()
+            if (job.workload.request.project, self.request_classes.of(job.workload.request)) in changed
+        ]
 
     def _wished(self, spec: Request) -> Partition:
         """The partition to which a job that fits nowhere is assigned."""
@@ -242,8 +261,9 @@ class PlannerState:
             index.pop(job.id, None)
         _demand(job, -1)
 
-    def sort(self) -> None:
-        """Sort the jobs of every class to which one was added."""
+    def prepare(self) -> None:
+        """Make ready for a plan: sort the jobs of every class to which one was added, and assign GPUs to foreign use."""
+        self.state.nodes.assign_foreign()
         for jobs in self._unsorted.values():
             jobs.sort(key=_by_urgency)
         self._unsorted.clear()

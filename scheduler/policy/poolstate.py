@@ -248,7 +248,7 @@ class PoolState:
                     return False
             cpus, memory = beside.get(worker.node, (0, 0))
             cpus, memory = beside[worker.node] = (cpus + demand.cpus, memory + demand.memory)
-            if cpus > node.cpus or memory > node.memory:
+            if (cpus and cpus > node.cpus) or (memory and memory > node.memory):
                 return False
         return True
 

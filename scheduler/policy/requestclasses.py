@@ -7,8 +7,8 @@ nodes of each preference are tried from the fastest to the slowest; a job waits 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
 
 from scheduler.model import ONE, Environment, Milli, PlacementStyle, Pool, Request
 from scheduler.policy.demands import Demand, demand_of
@@ -19,19 +19,23 @@ ALIKE = 950
 """Types of GPU that reach so many thousandths of the throughput of the fastest among them are tried as one set."""
 
 
+_MaskKey = tuple[
+    Demand, Environment, tuple[str, ...] | None, tuple[str, ...] | None, tuple[str, ...]
+]  # what `RequestClasses._eligible` depends on
+
+
 class RequestClasses:
     """`fit_classes` has one request class for all that fit or don't fit alike."""
 
     def __init__(self, pool: Pool, nodes: NodeIndex) -> None:
+        self._nodes = nodes
         self.nodes = nodes.all
         self.lending = pool.settings.lending
         self.pools = {node_pool.name: node_pool for node_pool in pool.node_pools}
         self._classes: dict[tuple[object, ...], RequestClass] = {}
-        self._masks: dict[tuple[object, ...], int] = {}
+        self._masks: dict[_MaskKey, int] = {}
         self._demands: dict[Demand, Demand] = {}
-        self._types: dict[str | None, int] = {}
-        for node in self.nodes:
-            self._types[node.spec.gpu_type] = self._types.get(node.spec.gpu_type, 0) | node.bit
+        self._types = self._by_type()
         self.fit_classes: dict[int, RequestClass] = {}
         self._fit_classes: dict[tuple[object, ...], int] = {}
         self._within: dict[tuple[RequestClass, int], RequestClass] = {}
@@ -62,19 +66,47 @@ class RequestClasses:
             return request
         found = self._within.get((request, partition))
         if found is None:
-            alike = (request.fit_class, partition, "within")
-            found = self._within[request, partition] = replace(
-                request,
-                fit_class=self._fit_classes.setdefault(alike, len(self._fit_classes)),
-                preferences=tuple([both for preferred in request.preferences if (both := preferred & mask)]),
-                scopes=tuple(
-                    [(both, one_node) for nodes, one_node in request.scopes if (both := nodes & mask)]
-                ),
-                eligible=request.eligible & mask,
-                groups=tuple([self.within(group, partition, mask) for group in request.groups]),
-            )
+            found = self._within[request, partition] = self._make_within(request, partition, mask)
             self.fit_classes.setdefault(found.fit_class, found)
         return found
+
+    def _make_within(self, request: RequestClass, partition: int, mask: int) -> RequestClass:
+        alike = (request.fit_class, partition, "within")
+        return replace(
+            request,
+            fit_class=self._fit_classes.setdefault(alike, len(self._fit_classes)),
+            preferences=tuple([both for preferred in request.preferences if (both := preferred & mask)]),
+            scopes=tuple([(both, one_node) for nodes, one_node in request.scopes if (both := nodes & mask)]),
+            eligible=request.eligible & mask,
+            groups=tuple([self.within(group, partition, mask) for group in request.groups]),
+        )
+
+    def refresh(self, changed: int, partitions: Sequence[int]) -> None:
+        """Find again which nodes are eligible, since those of the set `changed` are others now.
+
+        `partitions` are the nodes of each partition. The classes stay the objects that they are.
+        """
+        self._types = self._by_type()
+        for name, mask in self._masks.items():
+            self._masks[name] = mask & ~changed | self._eligible(changed, *name)
+        self.fit_classes.clear()
+        self._fit_classes.clear()
+        for request in self._classes.values():
+            make = self._make_of_groups if request.spec.groups else self._make
+            self._renew(request, make(request.spec))
+        for (request, partition), found in self._within.items():
+            self._renew(found, self._make_within(request, partition, partitions[partition]))
+
+    def _renew(self, request: RequestClass, made: RequestClass) -> None:
+        for each in fields(RequestClass):
+            setattr(request, each.name, getattr(made, each.name))
+        self.fit_classes[request.fit_class] = request
+
+    def _by_type(self) -> dict[str | None, int]:
+        types: dict[str | None, int] = {}
+        for node in self.nodes:
+            types[node.spec.gpu_type] = types.get(node.spec.gpu_type, 0) | node.bit
+        return types
 
     def _make_of_groups(self, spec: Request) -> RequestClass:
         """The class of a gang of several groups. A required level applies to the whole gang, not to each group."""
@@ -188,19 +220,30 @@ class RequestClasses:
     ) -> int:
         name = (demand, environment, pools, spec.gpu_types, spec.avoids)
         if name not in self._masks:
-            self._masks[name] = sum(
-                [
-                    node.bit
-                    for node in self.nodes
-                    if node.spec.schedulable
-                    and node.name not in spec.avoids
-                    and (pools is None or node.spec.node_pool in pools)
-                    and self.environment_of(node.spec.node_pool) is environment
-                    and (spec.gpu_types is None or node.spec.gpu_type in spec.gpu_types)
-                    and _big_enough(node, demand)
-                ]
-            )
+            self._masks[name] = self._eligible(-1, *name)
         return self._masks[name]
+
+    def _eligible(
+        self,
+        among: int,
+        demand: Demand,
+        environment: Environment,
+        pools: tuple[str, ...] | None,
+        gpu_types: tuple[str, ...] | None,
+        avoids: tuple[str, ...],
+    ) -> int:
+        return sum(
+            [
+                node.bit
+                for node in (self.nodes if among == -1 else self._nodes.each(among))
+                if node.spec.schedulable
+                and node.name not in avoids
+                and (pools is None or node.spec.node_pool in pools)
+                and self.environment_of(node.spec.node_pool) is environment
+                and (gpu_types is None or node.spec.gpu_type in gpu_types)
+                and _big_enough(node, demand)
+            ]
+        )
 
     def _worker_amount(self, demand: Demand, eligible: int) -> Milli:
         """What one worker counts; for GPU memory the greatest share that it may come to."""

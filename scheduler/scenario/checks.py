@@ -31,5 +31,9 @@ def at(place: str, sentence: str) -> Invalid:
     return Invalid(f"{place}: {sentence}", field=place)
 
 
+def no_gpu(place: str, node: str, gpu: int, gpus: int) -> Invalid:
+    return at(place, f"{node} has no GPU {gpu}; they count from 0 to {gpus - 1}.")
+
+
 def no_such(place: str, kind: str, name: str) -> Invalid:
     return at(place, f"there is no {kind} {name!r} in this scenario.")

@@ -17,6 +17,20 @@ Throughput = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 GpuIndex = Annotated[int, Field(ge=0)]
 
 
+class ForeignGpuEntry(Wire):
+    index: GpuIndex
+    share: Annotated[float, Field(gt=0, le=1)] = 1
+
+
+class ForeignEntry(Wire):
+    """What others use on a node. `unnumbered` is how many GPUs they use beside `gpus`, where nobody knows which."""
+
+    gpus: list[ForeignGpuEntry] = Field(default_factory=list)
+    unnumbered: Amount = 0
+    cpus: Amount = 0
+    memory_gib: Amount = 0
+
+
 class NodeEntry(Wire):
     name: Text
     gpus: int = Field(ge=0, le=1024)
@@ -28,6 +42,7 @@ class NodeEntry(Wire):
     labels: dict[str, str] = Field(default_factory=dict)
     links: list[list[GpuIndex]] = Field(default_factory=list)
     schedulable: bool = True
+    foreign: ForeignEntry = ForeignEntry()
 
 
 class ProjectEntry(Wire):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduler.errors import Invalid
-from scheduler.model import Environment, Milli, Node, NodePool, Pool, Project, User
+from scheduler.model import Environment, ForeignUse, Milli, Node, NodePool, Pool, Project, User
 from scheduler.policy import Snapshot
 from scheduler.pool.file import quotas_of, settings_of
-from scheduler.scenario.checks import amount, mib, no_such, refuse_twice
+from scheduler.scenario.checks import amount, at, mib, no_gpu, no_such, refuse_twice
 from scheduler.scenario.entries import NodeEntry, ProjectEntry, Scenario
 from scheduler.scenario.jobs import Jobs
 from scheduler.schema.reading import milli
@@ -50,10 +50,7 @@ def _node(entry: NodeEntry, place: str) -> Node:
         for m, gpu in enumerate(group):
             where = f"{place}.links[{n}][{m}]"
             if gpu >= entry.gpus:
-                raise Invalid(
-                    f"{where}: {entry.name} has no GPU {gpu}; they count from 0 to {entry.gpus - 1}.",
-                    field=where,
-                )
+                raise no_gpu(where, entry.name, gpu, entry.gpus)
             if gpu in seen:
                 raise Invalid(f"{where}: GPU {gpu} is in two link groups.", field=where)
             seen.add(gpu)
@@ -68,6 +65,26 @@ def _node(entry: NodeEntry, place: str) -> Node:
         labels=entry.labels,
         gpu_links=tuple(tuple(sorted(group)) for group in entry.links),
         schedulable=entry.schedulable,
+        foreign=_foreign(entry, f"{place}.foreign"),
+    )
+
+
+def _foreign(entry: NodeEntry, place: str) -> ForeignUse:
+    used = entry.foreign
+    for n, each in enumerate(used.gpus):
+        if each.index >= entry.gpus:
+            raise no_gpu(f"{place}.gpus[{n}].index", entry.name, each.index, entry.gpus)
+        if any(other.index == each.index for other in used.gpus[:n]):
+            raise at(f"{place}.gpus[{n}].index", f"GPU {each.index} is given twice.")
+    if used.unnumbered + len(used.gpus) > entry.gpus:
+        raise at(f"{place}.unnumbered", f"{entry.name} has only {entry.gpus} GPUs.")
+    return ForeignUse(
+        gpus=tuple(
+            (each.index, milli(each.share, f"{place}.gpus[{n}].share")) for n, each in enumerate(used.gpus)
+        ),
+        unnumbered=milli(used.unnumbered, f"{place}.unnumbered"),
+        cpus=milli(used.cpus, f"{place}.cpus"),
+        memory=mib(used.memory_gib) or 0,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from scheduler.model import (
     ONE,
+    ForeignUse,
     MiB,
     Milli,
     Node,
@@ -23,6 +24,8 @@ from scheduler.model import (
 from scheduler.policy import Snapshot
 from scheduler.pool.file import file_of, quota_entries
 from scheduler.scenario.entries import (
+    ForeignEntry,
+    ForeignGpuEntry,
     GroupEntry,
     JobEntry,
     NodeEntry,
@@ -69,6 +72,16 @@ def _node(node: Node) -> NodeEntry:
         labels=dict(node.labels),
         links=[list(group) for group in node.gpu_links],
         schedulable=node.schedulable,
+        foreign=_foreign(node.foreign),
+    )
+
+
+def _foreign(used: ForeignUse) -> ForeignEntry:
+    return ForeignEntry(
+        gpus=[ForeignGpuEntry(index=gpu, share=share / ONE) for gpu, share in used.gpus],
+        unnumbered=used.unnumbered / ONE,
+        cpus=used.cpus / ONE,
+        memory_gib=used.memory / 1024,
     )
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.model import (
     Environment,
+    ForeignUse,
     Node,
     NodePool,
     PlacementStyle,
@@ -59,9 +60,22 @@ def nodes(draw: Draw, most: int = 5) -> tuple[Node, ...]:
                 labels=draw(st.sampled_from([{}, *RACKS])),
                 gpu_links=(tuple(range(gpus // 2)), tuple(range(gpus // 2, gpus))) if linked else (),
                 schedulable=draw(st.integers(0, 6)) > 0,
+                foreign=draw(foreign(gpus)) if draw(st.integers(0, 3)) == 0 else ForeignUse(),
             )
         )
     return tuple(found)
+
+
+@st.composite
+def foreign(draw: Draw, gpus: int) -> ForeignUse:
+    """What others use on a node of so many GPUs."""
+    shares = draw(st.dictionaries(st.integers(0, gpus - 1), st.sampled_from([250, 1000]))) if gpus else {}
+    return ForeignUse(
+        gpus=tuple(sorted(shares.items())),
+        unnumbered=min(draw(st.sampled_from([0, 0, 1000, 2000])), 1000 * (gpus - len(shares))),
+        cpus=draw(st.sampled_from([0, 1000, 3000])),
+        memory=draw(st.sampled_from([0, 32_768])),
+    )
 
 
 LIMITS = st.sampled_from(
@@ -158,6 +172,8 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
         tree = tuple(Project(p.name, guaranteed=p.guaranteed or 0, created=p.created) for p in tree)
     leaves = [p.name for p in tree if all(other.parent != p.name for other in tree)]
     found = draw(nodes())
+    if plain:
+        found = tuple(replace(node, foreign=ForeignUse()) for node in found)
     pool = Pool(
         node_pools=(
             NodePool("build", Environment.BUILD),
@@ -268,6 +284,20 @@ class Floor:
         self.gpus = {node.name: [1000] * node.gpus for node in nodes}
         self.cpus = {node.name: node.cpus for node in nodes}
         self.memory = {node.name: node.memory for node in nodes}
+
+        for node in nodes:
+            self._take_foreign(node)
+
+    def _take_foreign(self, node: Node) -> None:
+        used = node.foreign
+        for gpu, share in used.gpus:
+            self.take(WorkerPlacement(node.name, (gpu,), share), Shape(0))
+        left = used.unnumbered
+        for gpu in reversed(range(node.gpus)):
+            if left and self.gpus[node.name][gpu] == 1000:
+                self.take(WorkerPlacement(node.name, (gpu,), min(1000, left)), Shape(0))
+                left -= min(1000, left)
+        self.take(WorkerPlacement(node.name), Shape(0, None, used.cpus, used.memory))
 
     def take(self, worker: WorkerPlacement, shape: Shape) -> None:
         for gpu in worker.gpus:

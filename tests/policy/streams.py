@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scheduler.model import Environment, Node, Project, ReclaimUpTo, Request, Settings, Workload
+from scheduler.model import Environment, ForeignUse, Node, Project, ReclaimUpTo, Request, Settings, Workload
 from scheduler.policy import Action, Plan, Snapshot
 from scheduler.policy.play import after
 from tests.policy.pools import requests
@@ -21,6 +21,10 @@ KINDS = (
 )
 
 
+NODE_CHANGES = ("node", "node", "lose", "lose", "come", "foreign", "foreign")
+"""Those of nodes: also while jobs run on them, and with others using what jobs hold already."""
+
+
 @dataclass(frozen=True)
 class Event:
     """Something happens: `kind`, to the one that `which` points at, `after` seconds."""
@@ -29,6 +33,11 @@ class Event:
     which: int
     after: float
     request: Request
+
+
+def leaves(snapshot: Snapshot) -> list[str]:
+    parents = {project.parent for project in snapshot.pool.projects}
+    return [project.name for project in snapshot.pool.projects if project.name not in parents]
 
 
 @st.composite
@@ -92,6 +101,10 @@ class Stream:
                 self._turn(event.which)
             case "lose":
                 self._lose(event.which)
+            case "come":
+                self._come(event.which)
+            case "foreign":
+                self._use(event.which)
             case "project":
                 self._promise(event.which, event.request)
             case "settings":
@@ -138,6 +151,24 @@ class Stream:
         there = {node.name for node in self.snapshot.nodes}
         left = there ^ {name}
         self._nodes(self.nodes, left)
+
+    def _come(self, which: int) -> None:
+        """A node is new, or one that was lost is back after all the others."""
+        there = {node.name for node in self.snapshot.nodes}
+        lost = [node for node in self.nodes if node.name not in there]
+        new = lost[which % len(lost)] if lost else Node(f"m{len(self.nodes)}", (1, 4)[which % 2], "A100")
+        nodes = [node for node in self.nodes if node is not new]
+        self._nodes([*nodes, new], there | {new.name})
+
+    def _use(self, which: int) -> None:
+        """Others use more or less of a node than before, also of what jobs hold."""
+        node = self.nodes[which % len(self.nodes)]
+        shares = [(gpu, (250, 1000)[(which + gpu) % 2]) for gpu in range(node.gpus) if which >> gpu & 2]
+        used = ForeignUse(
+            tuple(shares), unnumbered=500 * (which % 5), cpus=1000 * (which % 3), memory=8192 * (which % 4)
+        )
+        used = ForeignUse() if node.foreign.amount else used
+        self._nodes([replace(n, foreign=used) if n.name == node.name else n for n in self.nodes])
 
     def _nodes(self, nodes: tuple[Node, ...] | list[Node], left: set[str] | None = None) -> None:
         there = {node.name for node in self.snapshot.nodes} if left is None else left

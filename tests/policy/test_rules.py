@@ -9,12 +9,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import Settings
+from scheduler.model import (
+    ForeignUse,
+    Node,
+    Pool,
+    Project,
+    Request,
+    Settings,
+    Shape,
+    WorkerPlacement,
+    Workload,
+)
 from scheduler.policy import Plan, Planner, Snapshot, SnapshotPlanner, decide
 from scheduler.policy.play import carry_out
 from tests.policy.holdings import held
-from tests.policy.pools import busy, snapshots
+from tests.policy.pools import NOW, busy, snapshots
 from tests.policy.rules import RULES
+from tests.policy.streams import NODE_CHANGES, Stream, events, leaves
 
 many = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -96,6 +107,68 @@ def test_a_snapshot_planner_decides_as_if_it_began_anew(
             case "later":
                 snapshot = replace(snapshot, now=snapshot.now + 900.0)
         _same(follow(snapshot), snapshot)
+
+
+@many
+@given(st.one_of(snapshots(most_jobs=8), busy()), st.data())
+def test_a_snapshot_planner_takes_changed_nodes_as_if_it_began_anew(
+    snapshot: Snapshot, data: st.DataObject
+) -> None:
+    """Whatever happens to nodes and jobs, in any order: cordoned, lost, back or new, used more or less by others."""
+    if data.draw(st.booleans()):  # else nodes that come or leave make it begin anew
+        projects = tuple(replace(project, quotas=()) for project in snapshot.pool.projects)
+        snapshot = replace(snapshot, pool=replace(snapshot.pool, projects=projects))
+    stream, follow = Stream(snapshot), SnapshotPlanner()
+    for event in data.draw(events(leaves(snapshot), most=12, kinds=(*NODE_CHANGES, "job", "end", "gone"))):
+        plan = follow(stream.snapshot)
+        _same(plan, stream.snapshot)
+        stream.carry_out(plan)
+        stream.happens(event)
+    _same(follow(stream.snapshot), stream.snapshot)
+
+
+def _pool_of(*nodes: Node) -> Snapshot:
+    running = Workload(
+        "here",
+        Request("p", shape=Shape(1000)),
+        0.0,
+        running=True,
+        started=0.0,
+        placement=(WorkerPlacement("n0", (0,)),),
+    )
+    waiting = tuple(Workload(f"w{n}", Request("p", shape=Shape(8000)), 0.0) for n in range(100))
+    return Snapshot(NOW, Pool(projects=(Project("p"),)), nodes, (running, *waiting))
+
+
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [
+        (lambda node: replace(node, schedulable=False), 0),
+        (lambda node: replace(node, foreign=ForeignUse(((3, 1000),), cpus=2000)), 0),
+        (lambda node: replace(node, foreign=ForeignUse(unnumbered=2500)), 0),
+        (lambda node: replace(node, labels={"rack": "r1"}), 1),
+        (lambda node: None, 1),
+    ],
+    ids=["cordoned", "used by others", "used by others, unnumbered", "another rack", "gone"],
+)
+def test_a_changed_node_is_a_change_and_not_a_new_beginning(
+    change: Callable[[Node], Node | None], read: int
+) -> None:
+    """Only workloads that stand on a node that was declared differently or has left are read again."""
+    first, second = Node("n0", 4, cpus=8000), Node("n1", 4)
+    snapshot = _pool_of(first, second)
+    follow = SnapshotPlanner()
+    follow(snapshot)
+    assert follow.read == 101
+    changed = change(first)
+    after = replace(snapshot, nodes=(changed, second) if changed else (second,))
+    _same(follow(after), after)
+    assert follow.read == read
+    new = replace(after, nodes=(*after.nodes, Node("n2", 8)))
+    plan = follow(new)
+    _same(plan, new)
+    assert follow.read == 0
+    assert {worker.node for worker in plan.decisions["w0"].placement} == {"n2"}
 
 
 def _waiting(snapshot: Snapshot) -> Snapshot:

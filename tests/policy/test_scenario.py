@@ -46,6 +46,21 @@ WRONG: dict[str, tuple[list[Any], Any, str]] = {
     "an unknown setting": (["settings"], {"preempt": True}, "settings.preempt"),
     "a number in quotes": (["nodes", 0, "gpus"], "8", "nodes[0].gpus"),
     "a unit": (["nodes", 0, "memory_gib"], "64Gi", "nodes[0].memory_gib"),
+    "foreign use of a GPU that does not exist": (
+        ["nodes", 1, "foreign"],
+        {"gpus": [{"index": 2}]},
+        "nodes[1].foreign.gpus[0].index",
+    ),
+    "foreign use of a GPU given twice": (
+        ["nodes", 1, "foreign"],
+        {"gpus": [{"index": 1}, {"index": 1}]},
+        "nodes[1].foreign.gpus[1].index",
+    ),
+    "more foreign use than GPUs": (
+        ["nodes", 1, "foreign"],
+        {"gpus": [{"index": 0}], "unnumbered": 1.5},
+        "nodes[1].foreign.unnumbered",
+    ),
     "half a GPU too many": (["jobs", 1, "gpus"], 1.5, "jobs[1].gpus"),
     "an amount finer than a thousandth": (["jobs", 1, "gpus"], 0.0001, "jobs[1].gpus"),
     "no number": (["jobs", 1, "gpus"], float("nan"), "jobs[1].gpus"),

@@ -11,14 +11,9 @@ from hypothesis import strategies as st
 from scheduler.policy import Plan, Snapshot, decide
 from tests.policy.pools import busy, snapshots
 from tests.policy.rules import RULES
-from tests.policy.streams import Stream, events
+from tests.policy.streams import Stream, events, leaves
 
 many = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-def leaves(snapshot: Snapshot) -> list[str]:
-    parents = {project.parent for project in snapshot.pool.projects}
-    return [project.name for project in snapshot.pool.projects if project.name not in parents]
 
 
 @pytest.mark.parametrize("pools", [snapshots(most_jobs=8), busy()], ids=["odd", "busy"])
