@@ -197,7 +197,8 @@ def nobody_is_stopped_who_could_stay(snapshot: Snapshot, plan: Plan) -> None:
 def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan) -> None:
     """Rule 4, at every level of the tree: down to its guarantee at most, but for one gang that straddles it.
 
-    What a project starts in the same plan counts, too: it may have started before others took from it.
+    What a project starts in the same plan counts, too: it may have started before others took from it. A guarantee without
+    bound ends at the limit.
     """
     by_id = {w.id: w for w in snapshot.workloads}
     for project in snapshot.pool.projects:
@@ -214,8 +215,9 @@ def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan)
             if w.request.project in names and plan.decisions[w.id].action in (Action.START, Action.GROW)
         ]
         if lost:
-            assert project.guaranteed is not None
-            assert held(snapshot, project.name) + sum(begun) - sum(lost) + max(lost) > project.guaranteed
+            kept = project.limit if project.guaranteed is None else project.guaranteed
+            assert kept is not None
+            assert held(snapshot, project.name) + sum(begun) - sum(lost) + max(lost) > kept
 
 
 def no_gpu_is_idle_while_a_job_that_fits_waits(snapshot: Snapshot, plan: Plan) -> None:
