@@ -14,17 +14,22 @@ from scheduler.model import Job, Pool, Project, Session
 
 
 class Scope(StrEnum):
-    """Each includes the ones before it. Behind a hub they are called `custom:runai:<scope>`."""
+    """Each of the first three includes the ones before it. Behind a hub they are called `custom:runai:<scope>`.
+
+    `worker` is what the token of a worker opens; nobody else has it, and such a token has no other.
+    """
 
     READ = "read"
     SUBMIT = "submit"
     ADMIN = "admin"
+    WORKER = "worker"
 
 
 _INCLUDES = {
     Scope.READ: frozenset({Scope.READ}),
     Scope.SUBMIT: frozenset({Scope.READ, Scope.SUBMIT}),
-    Scope.ADMIN: frozenset(Scope),
+    Scope.ADMIN: frozenset({Scope.READ, Scope.SUBMIT, Scope.ADMIN}),
+    Scope.WORKER: frozenset(),
 }
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tornado.iostream import IOStream
 from tornado.web import Application
 
+from scheduler.api.agent import AGENT_ROUTES
 from scheduler.api.base import ApiHandler, NoSuchPath
 from scheduler.api.bundles import BlobHandler
 from scheduler.api.connections import Connections
@@ -78,6 +79,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/sessions", SessionsHandler),
     ("/api/v1/sessions/{session_id}", SessionHandler),
     ("/api/v1/events", EventsHandler),
+    *AGENT_ROUTES,
     ("/api/v1/openapi.json", OpenApiHandler),
     ("/healthz", HealthHandler),
     ("/readyz", ReadyHandler),
@@ -91,6 +93,7 @@ PATTERNS = {
     "job_id": r"(?P<job_id>[A-Za-z0-9_-]{1,64})",
     "session_id": r"(?P<session_id>[A-Za-z0-9_-]{1,64})",
     "digest": r"(?P<digest>[0-9a-f]{64})",
+    "area": r"(?P<area>[a-z0-9-]+)",
 }
 
 
@@ -135,6 +138,7 @@ def make_app(
         max_blob=max_blob,
         connections=Connections(IOStream.close, connections),
         disk=Disk(state_dir),
+        agents=backend.agents,
     )
     prefix = base_url.rstrip("/")
     routes: list[Any] = [(prefix + pattern(path), handler) for path, handler in ROUTES]

@@ -103,10 +103,7 @@ class ApiHandler(RequestHandler):
         """Who sends this request, with `scope`. Raises `Unauthenticated` or `Forbidden`."""
         caller = await self.api.authenticator.identify(self)
         if caller is None:
-            self.set_header("WWW-Authenticate", 'Bearer realm="runai"')
-            raise Unauthenticated(
-                "Send a valid token as `Authorization: token …`; this one is missing, invalid or expired."
-            )
+            raise unauthenticated(self)
         self.current_user = caller
         if scope not in caller.scopes:
             raise Forbidden(
@@ -209,6 +206,14 @@ class ApiHandler(RequestHandler):
 
     def on_finish(self) -> None:
         self.api.metrics.answered(self.request.method or "", type(self).__name__, self.get_status())
+
+
+def unauthenticated(handler: RequestHandler) -> Unauthenticated:
+    """The refusal of who is not known."""
+    handler.set_header("WWW-Authenticate", 'Bearer realm="runai"')
+    return Unauthenticated(
+        "Send a valid token as `Authorization: token …`; this one is missing, invalid or expired."
+    )
 
 
 def _refusal_of(error: BaseException | None, status: int) -> RunaiError:

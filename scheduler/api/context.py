@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from scheduler.api.owners import Owners
     from scheduler.controller import Controller
     from scheduler.controller.book import Book
+    from scheduler.engines.agents.agents import Agents
     from scheduler.engines.files import JobFiles
     from scheduler.files.blobs import Blobs
     from scheduler.files.disk import Disk
@@ -41,6 +42,7 @@ class Context:
     max_blob: int
     connections: Connections[IOStream]
     disk: Disk
+    agents: Agents | None = None
     clock: Callable[[], float] = time.time
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 

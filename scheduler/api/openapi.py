@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from scheduler import __version__
+from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import EVENTS, JSON, Endpoint
 from scheduler.errors import (
@@ -57,7 +58,12 @@ def describe(routes: Iterable[tuple[str, type[ApiHandler]]], base_url: str) -> d
                     "type": "http",
                     "scheme": "bearer",
                     "description": "A token of the hub, or of the state folder; `token …` is taken as `Bearer …`.",
-                }
+                },
+                "worker": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The token that the agent of a worker is started with; it ends with its worker.",
+                },
             },
         },
     }
@@ -85,11 +91,13 @@ def _operation(
         "operationId": f"{method.lower()}{handler.__name__.removesuffix('Handler')}",
         "summary": endpoint.summary,
         "tags": [path.removeprefix("/api/v1").split("/")[1].split(".")[0]],
-        "security": [] if endpoint.scope is None else [{"token": []}],
+        "security": _security(endpoint),
         "responses": _responses(path, method, endpoint, refs),
     }
     if endpoint.scope is not None:
-        operation["description"] = f"Needs the scope `custom:runai:{endpoint.scope.value}`."
+        of_worker = endpoint.scope is Scope.WORKER
+        scope = f"the scope `custom:runai:{endpoint.scope.value}`"
+        operation["description"] = f"Needs {'the token of a worker' if of_worker else scope}."
     parameters = [*_path_parameters(path), *_query_parameters(endpoint), *_header_parameters(endpoint)]
     if parameters:
         operation["parameters"] = parameters
@@ -98,6 +106,12 @@ def _operation(
     elif endpoint.takes != JSON:
         operation["requestBody"] = {"required": True, "content": {endpoint.takes: {}}}
     return operation
+
+
+def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
+    if endpoint.scope is None:
+        return []
+    return [{"worker" if endpoint.scope is Scope.WORKER else "token": []}]
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:

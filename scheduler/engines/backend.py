@@ -17,6 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from traitlets.config import Config
 
 from scheduler.discovery.statefolder import StateFolder
+from scheduler.engines.agents.agents import Agents
 from scheduler.engines.base import Engine
 from scheduler.engines.files import JobFiles
 from scheduler.engines.leadership import Leadership
@@ -46,12 +47,16 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Where workers run, their files, the nodes, and who leads. Its parts are opened one by one, leadership first."""
+    """Where workers run, their files, the nodes, and who leads. Its parts are opened one by one, leadership first.
+
+    `agents` answers the agents of its workers, where it has them run by some.
+    """
 
     engine: Engine
     files: JobFiles
     inventory: Inventory
     leadership: Leadership
+    agents: Agents | None = None
 
 
 Factory = Callable[[Setup], Backend]

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
+from dataclasses import replace
+
+from scheduler.engines.base import WorkerState, WorkerStatus
+from scheduler.model import Fault
 
 TAIL = 64 * 1024
 """So many bytes of the end of a log are looked at."""
@@ -30,3 +35,19 @@ def taken(log: str, ports: Sequence[int]) -> int | None:
     """Which of these ports a worker found in another's hands when it wanted to listen there."""
     complaints = [line for line in log.splitlines() if _IN_USE.search(line)]
     return next((port for port in ports if any(str(port) in line for line in complaints)), None)
+
+
+def explained(exited: WorkerStatus, log: str, ports: Sequence[int], *, started: bool) -> WorkerStatus:
+    """How a worker ended, with what the end of its log says. That a port is another's now is no failure of the job.
+
+    `ports` are those it had to listen on; `started` says whether it was.
+    """
+    if log and (port := taken(log, ports)) is not None:
+        reason = f"port {port}, on which it had to listen, was in use."
+        return replace(exited, state=WorkerState.LOST, reason=reason, throughput=None)
+    killed = exited.exit_code == -signal.SIGKILL  # it has had no last words
+    return replace(
+        exited,
+        error_excerpt="" if killed else last_words(log),
+        fault=Fault.JOB if exited.exit_code is not None and not started else None,
+    )

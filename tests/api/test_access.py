@@ -27,10 +27,11 @@ def access(name: str, *scopes: Scope, groups: frozenset[str] = frozenset()) -> A
 
 
 def test_a_scope_includes_those_before_it() -> None:
-    assert Caller.of("a", frozenset({Scope.ADMIN})).scopes == set(Scope)
+    assert Caller.of("a", frozenset({Scope.ADMIN})).scopes == {Scope.READ, Scope.SUBMIT, Scope.ADMIN}
     assert Caller.of("a", frozenset({Scope.SUBMIT})).scopes == {Scope.READ, Scope.SUBMIT}
     assert Caller.of("a", frozenset({Scope.READ})).scopes == {Scope.READ}
     assert Caller.of("a", frozenset()).scopes == frozenset()
+    assert Caller.of("a", frozenset({Scope.WORKER})).scopes == frozenset()
 
 
 def test_projects_take_the_jobs_of_their_members_and_groups_in_the_pools_order() -> None:

@@ -3,55 +3,76 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from scheduler.api.app import ROUTES
+from scheduler.discovery.statefolder import StateFolder
+from scheduler.engines.agents.agents import Agents
+from scheduler.engines.backend import Setup
+from scheduler.engines.local.backend import local
+from scheduler.engines.rendezvous import Meeting
 from scheduler.model import JobState
+from tests.api.conftest import Service, Start
+from tests.engines.workplace import launch
 
-EVERYBODY = ("nobody", "wrong", "powerless", "reader", "owner", "mate", "stranger", "admin")
+EVERYBODY = ("nobody", "wrong", "powerless", "reader", "owner", "mate", "stranger", "admin", "worker")
 
 OPEN = {("/healthz", "GET"), ("/readyz", "GET"), ("/api/v1/openapi.json", "GET")}
 """What needs no credentials, and nothing else."""
 
-# The columns are EVERYBODY's. Job, bundle and session are the owner's; the mate and the reader are in their project.
+# The columns are EVERYBODY's. The worker has the token of its attempt.
+# Job, bundle and session are the owner's; the mate and the reader are in their project.
 TABLE = """
-GET    /api/v1/me                              401 401 403 200 200 200 200 200
-GET    /api/v1/pool                            401 401 403 200 200 200 200 200
-GET    /api/v1/pool/file                       401 401 403 403 403 403 403 200
-POST   /api/v1/pool/apply                      401 401 403 403 403 403 403 200
-GET    /api/v1/pool/snapshot                   401 401 403 403 403 403 403 200
-GET    /api/v1/projects                        401 401 403 200 200 200 200 200
-GET    /api/v1/projects/{name}                 401 401 403 200 200 200 200 200
-PUT    /api/v1/projects/{name}                 401 401 403 403 403 403 403 200
-DELETE /api/v1/projects/{name}                 401 401 403 403 403 403 403 204
-POST   /api/v1/jobs                            401 401 403 403 201 201 403 201
-POST   /api/v1/jobs/check                      401 401 403 403 204 204 403 204
-POST   /api/v1/arrays                          401 401 403 403 201 201 403 201
-GET    /api/v1/jobs                            401 401 403 200 200 200 200 200
-GET    /api/v1/jobs/{job_id}                   401 401 403 200 200 200 404 200
-DELETE /api/v1/jobs/{job_id}                   401 401 403 403 409 403 404 409
-GET    /api/v1/jobs/{job_id}/explain           401 401 403 200 200 200 404 200
-POST   /api/v1/jobs/{job_id}/cancel            401 401 403 403 200 403 404 200
-POST   /api/v1/jobs/{job_id}/pause             401 401 403 403 200 403 404 200
-POST   /api/v1/jobs/{job_id}/resume            401 401 403 403 200 403 404 200
-GET    /api/v1/jobs/{job_id}/logs              401 401 403 403 200 403 404 403
-GET    /api/v1/jobs/{job_id}/display           401 401 403 403 200 403 404 403
-GET    /api/v1/jobs/{job_id}/metrics           401 401 403 403 200 403 404 403
-GET    /api/v1/jobs/{job_id}/outputs           401 401 403 403 200 403 404 403
-GET    /api/v1/jobs/{job_id}/outputs/{path}    401 401 403 403 200 403 404 403
-HEAD   /api/v1/blobs/{digest}                  401 401 403 403 200 404 404 404
-PUT    /api/v1/blobs/{digest}                  401 401 403 403 200 200 200 200
-POST   /api/v1/sessions                        401 401 403 403 201 403 403 201
-GET    /api/v1/sessions                        401 401 403 200 200 200 200 200
-DELETE /api/v1/sessions/{session_id}           401 401 403 403 200 404 404 200
-GET    /api/v1/events                          401 401 403 200 200 200 200 200
-GET    /api/v1/openapi.json                    200 200 200 200 200 200 200 200
-GET    /healthz                                200 200 200 200 200 200 200 200
-GET    /readyz                                 200 200 200 200 200 200 200 200
-GET    /metrics                                401 401 403 403 403 403 403 200
+GET    /api/v1/me                            401 401 403 200 200 200 200 200 401
+GET    /api/v1/pool                          401 401 403 200 200 200 200 200 401
+GET    /api/v1/pool/file                     401 401 403 403 403 403 403 200 401
+POST   /api/v1/pool/apply                    401 401 403 403 403 403 403 200 401
+GET    /api/v1/pool/snapshot                 401 401 403 403 403 403 403 200 401
+GET    /api/v1/projects                      401 401 403 200 200 200 200 200 401
+GET    /api/v1/projects/{name}               401 401 403 200 200 200 200 200 401
+PUT    /api/v1/projects/{name}               401 401 403 403 403 403 403 200 401
+DELETE /api/v1/projects/{name}               401 401 403 403 403 403 403 204 401
+POST   /api/v1/jobs                          401 401 403 403 201 201 403 201 401
+POST   /api/v1/jobs/check                    401 401 403 403 204 204 403 204 401
+POST   /api/v1/arrays                        401 401 403 403 201 201 403 201 401
+GET    /api/v1/jobs                          401 401 403 200 200 200 200 200 401
+GET    /api/v1/jobs/{job_id}                 401 401 403 200 200 200 404 200 401
+DELETE /api/v1/jobs/{job_id}                 401 401 403 403 409 403 404 409 401
+GET    /api/v1/jobs/{job_id}/explain         401 401 403 200 200 200 404 200 401
+POST   /api/v1/jobs/{job_id}/cancel          401 401 403 403 200 403 404 200 401
+POST   /api/v1/jobs/{job_id}/pause           401 401 403 403 200 403 404 200 401
+POST   /api/v1/jobs/{job_id}/resume          401 401 403 403 200 403 404 200 401
+GET    /api/v1/jobs/{job_id}/logs            401 401 403 403 200 403 404 403 401
+GET    /api/v1/jobs/{job_id}/display         401 401 403 403 200 403 404 403 401
+GET    /api/v1/jobs/{job_id}/metrics         401 401 403 403 200 403 404 403 401
+GET    /api/v1/jobs/{job_id}/outputs         401 401 403 403 200 403 404 403 401
+GET    /api/v1/jobs/{job_id}/outputs/{path}  401 401 403 403 200 403 404 403 401
+HEAD   /api/v1/blobs/{digest}                401 401 403 403 200 404 404 404 401
+PUT    /api/v1/blobs/{digest}                401 401 403 403 200 200 200 200 401
+POST   /api/v1/sessions                      401 401 403 403 201 403 403 201 401
+GET    /api/v1/sessions                      401 401 403 200 200 200 200 200 401
+DELETE /api/v1/sessions/{session_id}         401 401 403 403 200 404 404 200 401
+GET    /api/v1/events                        401 401 403 200 200 200 200 200 401
+GET    /api/v1/agent/spec                    401 401 401 401 401 401 401 401 200
+POST   /api/v1/agent/state                   401 401 401 401 401 401 401 401 204
+GET    /api/v1/agent/orders                  401 401 401 401 401 401 401 401 200
+GET    /api/v1/agent/blobs/{digest}          401 401 401 401 401 401 401 401 200
+GET    /api/v1/agent/tools/{path}            401 401 401 401 401 401 401 401 200
+PUT    /api/v1/agent/streams/{path}          401 401 401 401 401 401 401 401 200
+GET    /api/v1/agent/files/{area}            401 401 401 401 401 401 401 401 200
+GET    /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 200
+PUT    /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 200
+DELETE /api/v1/agent/files/{area}/{path}     401 401 401 401 401 401 401 401 204
+GET    /api/v1/openapi.json                  200 200 200 200 200 200 200 200 200
+GET    /healthz                              200 200 200 200 200 200 200 200 200
+GET    /readyz                               200 200 200 200 200 200 200 200 200
+GET    /metrics                              401 401 403 403 403 403 403 200 401
 """
 
 CASES = {
@@ -71,7 +92,22 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "members": [{"index": 0}],
     },
     ("POST", "/api/v1/sessions"): {"user": "ann", "gpus": 1},
+    ("POST", "/api/v1/agent/state"): {"agent": "a" * 32, "state": "running", "started": 1.0},
 }
+
+
+@pytest.fixture
+async def service(start: Start, tmp_path: Path) -> AsyncIterator[Service]:
+    """With the agent of a worker among the callers."""
+    agents = Agents(StateFolder(tmp_path))
+    backend = local(Setup(StateFolder(tmp_path), declared_gpus=8))
+    found = await start(backend=replace(backend, agents=agents))
+    await agents.open(lambda status: None)
+    order = launch("w", ("true",), bundle=DIGEST)
+    (token,) = await agents.admit(order, Meeting(order.program.framework, order.workers, ("here",), (), ""))
+    found.http["worker"] = httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=30)
+    yield found
+    await agents.close()
 
 
 def test_the_table_has_every_route_and_no_other() -> None:
@@ -142,6 +178,12 @@ async def a_target(service: Any, method: str, path: str) -> str:
         answer = await owner.post("sessions", json={"user": "ann", "gpus": 1})
         assert answer.status_code == 201, answer.text
         return path.replace("{session_id}", answer.json()["id"])
+    if "/agent/" in path:
+        assert (await owner.put(f"blobs/{DIGEST}", content=BUNDLE)).status_code == 200
+        path = path.replace("{area}", "checkpoint").replace("tools/{path}", "tools/mpi.py")
+        return (
+            path.replace("streams/{path}", "streams/log").replace("{path}", "a/b").replace("{digest}", DIGEST)
+        )
     if "{digest}" in path:
         if method != "PUT":
             assert (await owner.put(f"blobs/{DIGEST}", content=BUNDLE)).status_code == 200

@@ -10,13 +10,17 @@ import os
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+from tornado.netutil import bind_sockets
+
 from scheduler.discovery.statefolder import StateFolder
+from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.backend import Backend, Setup
 from scheduler.engines.local.backend import local
 from scheduler.model import Node
+from tests.engines.remote import ADDRESS, Containers, answering, remote
 from tests.engines.scripted import World, scripted
 from tests.engines.workplace import Reports, processes, supervisors
 
@@ -82,7 +86,35 @@ class ScriptedPlace(Place):
             playing.cancel()
 
 
-PLACES: Mapping[str, Callable[[Path], Place]] = {"local": LocalPlace, "scripted": ScriptedPlace}
+class RemotePlace(Place):
+    """Agents as processes of their own, which reach the scheduler over HTTP at a port that stays the same."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.containers = Containers(folder.parent / "containers")
+        with closing(bind_sockets(0, ADDRESS)[0]) as bound:
+            self.port = int(bound.getsockname()[1])
+
+    def backend(self) -> Backend:
+        return remote(self.folder, self.containers, f"http://{ADDRESS}:{self.port}")
+
+    @asynccontextmanager
+    async def serving(self, backend: Backend) -> AsyncIterator[None]:
+        async with answering(self.folder, backend, self.port):
+            yield
+
+    async def lose(self, job: str, rank: int) -> None:
+        self.containers.kill(Worker(job, 1, rank))
+
+    async def clear(self) -> None:
+        self.containers.clear()
+
+
+PLACES: Mapping[str, Callable[[Path], Place]] = {
+    "local": LocalPlace,
+    "scripted": ScriptedPlace,
+    "remote": RemotePlace,
+}
 
 
 class Scheduler(Reports):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engines.local.outputs import tail
+from scheduler.engines.outputs import tail
 from scheduler.engines.throughput import FILE, TAIL, steps_per_second
 from tests.engines.workplace import Workplace, launch, python
 

@@ -14,7 +14,6 @@ import errno
 import logging
 import os
 import secrets
-import signal
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -22,15 +21,15 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from scheduler.engines import throughput
+from scheduler.engines import outputs, throughput
 from scheduler.engines.base import Engine, Launch, Report, WorkerState, WorkerStatus
 from scheduler.engines.contract import worker_spec
 from scheduler.engines.files import log_file
-from scheduler.engines.lastwords import TAIL, last_words, taken
-from scheduler.engines.local import accounts, outputs
+from scheduler.engines.lastwords import TAIL, explained
+from scheduler.engines.local import accounts
 from scheduler.engines.local.accounts import Account
 from scheduler.engines.local.environment import command, environment, identifying
-from scheduler.engines.local.files import JobFolders, read_part, size_of
+from scheduler.engines.local.files import JobFolders
 from scheduler.engines.local.folders import (
     CLOSED,
     PASSABLE,
@@ -222,21 +221,10 @@ class LocalEngine(Engine):
         code, worker = standing.exit_code, self._worker(key)
         log = await asyncio.to_thread(_tail, worker.log) if code else ""
         speed = None if key[2] else await asyncio.to_thread(self._throughput, *key[:2])
-        if log and (port := taken(log, await asyncio.to_thread(worker.ports))) is not None:
-            reason = f"port {port}, on which it had to listen, was in use."
-            self._tell(key, WorkerState.LOST, at, exit_code=code, reason=reason)
-        else:
-            excerpt = "" if code == -signal.SIGKILL else last_words(log)  # who is killed so has had none
-            self._tell(
-                key,
-                WorkerState.EXITED,
-                at,
-                exit_code=code,
-                reason=standing.reason,
-                error_excerpt=excerpt,
-                throughput=speed,
-                fault=Fault.JOB if code is not None and standing.started is None else None,
-            )
+        ports = await asyncio.to_thread(worker.ports) if log else ()
+        exited = WorkerStatus(*key, WorkerState.EXITED, at, code, standing.reason, throughput=speed)
+        if self._report is not None:
+            self._report(explained(exited, log, ports, started=standing.started is not None))
 
     def _throughput(self, job: str, attempt: int) -> float | None:
         reports = outputs.tail(self._folders.job(job).output, throughput.FILE, throughput.TAIL)
@@ -368,4 +356,4 @@ def _stop_worker(worker: WorkerFolder) -> bool:
 
 
 def _tail(log: Path) -> str:
-    return read_part(log, max(0, size_of(log) - TAIL), TAIL).decode(errors="replace")
+    return outputs.read_part(log, max(0, outputs.size_of(log) - TAIL), TAIL).decode(errors="replace")

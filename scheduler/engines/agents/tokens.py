@@ -1,0 +1,59 @@
+"""The tokens of agents: one for each worker of an attempt, which sees nothing else.
+
+A token names its worker and proves by an HMAC that this scheduler made it, so no token is stored, and the same one can be
+made again after a restart. The key is made once and stays in the state folder. Whether a token is still good is not for it
+to say: `Agents` knows which workers are not over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+
+from scheduler.discovery.statefolder import StateFolder, read_secret, write_durably
+
+_TOKEN = re.compile(
+    r"([A-Za-z0-9][A-Za-z0-9_-]{0,127})\.([1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.([0-9a-f]{64})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker of an attempt of a job, by its rank."""
+
+    job: str
+    attempt: int
+    rank: int
+
+    def __str__(self) -> str:
+        return f"{self.job}.{self.attempt}.{self.rank}"
+
+
+class Tokens:
+    """Those of one state folder."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        path = folder.path / "agent-key"
+        key = read_secret(path)
+        if key is None:
+            key = secrets.token_hex(32)
+            write_durably(path, key)
+        self._key = key.encode()
+
+    def of(self, worker: Worker) -> str:
+        """The token of a worker."""
+        return f"{worker}.{self._proof(worker)}"
+
+    def worker(self, token: str) -> Worker | None:
+        """Whose token this is; `None` where it was not made here."""
+        found = _TOKEN.fullmatch(token)
+        if found is None:
+            return None
+        worker = Worker(found[1], int(found[2]), int(found[3]))
+        return worker if hmac.compare_digest(found[4], self._proof(worker)) else None
+
+    def _proof(self, worker: Worker) -> str:
+        return hmac.new(self._key, str(worker).encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,242 @@
+"""The files of jobs whose workers upload them, in the folders of the state folder.
+
+```
+jobs/<id>/output/  checkpoint/              as the workers have sent them
+jobs/<id>/incoming/<name>.<version>         a file that has not been sent to its end
+jobs/<id>/merged.json                       how much of each worker's reports is in output/metrics.jsonl
+jobs/<id>/attempts/<n>/<rank>/log           what a worker has printed
+```
+
+What must hold:
+- A piece may come twice, or again from an earlier place: what is kept is what the worker has written, once.
+- A file appears whole. A worker sends a path below its job's areas and never gets outside them, whatever is there.
+- What a job leaves is bounded, in bytes and in files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduler.engines import outputs, throughput
+from scheduler.engines.agents.tokens import Worker
+from scheduler.engines.deletion import delete, kept
+from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader, log_file
+from scheduler.errors import Conflict, NotFound, TooLarge
+
+LIMITS = {Area.OUTPUT: 16 * 2**30, Area.CHECKPOINT: 64 * 2**30}
+"""Bytes that a job may keep in an area."""
+
+STREAM_LIMIT = 2**30
+"""Bytes of its reports, and of its displays."""
+
+NOTICE = 4096
+"""A log may be longer than its limit by the sentence that says so."""
+
+LOG, REPORTS, DISPLAYS = "log", "reports", "displays"
+DISPLAYS_FILE = ".runai-cell/displays.{}.jsonl"
+"""Where the displays of an attempt are, in its output folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a file: `size` and `modified` are the whole file's, of which `version` tells other contents apart."""
+
+    offset: int
+    data: bytes
+    size: int
+    modified: float
+    version: str
+
+
+class Uploads(JobFiles):
+    """`runs` says whether a worker may still write; `log_limit` bounds its log, in bytes."""
+
+    def __init__(self, state_dir: Path, log_limit: int, runs: Callable[[str, Worker | None], bool]) -> None:
+        self._jobs = state_dir / "jobs"
+        self._log_limit = log_limit
+        self._runs = runs
+        self._written: dict[JobFile, asyncio.Event] = {}
+
+    async def open(self) -> None:
+        await asyncio.to_thread(self._jobs.mkdir, mode=0o700, parents=True, exist_ok=True)
+
+    async def close(self) -> None:
+        for event in self._written.values():
+            event.set()
+
+    def job(self, job: str) -> Path:
+        """The folder of a job. Raises `NotFound` for what cannot be a job's id."""
+        if not outputs.is_job(job):
+            raise NotFound(f"There is no job {job!r}.")
+        return self._jobs / job
+
+    def folder(self, worker: Worker) -> Path:
+        """The folder of a worker."""
+        return self.job(worker.job) / "attempts" / str(worker.attempt) / str(worker.rank)
+
+    # -- what workers send ----------------------------------------------------------------------------------
+
+    async def append(self, worker: Worker, stream: str, offset: int, data: bytes) -> int:
+        """Add to what only grows; returns how many bytes of it are here now, from where the worker goes on."""
+        if stream == REPORTS:
+            return await asyncio.to_thread(self._merge, worker, offset, data)
+        if stream == LOG:
+            folder, path, limit = self.folder(worker), "log", self._log_limit + NOTICE
+        elif stream == DISPLAYS and worker.rank == 0:
+            folder, path, limit = self._area(worker.job, Area.OUTPUT), DISPLAYS_FILE, STREAM_LIMIT
+        else:
+            raise NotFound(f"A worker has no stream {stream!r}.")
+        size = await asyncio.to_thread(_extend, folder, path.format(worker.attempt), offset, data, limit)
+        if stream == LOG:
+            self.tell(worker)
+        return size
+
+    def tell(self, worker: Worker) -> None:
+        """Wake those who follow a worker's log: it has grown, or no more will come."""
+        if event := self._written.pop(log_file(worker.job, worker.attempt, worker.rank), None):
+            event.set()
+
+    def keep(self, worker: Worker) -> None:
+        """What a worker has added to is durable when this returns: its agent forgets it then."""
+        output = self._area(worker.job, Area.OUTPUT)
+        displays = DISPLAYS_FILE.format(worker.attempt)
+        for folder, path in ((self.folder(worker), "log"), (output, throughput.FILE), (output, displays)):
+            with contextlib.suppress(NotFound), outputs.open_file(folder, path) as file:
+                os.fsync(file.fileno())
+
+    async def put(self, worker: Worker, area: Area, path: str, piece: Piece) -> int:
+        """Take a piece of a file in; with the last one the file is there. Returns how many bytes of it are here now."""
+        return await asyncio.to_thread(self._put, worker, area, path, piece)
+
+    async def remove(self, worker: Worker, area: Area, path: str) -> None:
+        """Delete a file, where it is there."""
+        await asyncio.to_thread(outputs.remove, self._area(worker.job, area), path)
+
+    def _put(self, worker: Worker, area: Area, path: str, piece: Piece) -> int:
+        folder = self._area(worker.job, area)
+        outputs.parts_of(path)
+        with contextlib.suppress(NotFound), outputs.open_file(folder, path) as there:
+            about = os.fstat(there.fileno())
+            if (about.st_size, about.st_mtime) == (piece.size, piece.modified):
+                return piece.size  # its last piece comes again
+        incoming = self.job(worker.job) / "incoming"
+        incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = hashlib.sha256(f"{worker.rank}/{area}/{path}".encode()).hexdigest()[:32]
+        file = incoming / f"{name}.{hashlib.sha256(piece.version.encode()).hexdigest()[:16]}"
+        if piece.offset == 0:
+            _make_room(folder, area, path, piece.size)
+            for other in incoming.glob(f"{name}.*"):
+                if other != file:
+                    other.unlink(missing_ok=True)
+        size = _extend(incoming, file.name, piece.offset, piece.data, piece.size)
+        if size == piece.size:
+            os.utime(file, (piece.modified, piece.modified))
+            outputs.put(folder, path, file)
+        return size
+
+    def _merge(self, worker: Worker, offset: int, data: bytes) -> int:
+        """Add a worker's reports to those of the others, a line by itself.
+
+        After `kill -9` of the scheduler what `merged.json` says holds, and what was added beyond it is written anew.
+        """
+        book = self.job(worker.job) / "merged.json"
+        try:
+            merged = json.loads(book.read_bytes())
+        except (FileNotFoundError, ValueError):
+            merged = {
+                "size": outputs.size_of(self._area(worker.job, Area.OUTPUT) / throughput.FILE),
+                "from": {},
+            }
+        source = f"{worker.attempt}.{worker.rank}"
+        known = int(merged["from"].get(source, 0))
+        lines = data[known - offset : data.rfind(b"\n") + 1] if offset <= known else b""
+        if lines:
+            folder = self._area(worker.job, Area.OUTPUT)
+            merged["size"] = _extend(folder, throughput.FILE, merged["size"], lines, STREAM_LIMIT)
+            merged["from"][source] = known + len(lines)
+            outputs.write_whole(book, json.dumps(merged).encode())
+        return known + len(lines)
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    async def read(self, file: JobFile, offset: int, limit: int) -> bytes:
+        folder, path = self._place(file)
+        return await asyncio.to_thread(_read, folder, path, offset, limit)
+
+    async def grown(self, file: JobFile, offset: int) -> bool:
+        folder, path = self._place(file)
+        attempt, _, rank = file.path.partition("/")
+        worker = Worker(file.job, int(attempt), int(rank))
+        while True:
+            written = self._written.setdefault(file, asyncio.Event())
+            runs = self._runs(file.job, worker)
+            if await asyncio.to_thread(outputs.size_of, folder / path) > offset:
+                return True
+            if not runs or written.is_set():
+                return False
+            await written.wait()
+            if self._written.get(file) is written:
+                return False  # closed
+
+    async def list(self, job: str, area: Area) -> tuple[FileInfo, ...]:
+        return await asyncio.to_thread(outputs.listing, self._area(job, area))
+
+    async def open_file(self, file: JobFile) -> Reader:
+        return outputs.OpenFile(await asyncio.to_thread(outputs.open_file, *self._place(file)))
+
+    async def forget(self, job: str) -> None:
+        folder = self.job(job)
+        if self._runs(job, None):
+            raise Conflict(f"Job {job} still has processes; cancel it first.")
+        await asyncio.to_thread(delete, folder)
+
+    async def kept(self) -> frozenset[str]:
+        return await asyncio.to_thread(kept, self._jobs)
+
+    def _area(self, job: str, area: Area) -> Path:
+        return self.job(job) / ("attempts" if area is Area.LOG else area.value)
+
+    def _place(self, file: JobFile) -> tuple[Path, str]:
+        """The folder that a file is in, and its path there."""
+        if file.area is not Area.LOG:
+            return self._area(file.job, file.area), file.path
+        attempt, _, rank = file.path.partition("/")
+        if not (attempt.isdecimal() and rank.isdecimal()):
+            raise NotFound(f"{file.path!r} is no log.")
+        return self.folder(Worker(file.job, int(attempt), int(rank))), "log"
+
+
+def _extend(folder: Path, path: str, offset: int, data: bytes, limit: int) -> int:
+    """Write `data` at `offset` of a file where that leaves no gap; returns the size of the file then."""
+    if offset + len(data) > limit:
+        raise TooLarge(f"This may have {limit:,} bytes at most.")
+    with outputs.open_to_write(folder, path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if offset > size:
+            return size
+        os.pwrite(file.fileno(), data, offset)
+        return max(size, offset + len(data))
+
+
+def _read(folder: Path, path: str, offset: int, limit: int) -> bytes:
+    try:
+        with outputs.open_file(folder, path) as found:
+            return os.pread(found.fileno(), limit, offset)
+    except NotFound:
+        return b""
+
+
+def _make_room(folder: Path, area: Area, path: str, size: int) -> None:
+    """Raise `TooLarge` where a job may not have this file, too."""
+    others = [file for file in outputs.listing(folder) if file.path != path]
+    if len(others) >= outputs.MOST:
+        raise TooLarge(f"A job may have {outputs.MOST:,} files in its {area} folder.")
+    if size + sum(file.size for file in others) > LIMITS[area]:
+        raise TooLarge(f"A job may have {LIMITS[area] // 2**30} GiB in its {area} folder.")

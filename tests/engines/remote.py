@@ -1,0 +1,197 @@
+"""An engine whose workers run elsewhere, as containers would: each agent is a process in an empty folder, with a clean
+environment and nothing of the scheduler but its address and the worker's token."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from tornado.iostream import IOStream
+from tornado.netutil import bind_sockets
+from tornado.web import Application
+
+from scheduler.api.agent import AGENT_ROUTES
+from scheduler.api.app import pattern
+from scheduler.api.auth import TokenAuth
+from scheduler.api.connections import Connections
+from scheduler.api.context import Context
+from scheduler.api.metrics import Metrics
+from scheduler.api.server import make_server
+from scheduler.discovery.statefolder import StateFolder
+from scheduler.engines.agents.agents import Agents
+from scheduler.engines.agents.tokens import Worker
+from scheduler.engines.backend import Backend
+from scheduler.engines.base import Engine, Launch, Report
+from scheduler.engines.leadership import FolderLeadership
+from scheduler.engines.local.ports import Ports
+from scheduler.engines.local.processes import ended
+from scheduler.engines.rendezvous import Meeting, needs
+from scheduler.files.blobs import MAX_BYTES, Blobs
+from scheduler.files.disk import Disk
+from scheduler.model import Node
+from scheduler.worker import agent
+from tests.engines.scripted import Machines
+
+ADDRESS = "127.0.0.1"
+
+
+class Containers:
+    """Folders on other machines, so to speak, each with an agent in it. They outlive schedulers."""
+
+    def __init__(self, folder: Path, python: str = sys.executable) -> None:
+        self.folder = folder
+        self._python = python
+        self._agents: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, worker: Worker, url: str, token: str) -> None:
+        """Start a worker's agent, unless there is one."""
+        home = self.folder / str(worker)
+        try:
+            home.mkdir(parents=True)
+        except FileExistsError:
+            return
+        with (self.folder / f"{worker}.out").open("wb") as out:
+            self._agents[str(worker)] = process = subprocess.Popen(
+                [self._python, "-I", "-S", agent.__file__],
+                cwd=home,
+                env={"PATH": os.defpath, "RUNAI_AGENT_URL": url, "RUNAI_AGENT_TOKEN": token},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        (self.folder / f"{worker}.pid").write_text(str(process.pid))
+
+    def shown(self, worker: Worker) -> str:
+        """What the agent of a worker has printed."""
+        return (self.folder / f"{worker}.out").read_text()
+
+    def pid(self, worker: Worker) -> int:
+        try:
+            return int((self.folder / f"{worker}.pid").read_text())
+        except FileNotFoundError:
+            return 0
+
+    def alive(self, worker: Worker) -> bool:
+        with contextlib.suppress(OSError):
+            return os.readlink(f"/proc/{self.pid(worker)}/cwd") == str(self.folder / str(worker))
+        return False
+
+    def kill(self, worker: Worker) -> None:
+        if self.alive(worker):
+            os.kill(self.pid(worker), signal.SIGKILL)
+
+    def workers(self) -> list[Worker]:
+        """All that have been started."""
+        found = (path.stem.split(".") for path in self.folder.glob("*.pid"))
+        return [Worker(job, int(attempt), int(rank)) for job, attempt, rank in found]
+
+    def clear(self) -> None:
+        for worker in self.workers():
+            self.kill(worker)
+        for process in self._agents.values():
+            process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class RemoteEngine(Engine):
+    """`url` is where agents reach the scheduler."""
+
+    def __init__(self, agents: Agents, containers: Containers, url: str) -> None:
+        self._agents = agents
+        self._containers = containers
+        self._url = url
+        self._ports = Ports(ADDRESS)
+        self._watched: dict[Worker, asyncio.Task[None]] = {}
+
+    async def open(self, report: Report) -> None:
+        await self._agents.open(report)
+
+    async def close(self) -> None:
+        for task in self._watched.values():
+            task.cancel()
+        await asyncio.gather(*self._watched.values(), return_exceptions=True)
+        await self._agents.close()
+
+    async def launch(self, launch: Launch) -> None:
+        framework, size = launch.program.framework, len(launch.workers)
+        ports = self._ports.take((launch.job, launch.attempt), needs(framework, size))
+        meeting = Meeting(framework, launch.workers, (ADDRESS,) * size, ports, secrets.token_urlsafe())
+        await self._agents.admit(launch, meeting)
+        self._bring_about(launch.job, launch.attempt, size)
+
+    async def stop(self, job: str, attempt: int, grace: float) -> None:
+        await self._agents.stop(job, attempt, grace)
+
+    async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
+        named = {(job, attempt): size for job, attempt, size in attempts}
+        for worker in self._containers.workers():
+            if (worker.job, worker.attempt) not in named:
+                self._containers.kill(worker)
+        never = await self._agents.recover([(*key, size) for key, size in named.items()])
+        for key in named.keys() - never:
+            self._bring_about(*key, named[key])
+        return never
+
+    def _bring_about(self, job: str, attempt: int, size: int) -> None:
+        """Start those agents that have not been started, and watch all."""
+        tokens = self._agents.tokens(job, attempt, size)
+        for worker in self._agents.running(job, attempt):
+            self._containers.start(worker, self._url, tokens[worker.rank])
+            if worker not in self._watched:
+                self._watched[worker] = asyncio.create_task(self._watch(worker))
+
+    async def _watch(self, worker: Worker) -> None:
+        await ended(self._containers.pid(worker), lambda: self._containers.alive(worker))
+        await self._agents.lose(worker, "its container was lost.")
+
+
+def remote(folder: Path, containers: Containers, url: str) -> Backend:
+    """The backend of containers, with its state in a folder."""
+    state = StateFolder(folder)
+    agents = Agents(state)
+    return Backend(
+        RemoteEngine(agents, containers, url),
+        agents.files,
+        Machines(Node("n1", gpus=8)),
+        FolderLeadership(state, 0.0),
+        agents,
+    )
+
+
+@asynccontextmanager
+async def answering(folder: Path, backend: Backend, port: int) -> AsyncIterator[None]:
+    """The paths of agents, served as the scheduler does."""
+    api = Context(
+        controller=cast(Any, None),
+        blobs=Blobs(folder),
+        files=backend.files,
+        inventory=backend.inventory,
+        authenticator=TokenAuth("of nobody here", "ann"),
+        owners=cast(Any, None),
+        base_url="/",
+        metrics=Metrics(),
+        scrape_token=None,
+        max_blob=MAX_BYTES,
+        connections=Connections(IOStream.close),
+        disk=Disk(folder),
+        agents=backend.agents,
+    )
+    routes: list[Any] = [(pattern(path), handler) for path, handler in AGENT_ROUTES]
+    server = make_server(Application(routes, api=api, log_function=lambda handler: None))
+    server.add_sockets(bind_sockets(port, ADDRESS))
+    try:
+        yield
+    finally:
+        server.stop()
+        await server.close_all_connections()
