@@ -15,6 +15,7 @@ from scheduler.model import Node, Pool, Workload
 from scheduler.policy.cycle import Cycle
 from scheduler.policy.nodechanges import change_nodes
 from scheduler.policy.plannerstate import PlannerState
+from scheduler.policy.play import stop_order
 from scheduler.policy.types import Plan, Snapshot
 
 
@@ -23,7 +24,8 @@ def decide(snapshot: Snapshot) -> Plan:
     with collector_at_rest():
         state = PlannerState(snapshot.pool, snapshot.nodes, snapshot.workloads)
         state.set_usage(snapshot.usage)
-        return Cycle(state, snapshot.now).plan()
+        plan = Cycle(state, snapshot.now).plan()
+    return replace(plan, stop_order=stop_order(snapshot, plan.changes))
 
 
 @contextmanager
@@ -125,6 +127,7 @@ class SnapshotPlanner:
                     planner.put(workload)
         self._pool, self._nodes = snapshot.pool, snapshot.nodes
         plan = planner.plan(snapshot.now, snapshot.usage)
-        plan = replace(plan, decisions=dict(plan.decisions))
+        order = stop_order(snapshot, plan.changes)
+        plan = replace(plan, decisions=dict(plan.decisions), stop_order=order)
         self._planner, self._workloads, self.read = planner, workloads, planner.read
         return plan

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from scheduler.model import Workload
+from scheduler.policy.stoporder import StopOrder
 from scheduler.policy.types import Action, Decision, Plan, Snapshot
 
 
@@ -19,6 +21,20 @@ def carry_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
         if not workload.stopping or plan.decisions[workload.id].placement
     )
     return replace(snapshot, workloads=tuple(workloads))
+
+
+def stop_order(snapshot: Snapshot, changes: Mapping[str, Decision]) -> StopOrder:
+    """Who would be stopped next for other projects, once these decisions are carried out."""
+
+    def workloads() -> Iterator[Workload]:
+        for workload in snapshot.workloads:
+            decision = changes.get(workload.id)
+            if decision is None:
+                yield workload
+            elif decision.action is not Action.START or not decision.after:
+                yield after(workload, decision, snapshot.now)
+
+    return StopOrder(snapshot.pool, snapshot.nodes, workloads, snapshot.now)
 
 
 def after(workload: Workload, decision: Decision, now: float) -> Workload:

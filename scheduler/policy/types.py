@@ -13,6 +13,7 @@ from typing import Any
 from scheduler.model import Milli, Node, Pool, WorkerPlacement, Workload
 from scheduler.policy.blocking import Blocker, as_json
 from scheduler.policy.quotas import PartitionKey
+from scheduler.policy.stoporder import NOBODY, StopOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,15 @@ def together(partitions: Mapping[PartitionKey, ProjectFigures]) -> ProjectFigure
 class Plan:
     """A decision for every workload of the snapshot, and when to decide again though nothing happened (or never).
 
-    `changes` are those of the decisions that are not to stay as before or to wait.
+    `changes` are those of the decisions that are not to stay as before or to wait. `stop_order` says who would be stopped next
+    for other projects once the plan is carried out.
     """
 
     decisions: Mapping[str, Decision]
     projects: Mapping[str, ProjectFigures]
     again_at: float | None = None
     changes: Mapping[str, Decision] = field(default_factory=dict)
+    stop_order: StopOrder = field(default=NOBODY, compare=False, repr=False)
 
     @property
     def promises(self) -> Mapping[str, tuple[WorkerPlacement, ...]]:
