@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from scheduler.controller.throughputs import MeasuredThroughput
 
 SHOWN = 20
-"""So many jobs of a project are named, those that hold most first."""
+"""So many jobs of a project are named, those that would be stopped first."""
 
 _WITHIN = ("limit", "guarantee")
 """What waits for one of these waits for its own project's jobs, wherever they run."""
@@ -144,8 +144,8 @@ def _free(names: frozenset[str], standing: Iterable[Job], nodes: Iterable[Node])
 
 
 def _holders(holding: list[tuple[Job, Milli]], book: Book, access: Access) -> Iterable[Holder]:
-    """By project, the one that holds most first."""
-    beyond = over_quota_jobs(book)
+    """By project, the one that holds most first; of each the jobs that would be stopped first."""
+    beyond, order = over_quota_jobs(book), book.plan.stop_order.positions
     projects: dict[str, list[tuple[Job, Milli]]] = defaultdict(list)
     for job, amount in holding:
         projects[job.request.project].append((job, amount))
@@ -166,9 +166,13 @@ def _holders(holding: list[tuple[Job, Milli]], book: Book, access: Access) -> It
                     over_quota=job.id in beyond,
                     expected_end=_expected_end(job, book),
                 )
-                for job, amount in nsmallest(SHOWN, seen, key=lambda each: (-each[1], each[0].id))
+                for job, amount in nsmallest(SHOWN, seen, key=lambda each: _turn(each[0], order))
             ],
         )
+
+
+def _turn(job: Job, order: Mapping[str, int]) -> tuple[float, str]:
+    return order.get(job.id, float("inf")), job.id
 
 
 def _sessions(amount: Milli) -> list[Holder]:

@@ -85,29 +85,8 @@ class Guarantees:
 
 
 def over_quota_jobs(book: Book) -> frozenset[str]:
-    """The jobs that use what is beyond their project's guarantee, and so may be reclaimed.
-
-    A project's guarantee goes to its jobs in the order in which they would be the last to lose their GPUs: those that
-    can't be preempted, then by priority, then the older. A job that straddles the line is beyond it.
-    """
-    guarantees = Guarantees(book)
-    holding: dict[tuple[str, quotas.PartitionKey], list[Job]] = defaultdict(list)
-    for job in book.jobs.values():
-        if job.state.holds_gpus:
-            holding[job.request.project, guarantees.part_of(job.placement)].append(job)
-    beyond: set[str] = set()
-    for (name, part), jobs in holding.items():
-        total = 0
-        for job in sorted(jobs, key=_last_to_lose):
-            total += held(job.placement)
-            if guarantees.beyond(name, part, total):
-                beyond.add(job.id)
-    return frozenset(beyond)
-
-
-def _last_to_lose(job: Job) -> tuple[bool, int, float, str]:
-    started = job.attempts[-1].created if job.attempts else job.submitted
-    return job.request.preemptible, -job.request.priority, started, job.id
+    """The jobs that hold what is beyond their project's guarantee: by the plan, those that would lose it first."""
+    return book.plan.stop_order.over_quota
 
 
 # -- jobs ---------------------------------------------------------------------------------------------------

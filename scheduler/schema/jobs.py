@@ -111,7 +111,10 @@ class HolderJob(Wire):
 
 
 class Holder(Wire):
-    """What one project (null: the sessions) holds of the GPUs that a job waits for; `jobs` are those the caller may see."""
+    """What one project (null: the sessions) holds of the GPUs that a job waits for.
+
+    `jobs` are those that the caller may see, in the order in which they would be stopped for other projects.
+    """
 
     project: str | None
     gpus: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -49,6 +50,29 @@ async def test_members_and_groups_say_whose_jobs_a_project_of_that_name_takes(op
     )
     assert (await live.job(await live.submit("mate")))["project"] == "speech"
     assert await live.refuses("mate", project="vision") == "project"
+
+
+async def test_the_job_that_is_shown_as_over_quota_is_the_one_that_is_stopped(open_pool: Open) -> None:
+    """The older job has one GPU and the younger two. In the end the older one loses less work, though it has run longer."""
+    later = [0.0]
+    projects = [{"name": "a", "guaranteed": 2, **EVERYBODY}, {"name": "b", "guaranteed": 1, **EVERYBODY}]
+    live = await open_pool(
+        replace(FOUR, gpus=3), clock=lambda: time.time() + later[0], node_pools=TRAIN, projects=projects
+    )
+    older = await live.submit(project="a")
+    assert await live.runs(older) == [older]
+    later[0] += 40
+    younger = await live.submit(project="a", gpus=2)
+    assert await live.runs(younger) == [younger]
+    later[0] += 60
+    waiting = await live.submit(project="a")
+    assert await live.runs(waiting) == []
+    shown = {job["id"]: job["over_quota"] for job in (await live.get("jobs"))["jobs"]}
+    assert shown == {older: True, younger: False, waiting: False}
+    (holder,) = (await live.get(f"jobs/{waiting}/explain"))["holders"]
+    assert [(job["id"], job["over_quota"]) for job in holder["jobs"]] == [(older, True), (younger, False)]
+    owner = await live.submit(project="b")
+    assert await live.runs(older, younger, owner) == [younger, owner]
 
 
 async def test_what_is_guaranteed_is_given_back(open_pool: Open) -> None:
