@@ -112,7 +112,7 @@ class Follower:
             return
         try:
             address = await asyncio.to_thread(self._locate)
-            async with AsyncClient(address.url, address.token) as client:
+            async with AsyncClient(address.url, address.token, address.folder) as client:
                 besides = [asyncio.create_task(self._states(client)), asyncio.create_task(self._look(client))]
                 try:
                     async for line in client.display(self._id):

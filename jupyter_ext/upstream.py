@@ -84,7 +84,7 @@ class Upstream:
                 NO_POOL if mode() is Mode.NONE else "This server does not start a scheduler; set RUNAI_URL."
             )
         async with self._looking:
-            if self._address is None:
+            if self._address is None or not self._address.is_held():
                 self._address = await asyncio.to_thread(locate)
             return self._address
 

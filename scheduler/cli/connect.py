@@ -27,4 +27,4 @@ def connect() -> Client:
             f"No scheduler answered, so one was started (process {endpoint.pid}, state in {folder}).",
             file=sys.stderr,
         )
-    return Client(endpoint.url, StateFolder(folder).token())
+    return Client(endpoint.url, StateFolder(folder).token(), folder)

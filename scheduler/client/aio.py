@@ -24,6 +24,7 @@ from scheduler.client.wire import (
     EventReader,
     Patience,
     options,
+    refuse_strangers,
 )
 from scheduler.errors import Unavailable
 from scheduler.schema import ATTEMPT_LINE, DisplayLine, Event, JobView
@@ -75,16 +76,21 @@ class AsyncClient:
     close_session = _method(calls.close_session)
     sessions = _method(calls.sessions)
 
-    def __init__(self, url: str, token: str) -> None:
-        """`url` is the scheduler's base, before `/api/v1`."""
+    def __init__(self, url: str, token: str, folder: Path | None = None) -> None:
+        """`url` is the scheduler's base, before `/api/v1`. With its state folder, nobody else is sent the token."""
         self.url = url
-        self._http = httpx.AsyncClient(**options(Address(url, token)))
+        address = Address(url, token, folder)
+
+        async def check(request: httpx.Request) -> None:
+            refuse_strangers(address, request)
+
+        self._http = httpx.AsyncClient(**options(address), event_hooks={"request": [check]})
 
     @classmethod
     def from_environment(cls) -> Self:
         """The client for the scheduler that `find` finds."""
         address = find()
-        return cls(address.url, address.token)
+        return cls(address.url, address.token, address.folder)
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -13,10 +13,18 @@ from scheduler.errors import Unauthenticated, Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`url` is the scheduler's base, before `/api/v1`."""
+    """`url` is the scheduler's base, before `/api/v1`; `folder` is the state folder that says so, where one does."""
 
     url: str
     token: str = field(repr=False)
+    folder: Path | None = None
+
+    def is_held(self) -> bool:
+        """Whether the scheduler that is meant still runs. After its end anybody may listen at its address."""
+        if self.folder is None:
+            return True
+        endpoint = StateFolder(self.folder).endpoint()
+        return endpoint is not None and endpoint.url == self.url
 
 
 def find(environment: Mapping[str, str] | None = None) -> Address:
@@ -37,7 +45,7 @@ def find(environment: Mapping[str, str] | None = None) -> Address:
             f"No scheduler runs on {folder.path}; start one with `jupyter runai serve`, "
             "or name another with RUNAI_URL and RUNAI_TOKEN."
         )
-    return Address(endpoint.url, token)
+    return Address(endpoint.url, token, folder.path)
 
 
 def _token(given: Mapping[str, str]) -> str:

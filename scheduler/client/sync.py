@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
@@ -23,6 +23,7 @@ from scheduler.client.wire import (
     EventReader,
     Patience,
     options,
+    refuse_strangers,
 )
 from scheduler.errors import Unavailable
 from scheduler.schema import ATTEMPT_LINE, DisplayLine, Event, JobView
@@ -79,16 +80,18 @@ class Client:
     close_session = _method(calls.close_session)
     sessions = _method(calls.sessions)
 
-    def __init__(self, url: str, token: str) -> None:
-        """`url` is the scheduler's base, before `/api/v1`."""
+    def __init__(self, url: str, token: str, folder: Path | None = None) -> None:
+        """`url` is the scheduler's base, before `/api/v1`. With its state folder, nobody else is sent the token."""
         self.url = url
-        self._http = httpx.Client(**options(Address(url, token)))
+        address = Address(url, token, folder)
+        hooks = {"request": [partial(refuse_strangers, address)]}
+        self._http = httpx.Client(**options(address), event_hooks=hooks)
 
     @classmethod
     def from_environment(cls) -> Self:
         """The client for the scheduler that `find` finds."""
         address = find()
-        return cls(address.url, address.token)
+        return cls(address.url, address.token, address.folder)
 
     def close(self) -> None:
         self._http.close()

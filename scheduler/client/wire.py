@@ -38,6 +38,12 @@ def options(address: Address) -> dict[str, Any]:
     }
 
 
+def refuse_strangers(address: Address, request: httpx.Request) -> None:
+    """Send nothing where the scheduler that is meant has ended: whoever listens there now is somebody else."""
+    if not address.is_held():
+        raise httpx.ConnectError(f"The scheduler of {address.folder} does not run.", request=request)
+
+
 class Patience:
     """For how long to go on asking a scheduler that does not answer; begins anew with everything that it says."""
 
