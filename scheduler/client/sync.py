@@ -84,8 +84,8 @@ class Client:
         """`url` is the scheduler's base, before `/api/v1`. With its state folder, nobody else is sent the token."""
         self.url = url
         address = Address(url, token, folder)
-        hooks = {"request": [partial(refuse_strangers, address)]}
-        self._http = httpx.Client(**options(address), event_hooks=hooks)
+        check = partial(refuse_strangers, address)
+        self._http = httpx.Client(**options(address), event_hooks={"request": [check]})
 
     @classmethod
     def from_environment(cls) -> Self:
