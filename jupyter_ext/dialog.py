@@ -73,7 +73,7 @@ def send(form: Form, folder: Path, address: Address) -> Sent:
     try:
         sent = jobfile.submission(given)
         jobfile.array_of(given, sent)  # refuses before anything is sent
-        with Client(address.url, address.token) as client:
+        with Client(address.url, address.token, address.folder) as client:
             sent = sending.put_files(client, given, program, sent, folder, said.append)
             array = jobfile.array_of(given, sent)
             jobs = [client.submit(sent)] if array is None else client.submit_array(array).jobs

@@ -80,7 +80,7 @@ def test_a_client_that_is_kept_sends_nothing_to_a_stranger(
         assert client.me().name == "ann"
 
 
-async def test_one_that_is_awaited_neither(
+async def test_an_async_client_sends_nothing_to_a_stranger_either(
     address: tuple[Address, StateFolder], listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scheduler.client.aio.AGAIN", (0.0,))
