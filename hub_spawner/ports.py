@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import socket
 from pathlib import Path
 
 LOCAL = "127.0.0.1"
+
+_reserved: list[socket.socket] = []
+_locked: list[int] = []
 
 
 def is_free(port: int) -> bool:
@@ -23,6 +28,42 @@ def any_free() -> int:
     with socket.socket() as probe:
         probe.bind((LOCAL, 0))
         return int(probe.getsockname()[1])
+
+
+def reserve(port: int, owner: int) -> bool:
+    """Keep a port for the user `owner` until this process ends; whether that was possible.
+
+    The socket is bound and does not listen: while no server of the owner's runs, connections are refused. Linux binds
+    further sockets to the port only if they belong to the same user and all set SO_REUSEPORT.
+    """
+    held = socket.socket()
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if owner != os.geteuid():
+            os.fchown(held.fileno(), owner, -1)
+        held.bind((LOCAL, port))
+    except OSError:
+        held.close()
+        return False
+    _reserved.append(held)
+    return True
+
+
+def lock_shared(file: Path) -> None:
+    """Show `is_locked` until this process ends that the port in this file is reserved."""
+    handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    _locked.append(handle)
+
+
+def is_locked(file: Path) -> bool:
+    """Whether a process holds the file by `lock_shared`."""
+    with file.open() as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def read_port(file: Path) -> int | None:

@@ -7,9 +7,11 @@ It works the same on JupyterHub 5.3 to 6. Call it after the rest of `jupyterhub_
 from __future__ import annotations
 
 import os
+import pwd
 import secrets
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -19,7 +21,7 @@ from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, S
 from traitlets.config import Config
 
 from hub_spawner.lease import LeaseSpawner
-from hub_spawner.ports import LOCAL, any_free, is_free, read_port
+from hub_spawner.ports import LOCAL, any_free, is_free, is_locked, lock_shared, read_port, reserve
 from hub_spawner.proxy import bundled_proxy
 from hub_spawner.spawners import LocalLeaseSpawner, leasing
 from scheduler.discovery.statefolder import StateFolder, read_secret, write_durably
@@ -69,7 +71,7 @@ def configure(
     folder = Path(state_dir or Path(data) / "runai").expanduser().absolute()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     token = _token(folder)
-    origin = f"http://{LOCAL}:{_port(folder)}"
+    origin = f"http://{LOCAL}:{_port(folder, _scheduler_user(c))}"
 
     c.LeaseSpawner.scheduler_url = f"{origin}{_base_url(c)}services/{SERVICE}"
     c.LeaseSpawner.scheduler_token = token
@@ -174,10 +176,23 @@ def _add_service(c: Config, service: dict[str, Any]) -> None:
     c.JupyterHub.services = [*services, service]
 
 
+def _service_user(c: Config) -> str:
+    """The user that the administrator has named for the scheduler; empty where it is the hub's own."""
+    named = [service.get("user") for service in _read(c.JupyterHub, "services") if service["name"] == SERVICE]
+    return (named and named[-1]) or ""
+
+
+def _scheduler_user(c: Config) -> int:
+    """The id of the user that runs the scheduler."""
+    name = _service_user(c)
+    with suppress(KeyError):  # the hub refuses a user that the system does not know
+        return pwd.getpwnam(name).pw_uid if name else os.geteuid()
+    return os.geteuid()
+
+
 def _jobs_as(c: Config) -> JobsAs:
     """As whom jobs run where nobody has said so: never as root."""
-    named = [service.get("user") for service in _read(c.JupyterHub, "services") if service["name"] == SERVICE]
-    if os.geteuid() != 0 or (named and named[-1] not in (None, "", "root")):
+    if os.geteuid() != 0 or _service_user(c) not in ("", "root"):
         return "scheduler"
     spawner = c.JupyterHub.spawner_class
     if issubclass(spawner, LocalProcessSpawner) and not issubclass(spawner, SimpleLocalProcessSpawner):
@@ -213,17 +228,22 @@ def _token(folder: Path) -> str:
     return token
 
 
-def _port(folder: Path) -> int:
-    """The scheduler's port: the one it had before, since notebook servers that run on know it, else a free one."""
+def _port(folder: Path, owner: int) -> int:
+    """The scheduler's port: the one it had before, since notebook servers that keep running know it, else a free one.
+
+    This process reserves it, so that while the scheduler is down no other user can listen there and be sent tokens.
+    """
     path = folder / "hub-port"
     port = read_port(path)
-    if port is None or not (is_free(port) or _is_ours(folder, port)):
-        port = any_free()
+    if port is None or not ((is_free(port) or _is_ours(folder, port)) and reserve(port, owner)):
+        while not reserve(port := any_free(), owner):
+            pass
         write_durably(path, str(port))
+    lock_shared(path)
     return port
 
 
 def _is_ours(folder: Path, port: int) -> bool:
-    """Whether a scheduler of this folder, left by a hub that was killed, still listens there; it is about to go."""
-    endpoint = StateFolder(folder).last_endpoint()
-    return endpoint is not None and f":{port}/" in endpoint.url
+    """Whether a hub of this folder has reserved the port, or a scheduler that a killed hub has left still listens there."""
+    endpoint = StateFolder(folder).endpoint()
+    return is_locked(folder / "hub-port") or (endpoint is not None and f":{port}/" in endpoint.url)

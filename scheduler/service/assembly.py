@@ -172,7 +172,7 @@ async def _running(
 ) -> AsyncIterator[tuple[str, Server, Controller]]:
     """The service, ready: its address, and what answers there."""
     async with contextlib.AsyncExitStack() as ends:
-        sockets = _listen(options.ip, options.port, folder)
+        sockets = _listen(options.ip, options.port, folder, reserved=options.hub_managed)
         store = Store(options.db_url)
         store.open()
         ends.callback(store.close)
@@ -228,14 +228,17 @@ async def _close(server: HTTPServer) -> None:
             await server.close_all_connections()
 
 
-def _listen(ip: str, port: int, folder: StateFolder) -> list[socket.socket]:
-    """Take the port. Any will do for 0, and the one of last time is best: who still follows a job finds us there again."""
+def _listen(ip: str, port: int, folder: StateFolder, *, reserved: bool) -> list[socket.socket]:
+    """Take the port. Any will do for 0, and the one of last time is best: who still follows a job finds us there again.
+
+    A `reserved` one is bound by the hub, which keeps other users from it while no scheduler runs.
+    """
     last = folder.last_endpoint()
     if port == 0 and last is not None:
         with contextlib.suppress(OSError, ValueError):
             return bind_sockets(urlsplit(last.url).port or 0, address=ip)
     try:
-        return bind_sockets(port, address=ip)
+        return bind_sockets(port, address=ip, reuse_port=reserved)
     except OSError as error:
         raise Invalid(
             f"Nothing can listen on {ip}, port {port} ({error.strerror}); choose others with --ip and --port."
