@@ -31,16 +31,16 @@ def any_free() -> int:
 
 
 def reserve(port: int, owner: int) -> bool:
-    """Keep a port for the user `owner` until this process ends; whether that was possible.
+    """Keep a port for the user `owner` until this process ends; false where others have it. Only root can keep it for others.
 
     The socket is bound and does not listen: while no server of the owner's runs, connections are refused. Linux binds
     further sockets to the port only if they belong to the same user and all set SO_REUSEPORT.
     """
     held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    if owner != os.geteuid():
+        os.fchown(held.fileno(), owner, -1)
     try:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        if owner != os.geteuid():
-            os.fchown(held.fileno(), owner, -1)
         held.bind((LOCAL, port))
     except OSError:
         held.close()
@@ -58,7 +58,7 @@ def lock_shared(file: Path) -> None:
 
 def is_locked(file: Path) -> bool:
     """Whether a process holds the file by `lock_shared`."""
-    with file.open() as opened:
+    with file.open("rb") as opened:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

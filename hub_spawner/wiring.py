@@ -185,8 +185,9 @@ def _service_user(c: Config) -> str:
 def _scheduler_user(c: Config) -> int:
     """The id of the user that runs the scheduler."""
     name = _service_user(c)
-    with suppress(KeyError):  # the hub refuses a user that the system does not know
-        return pwd.getpwnam(name).pw_uid if name else os.geteuid()
+    if name and os.geteuid() == 0:
+        with suppress(KeyError):  # the hub itself refuses a user that the system does not know
+            return pwd.getpwnam(name).pw_uid
     return os.geteuid()
 
 
@@ -236,8 +237,9 @@ def _port(folder: Path, owner: int) -> int:
     path = folder / "hub-port"
     port = read_port(path)
     if port is None or not ((is_free(port) or _is_ours(folder, port)) and reserve(port, owner)):
-        while not reserve(port := any_free(), owner):
-            pass
+        port = any_free()
+        while not reserve(port, owner):
+            port = any_free()
         write_durably(path, str(port))
     lock_shared(path)
     return port
