@@ -188,7 +188,7 @@ class Reclaim(EligibilityRules):
         if all(step.allocated + asked <= step.guarantee for step in steps):
             return (*below, (theirs, theirs.guarantee))
         if self.to_fair_share and all(step.allocated + asked <= step.share for step in steps):
-            return (*below, (theirs, theirs.due))
+            return (*below, (theirs, theirs.kept_from_reclaim))
         return None
 
     def _excess(self, project: ProjectState) -> Milli:

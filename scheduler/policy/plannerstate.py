@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
-from scheduler.model import Environment, Milli, Node, Pool, Request, Workload
+from scheduler.model import ONE, Environment, Milli, Node, Pool, Request, Workload
 from scheduler.policy.blocking import Blocked
 from scheduler.policy.fairshare import share_out
 from scheduler.policy.nodes import NodeIndex, NodeState
@@ -21,6 +21,11 @@ from scheduler.policy.workloads import Options, RequestClass, WorkloadState
 
 Waiting = Mapping[ProjectState, Mapping[RequestClass, list[WorkloadState]]]
 """The waiting jobs of each project, by what they ask for."""
+
+
+HELD = 2**0.125 - 1
+"""Recent use alone takes a GPU from one project for another only if it still would after the other had held it for an eighth of
+the half-life, which is if their use differs by this part of it. Otherwise, equal projects would take it in turns in every plan."""
 
 
 class PlannerState:
@@ -216,6 +221,20 @@ class PlannerState:
                 project.overflow += overflow
             for partition in self.partitions:
                 share_out(partition.roots, partition.capacity, time_aware)
+        if time_aware > 0:
+            self._find_kept(time_aware)
+
+    def _find_kept(self, time_aware: float) -> None:
+        """Find the fair shares that hold against reclaim: as if each project had used less by `HELD` of what it holds."""
+        capacity = max(ONE, sum([partition.capacity for partition in self.partitions]))
+        for partition in self.partitions:
+            projects = partition.projects.values()
+            before = [(project, project.usage, project.share) for project in projects]
+            for project in projects:
+                project.usage -= HELD * project.allocated / capacity
+            share_out(partition.roots, partition.capacity, time_aware)
+            for project, usage, share in before:
+                project.kept, project.usage, project.share = project.share, usage, share
 
     def remove(self, id: str) -> None:
         """A workload is gone (or never was)."""

@@ -42,11 +42,12 @@ class QuotaState:
 class ProjectState:
     """One project in one partition of the pool, its place in the tree and its sums.
 
-    `overflow` is what its jobs request for here because they can't have it in a partition that they prefer.
+    `overflow` is what its jobs request here because they can't have it in a partition that they prefer. `kept` is what would
+    be its fair share if what it holds counted less as recent use.
     """
 
     __slots__ = (
-        "allocated", "children", "created", "demand", "depth", "guarantee", "limit", "name",
+        "allocated", "children", "created", "demand", "depth", "guarantee", "kept", "limit", "name",
         "non_preemptible", "overflow", "parent", "partition", "path", "priority", "quotas", "releasing",
         "share", "usage", "wanted", "weight",
     )  # fmt: skip
@@ -68,6 +69,7 @@ class ProjectState:
         self.overflow: Milli = 0
         self.wanted: Milli = 0
         self.share: Milli = 0
+        self.kept: Milli = 0
         self.allocated: Milli = 0
         self.non_preemptible: Milli = 0
         self.releasing: Milli = 0
@@ -77,6 +79,11 @@ class ProjectState:
     def due(self) -> Milli:
         """What the project may count on: the greater of guarantee and fair share, within its limit."""
         return min(self.limit, max(self.guarantee, self.share))
+
+    @property
+    def kept_from_reclaim(self) -> Milli:
+        """What others can't take back up to their fair shares: what is due, and what recent use does not cost it yet."""
+        return max(self.due, min(self.limit, self.kept))
 
     def frozen(self) -> ProjectState:
         """A copy that does not change any more, without its place in the tree."""

@@ -4,12 +4,57 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scheduler.model import (
+    ONE,
+    Node,
+    Pool,
+    Project,
+    ProjectUsage,
+    Request,
+    Settings,
+    Shape,
+    Workload,
+    held_by,
+)
 from scheduler.policy import Action, Snapshot, decide
 from scheduler.policy.play import carry_out
 from tests.policy.pools import snapshots
+
+MINUTE, DAY = 60.0, 86_400.0
+
+
+def equals() -> Snapshot:
+    """Two projects with the same rights on one GPU, each with a job that never ends."""
+    work = tuple(Workload(name, Request(name, shape=Shape(ONE)), 0.0) for name in ("a", "b"))
+    pool = Pool(projects=(Project("a"), Project("b")), settings=Settings(time_aware=1.0))
+    return Snapshot(0.0, pool, (Node("n0", 1),), work)
+
+
+@pytest.mark.parametrize("half_life", [DAY / 24, DAY, 7 * DAY])
+def test_two_projects_with_equal_recent_use_do_not_take_a_gpu_from_each_other_all_the_time(
+    half_life: float,
+) -> None:
+    """A plan a minute, for a day: after the first, at most one stop in a quarter of the half-life, and yet both get their part."""
+    snapshot, stops = equals(), 0
+    usage = {name: ProjectUsage(name) for name in ("a", "b")}
+    while snapshot.now < DAY:
+        recent = {name: used.average_at(snapshot.now, half_life) / ONE for name, used in usage.items()}
+        plan = decide(replace(snapshot, usage=recent))
+        stops += sum(decision.action is Action.STOP for decision in plan.changes.values())
+        snapshot = carry_out(snapshot, plan)
+        for workload in snapshot.workloads:
+            used = usage[workload.id]
+            usage[workload.id] = used.hold(held_by(workload.placement) - used.held, snapshot.now, half_life)
+        snapshot = replace(snapshot, now=snapshot.now + MINUTE)
+    assert stops <= 1 + 4 * DAY / half_life
+    if half_life < DAY:
+        shares = [used.average_at(DAY, half_life) / ONE for used in usage.values()]
+        assert min(shares) > 0.4
+
 
 many = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 
