@@ -24,8 +24,8 @@ Waiting = Mapping[ProjectState, Mapping[RequestClass, list[WorkloadState]]]
 
 
 HELD = 2**0.125 - 1
-"""Recent use alone takes a GPU from one project for another only if it still would after the other had held it for an eighth of
-the half-life, which is if their use differs by this part of it. Otherwise, equal projects would take it in turns in every plan."""
+"""Recent use alone takes a GPU from one project for another only if it still would after the other had held it for an eighth
+of the half-life: if their use differs by this part of it. Otherwise, equal projects would take it in turns in every plan."""
 
 
 class PlannerState:
