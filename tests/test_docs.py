@@ -1,7 +1,8 @@
-"""Every link between the pages, and to a picture or a folder, leads somewhere."""
+"""Every link between the pages, and to a picture or a folder, leads somewhere; every promise of SECURITY.md names tests."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -27,3 +28,17 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
             assert anchor in {
                 re.sub(r"[^\w -]", "", h).strip().lower().replace(" ", "-") for h in headings
             }, link
+
+
+PROMISES = re.findall(r"^\| (.+) \| (.+) \|$", (ROOT / "SECURITY.md").read_text("utf-8"), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(("promise", "tests"), [row for row in PROMISES if row != ("promise", "tests")])
+def test_a_promise_names_tests_that_exist(promise: str, tests: str) -> None:
+    for part in tests.split("; "):
+        (file,) = re.findall(r"\((tests/.+?)\)", part)
+        named = set(re.findall(r"`(test_\w+)`", part.partition("): ")[2]))
+        nodes = ast.walk(ast.parse((ROOT / file).read_text("utf-8")))
+        there = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert named, part
+        assert named <= there, part
