@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 
 from scheduler.controller import dependencies, notices, usage
 from scheduler.controller.book import Book, Holdings
@@ -214,7 +215,7 @@ class Controller:
 
     def _look_for_idle_jobs(self) -> None:
         usage = self._inventory.usage(self._ahead.nodes)
-        for job in self._idleness.look(list(self._ahead.jobs.values()), usage, self._clock()):
+        for job in self._idleness.look(list(self._ahead.jobs.values()), usage, monotonic()):
             self._jobs.idled(job)
         self._looking = asyncio.get_running_loop().call_later(LOOK, self._look_for_idle_jobs)
 

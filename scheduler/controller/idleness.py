@@ -29,7 +29,7 @@ class Idleness:
         self._since: dict[tuple[str, int], float] = {}
 
     def look(self, jobs: Iterable[Job], usage: Mapping[tuple[str, int], GpuUsage], now: float) -> list[Job]:
-        """The jobs that have been idle for longer than they may, by what the GPUs do `now`."""
+        """The jobs that have been idle for longer than they may, by what the GPUs do `now` (by a monotonic clock)."""
         idle: dict[tuple[str, int], float] = {}
         over = []
         for job in jobs:

@@ -246,7 +246,8 @@ class Jobs:
         self._watch_avoided(job)
         limit = job.program.max_runtime
         if job.state is JobState.RUNNING and limit is not None and job.id not in self._deadlines:
-            left = max(0.0, (job.attempts[-1].started or 0.0) + limit - self._clock())
+            left = (job.attempts[-1].started or 0.0) + limit - self._clock()
+            left = min(max(0.0, left), limit)  # the clock may have been set back
             loop = asyncio.get_running_loop()
             self._deadlines[job.id] = loop.call_later(left, self._overran, job.id)
         if not job.state.holds_gpus:

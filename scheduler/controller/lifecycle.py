@@ -59,7 +59,7 @@ class Step:
 
 def start(job: Job, placement: tuple[WorkerPlacement, ...], now: float, gpu_type: str | None = None) -> Step:
     """A queued job gets its GPUs, all of one type where that is said."""
-    attempt = Attempt(len(job.attempts) + 1, placement, created=now, gpu_type=gpu_type)
+    attempt = Attempt(len(job.attempts) + 1, placement, created=_not_before(job, now), gpu_type=gpu_type)
     started = replace(job, state=JobState.STARTING, reason=f"Starts on {where(placement)}.", nomination=())
     return Step(started.with_attempt(attempt), (LaunchAttempt(job.id, attempt.number),))
 
@@ -204,7 +204,8 @@ def observe(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Step:
     fault, led = _first_fault(workers), _led(job, workers)
     if job.state is JobState.STARTING and (fault is None or fault.fault is None):
         if len(workers) == world and all(worker.state.begun for worker in workers.values()):
-            attempt = replace(attempt, started=max((w.at for w in workers.values()), default=now))
+            started = max((w.at for w in workers.values()), default=now)
+            attempt = replace(attempt, started=_not_before(job, started))
             job = replace(job, state=JobState.RUNNING, reason=f"Runs on {where(attempt.placement)}.")
         else:
             job = replace(job, reason=starting(attempt.placement, workers))
@@ -300,7 +301,7 @@ def _ended(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
         attempt = replace(attempt, ending=Ending.SUCCEEDED, reason="Succeeded.")
     throughput = next((w.throughput for _, w in sorted(workers.items()) if w.throughput is not None), None)
     ended = max((w.at for w in workers.values()), default=now)
-    attempt = replace(attempt, ended=ended, throughput=throughput)
+    attempt = replace(attempt, ended=_not_before(job, ended), throughput=throughput)
     job = job.with_attempt(attempt)
     if attempt.ending is Ending.SUCCEEDED:
         return _over(job, JobState.SUCCEEDED, attempt.reason, now)
@@ -322,7 +323,14 @@ def _succeeded(attempt: Attempt, workers: Mapping[int, WorkerStatus]) -> bool:
 
 
 def _over(job: Job, state: JobState, reason: str, now: float) -> Job:
-    return replace(job, state=state, reason=reason, ended=now, nomination=())
+    return replace(job, state=state, reason=reason, ended=_not_before(job, now), nomination=())
+
+
+def _not_before(job: Job, at: float) -> float:
+    """An instant, but none before what has happened to the job: the clock may have been set back."""
+    attempt = job.attempt
+    known = () if attempt is None else (attempt.created, attempt.started, attempt.ended)
+    return max(at, job.submitted, *(instant for instant in known if instant is not None))
 
 
 # -- workers ----------------------------------------------------------------------------------------------------

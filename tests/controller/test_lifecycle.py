@@ -15,7 +15,8 @@ from scheduler.errors import Conflict
 from scheduler.model import Avoided, Ending, Fault, Job, JobState, Shape, WorkerGroup, WorkerPlacement
 from tests.controller.stage import make_job
 
-NOW = 1000.0
+NOW = 4_000_000_000.0
+"""Later than any job of these tests is submitted."""
 
 
 def placed(workers: int) -> tuple[WorkerPlacement, ...]:
@@ -68,6 +69,16 @@ def test_it_runs_once_every_worker_does() -> None:
     both = ended(job, "runs", "runs", at=NOW + 2)
     assert both.state is JobState.RUNNING
     assert both.attempts[-1].started == NOW + 2
+
+
+def test_nothing_of_it_ends_before_it_began_where_the_clock_is_set_back() -> None:
+    job = lifecycle.start(make_job(), placed(1), NOW).job
+    back = NOW - 3600
+    job = lifecycle.observe(job, workers(job, "runs", at=back), back).job
+    job = lifecycle.observe(job, workers(job, 0, at=back + 1), back + 1).job
+    attempt = job.attempts[-1]
+    assert (attempt.created, attempt.started, attempt.ended, job.ended) == (NOW, NOW, NOW, NOW)
+    assert job.state is JobState.SUCCEEDED
 
 
 def test_it_has_succeeded_once_every_worker_has() -> None:

@@ -79,7 +79,7 @@ async def test_another_half_life_counts_from_when_it_is_set(tmp_path: Path, worl
     now = [1000.0]
     bench = await begin(tmp_path, world, clock=lambda: now[0])
     await bench.controller.apply(replace(POOL, settings=Settings(usage_half_life=100)))
-    job = await bench.controller.submit(make_job(gpus=4))
+    job = await bench.controller.submit(replace(make_job(gpus=4), submitted=1000.0))
     await bench.reaches(job, JobState.RUNNING)
     now[0] = 1100.0
     await bench.controller.apply(replace(POOL, settings=Settings(usage_half_life=50)))

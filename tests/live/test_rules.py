@@ -78,15 +78,10 @@ async def test_a_default_idle_timeout_ends_a_job_whose_gpus_stand_idle(
     open_pool: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(controller, "LOOK", 0.01)
-    opened = time.time()
+    opened = time.monotonic()
+    monkeypatch.setattr(controller, "monotonic", lambda: opened + 100 * (time.monotonic() - opened))
     projects, policy = [{"name": "vision", "members": ["*"]}], {"defaults": {"idle_timeout": 60}}
-    live = await open_pool(
-        Node("n1", gpus=1),
-        clock=lambda: opened + 100 * (time.time() - opened),
-        node_pools=NODE_POOLS,
-        projects=projects,
-        policy=policy,
-    )
+    live = await open_pool(Node("n1", gpus=1), node_pools=NODE_POOLS, projects=projects, policy=policy)
     live.bench.machines.use = {("n1", 0): GpuUsage(0.0, 1, 2)}
     job = await live.submit()
     await live.service.until(job, JobState.FAILED)

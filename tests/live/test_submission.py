@@ -172,7 +172,8 @@ async def test_idle_timeout_ends_it_when_its_gpus_stand_idle(
 ) -> None:
     monkeypatch.setattr(controller, "LOOK", 0.01)
     later = [0.0]
-    live = await open_pool(Node("n1", gpus=2), clock=lambda: time.time() + later[0], node_pools=TRAIN)
+    monkeypatch.setattr(controller, "monotonic", lambda: time.monotonic() + later[0])
+    live = await open_pool(Node("n1", gpus=2), node_pools=TRAIN)
     live.bench.machines.use = {("n1", gpu): GpuUsage(0.0, 1, 2) for gpu in range(2)}
     patient, impatient = await live.submit_all({}, {"idle_timeout": 60})
     assert await live.runs(patient, impatient) == [patient, impatient]
