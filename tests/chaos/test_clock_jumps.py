@@ -37,7 +37,7 @@ class Clock:
         folder.mkdir()
         self._offset = folder / "offset"
         self.set(0)
-        library, source = folder / "clock.so", Path(__file__).with_name("clock.c")
+        library, source = str(folder / "clock.so"), str(Path(__file__).with_name("clock.c"))
         defined = f'-DOFFSET="{self._offset}"'
         command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", defined, "-o", library, source, "-ldl"]
         subprocess.run(command, check=True)
