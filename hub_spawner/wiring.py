@@ -236,7 +236,8 @@ def _port(folder: Path, owner: int) -> int:
     """
     path = folder / "hub-port"
     port = read_port(path)
-    if port is None or not ((is_free(port) or _is_ours(folder, port)) and reserve(port, owner)):
+    # In this order: who has it lets go of the port before the lock, so one of the two is seen.
+    if port is None or not ((_is_ours(folder, port) or is_free(port)) and reserve(port, owner)):
         port = any_free()
         while not reserve(port, owner):
             port = any_free()
