@@ -1,6 +1,7 @@
 # make run     the hub with the pool behind it, from nothing but Python 3.11+ and Node.js 20+
 # make test    the whole suite; make lint: formatters, linters, types; make bench: the figures
 # make soak    the scheduler's memory over two hours at 20 events a second; make soak MINUTES=10: over ten minutes
+# make chaos   everything is killed, cut off, damaged and fuzzed for half an hour, and a table of what held
 # make frameworks: PyTorch, TensorFlow, JAX and MPI for the tests of distributed jobs, kept in ~/.cache
 # Everything that is installed goes into .venv and the two node_modules. What is up to date is not done again.
 
@@ -25,10 +26,10 @@ ARGS ?=
 # How long `make soak` takes.
 MINUTES ?= 120
 
-.PHONY: help run install test lint bench soak frameworks wheel lock clean
+.PHONY: help run install test lint bench chaos soak frameworks wheel lock clean
 
 help:
-	@sed -n '1,5s/^# //p' Makefile
+	@sed -n '1,6s/^# //p' Makefile
 
 run: install
 	@exec $(BIN)/jupyter-runai up --state-dir=$(STATE) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
@@ -90,6 +91,9 @@ test: install $(DONE)/requirements-test
 
 bench: install $(DONE)/requirements-test
 	@$(BIN)/python tests/benchmarks/run.py
+
+chaos: install $(DONE)/requirements-test   # RUNAI_SEED=… repeats the random kills and power cuts of a run
+	@$(BIN)/python -m tests.chaos.run
 
 soak: install $(DONE)/requirements-test
 	@$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)

@@ -302,12 +302,15 @@ def _logs(job_id: str) -> str:
 
 
 def error_of(response: httpx.Response, url: str) -> RunaiError:
-    """The error that a response of 400 and above stands for. Its body must have been read."""
+    """The error that a response of 300 and above stands for. Its body must have been read.
+
+    A hub's proxy that was just started does not know the scheduler yet: the hub answers, and sends people to its own pages.
+    """
     kind = BY_STATUS.get(response.status_code, RunaiError)
     try:
         problem = Problem.model_validate_json(response.content)
     except ValueError:
-        if response.status_code in (502, 503, 504):
+        if response.is_redirect or response.status_code in (502, 503, 504):
             return unreachable(url)
         if response.status_code == 404 and response.request.method != "HEAD":
             return NotFound(f"{url} is not the address of a scheduler (404); check RUNAI_URL.")

@@ -218,7 +218,7 @@ class Client:
                     raise calls.unreachable(self.url) from error
                 time.sleep(wait)
             else:
-                if response.is_error and not (response.status_code == 404 and call.missing_is_fine):
+                if not response.is_success and not (response.status_code == 404 and call.missing_is_fine):
                     raise calls.error_of(response, self.url)
                 return call.read(response)
         raise AssertionError("unreachable")
@@ -247,7 +247,7 @@ class Client:
             with self._http.stream(
                 "GET", stream.path, params=stream.params, headers=stream.headers, timeout=timeout
             ) as reply:
-                if reply.is_error:
+                if not reply.is_success:
                     reply.read()
                     raise calls.error_of(reply, self.url)
                 yield reply

@@ -10,8 +10,10 @@ LONG = bool(os.environ.get("RUNAI_CHAOS"))
 
 
 def seed() -> int:
-    """What a campaign of chance begins with: `RUNAI_SEED`, or another one each time in the long form."""
-    return int(os.environ.get("RUNAI_SEED") or (time.time_ns() % 2**32 if LONG else 1))
+    """What a campaign of chance begins with: `RUNAI_SEED`, or another one each time in the long form. It is printed."""
+    number = int(os.environ.get("RUNAI_SEED") or (time.time_ns() % 2**32 if LONG else 1))
+    print(f"RUNAI_SEED={number}", flush=True)
+    return number
 
 
 def tell(figure: str, value: float) -> None:

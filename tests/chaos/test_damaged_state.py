@@ -24,6 +24,7 @@ from scheduler.files.bundle import snapshot
 from scheduler.model import JobState
 from scheduler.schema import JobSubmit, ProjectEntry
 from tests.app.conftest import Service, until
+from tests.chaos.campaign import LONG, tell
 from tests.engines.workplace import processes, supervisors
 
 PATIENCE = 60.0
@@ -133,7 +134,7 @@ def kind(scene: Scene, name: str) -> str:
 
 def test_any_damaged_file_costs_its_job_at_the_most(scene: Scene) -> None:
     cases = list(itertools.product(files(scene), DAMAGES))
-    if not os.environ.get("RUNAI_CHAOS"):
+    if not LONG:
         turn = itertools.cycle(DAMAGES)
         kinds = {kind(scene, name): name for name in files(scene) if MATTERS.fullmatch(name)}
         cases = [(name, next(turn)) for name in kinds.values()]
@@ -146,7 +147,7 @@ def test_any_damaged_file_costs_its_job_at_the_most(scene: Scene) -> None:
             raise
         finally:
             scene.end()
-    print(f"{len(cases)} damaged files")
+    tell("damaged files", len(cases))
 
 
 def check(scene: Scene, name: str) -> None:

@@ -22,13 +22,14 @@ from scheduler.errors import Conflict, RunaiError
 from scheduler.files.bundle import snapshot
 from scheduler.model import JobState
 from scheduler.schema import JobSubmit, JobView
+from tests.chaos.campaign import LONG, seed, tell
 from tests.chaos.machine import PATIENCE, Machine
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="needs root on Linux, to mount a disk"
 )
 
-CUTS = 100 if os.environ.get("RUNAI_CHAOS") else 4
+CUTS = 100 if LONG else 4
 CLIENTS = 4
 BURST = 15
 """Jobs that each client submits at most between two cuts."""
@@ -67,7 +68,7 @@ def test_what_is_not_synced_is_lost_in_a_power_cut(machine: Machine) -> None:
 
 
 async def test_a_power_cut_loses_nothing_acknowledged_and_runs_nothing_twice(machine: Machine) -> None:
-    chance = random.Random(os.environ.get("RUNAI_CHAOS", "1"))
+    chance = random.Random(seed())
     told, marks = Told(), machine.folder / "marks"
     marks.touch()
     for _ in range(CUTS):
@@ -89,7 +90,9 @@ async def test_a_power_cut_loses_nothing_acknowledged_and_runs_nothing_twice(mac
     url = await asyncio.to_thread(machine.wait_until_ready)
     async with AsyncClient(url, token) as client:
         await check(client, told, marks)
-    print(f"{CUTS} cuts, {len(told.submitted)} jobs, {len(marks.read_text().split())} attempts")
+    tell("power cuts", CUTS)
+    tell("power cuts: jobs", len(told.submitted))
+    tell("power cuts: attempts", len(marks.read_text().split()))
 
 
 async def burst(client: AsyncClient, told: Told, marks: Path, chance: random.Random) -> None:

@@ -39,7 +39,6 @@ from tests.store.conftest import postgresql_server, postgresql_url
 
 __all__ = ["postgresql_server", "postgresql_url"]
 
-KILLS = 150 if LONG else 8
 CLIENTS = 4
 PATIENCE = 120.0
 SESSION_OF = "ann"
@@ -53,6 +52,7 @@ class Target(ABC):
 
     kinds: dict[str, int]
     state_dir: Path
+    kills = 150 if LONG else 8
 
     @abstractmethod
     def start(self) -> None: ...
@@ -146,7 +146,7 @@ class OnPostgreSQL(Alone):
             engine.dispose()
 
 
-def kill_worker(kind: str, state_dir: Path, scheduler: int, chance: random.Random) -> bool:
+def kill_worker(kind: str, state_dir: Path, scheduler: int | None, chance: random.Random) -> bool:
     """Kill the launcher, which is the scheduler's child, or a supervisor."""
     found = [
         each.pid for each in supervisors(state_dir) if (each.parent == scheduler) is (kind == "launcher")
@@ -155,7 +155,9 @@ def kill_worker(kind: str, state_dir: Path, scheduler: int, chance: random.Rando
 
 
 class BehindAHub(Target):
-    """A hub with its proxy, which starts the scheduler and starts it again."""
+    """A hub with its proxy, which starts the scheduler and starts it again. A start takes seconds."""
+
+    kills = 40
 
     def __init__(self, folder: Path) -> None:
         self.kinds = {"hub": 1, "proxy": 2, "scheduler": 3, "launcher": 1, "supervisor": 3}
@@ -172,8 +174,7 @@ class BehindAHub(Target):
         self.hub.clean()
 
     def kill(self, kind: str, chance: random.Random) -> bool:
-        endpoint = StateFolder(self.state_dir).endpoint()
-        scheduler = endpoint.pid if endpoint is not None else 0
+        holder = StateFolder(self.state_dir).holder()
         if kind == "hub":
             self.hub.kill()
             self.hub.start()
@@ -181,8 +182,8 @@ class BehindAHub(Target):
         if kind == "proxy":
             return kill_one([int((self.hub.folder / "jupyterhub-proxy.pid").read_text())], chance)
         if kind == "scheduler":
-            return kill_one([scheduler], chance)
-        return kill_worker(kind, self.state_dir, scheduler, chance)
+            return kill_one([holder] if holder else [], chance)
+        return kill_worker(kind, self.state_dir, holder, chance)
 
     def revive(self) -> None:
         """The hub does."""
@@ -217,7 +218,7 @@ class Campaign:
             assert session.id in {each.id for each in await insist(client.sessions)}
 
     async def kill_things(self) -> None:
-        while self.kills.total() < KILLS:
+        while self.kills.total() < self.target.kills:
             await asyncio.sleep(self.chance.uniform(0, 0.5))
             (kind,) = self.chance.choices(*zip(*self.target.kinds.items(), strict=True))
             await asyncio.to_thread(self.target.revive)
@@ -311,9 +312,7 @@ async def insist(ask: Callable[[], Awaitable[T]]) -> T:
 
 
 def campaign(target: Target, folder: Path) -> None:
-    number = seed()
-    print(f"RUNAI_SEED={number}")
-    found = Campaign(target, Witness(folder / "marks"), random.Random(number))
+    found = Campaign(target, Witness(folder / "marks"), random.Random(seed()))
     try:
         target.start()
         asyncio.run(found.run())

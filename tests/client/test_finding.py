@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from scheduler.client import Address, find
+from scheduler.client import Address, AsyncClient, Client, find
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.errors import Unauthenticated, Unavailable
 
@@ -54,3 +56,32 @@ def test_an_address_without_a_token_says_what_is_missing(tmp_path: Path) -> None
 
 def test_a_token_is_not_shown() -> None:
     assert "secret" not in repr(Address("http://a/", "secret"))
+
+
+class _Elsewhere(BaseHTTPRequestHandler):
+    """A hub whose proxy does not know the scheduler: it sends everybody to its own pages."""
+
+    def do_GET(self) -> None:
+        self.send_response(302)
+        self.send_header("Location", "/hub/services/runai/api/v1/me")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+async def test_a_hub_that_answers_in_the_schedulers_place_is_not_taken_for_it() -> None:
+    with HTTPServer(("127.0.0.1", 0), _Elsewhere) as server:
+        answering = threading.Thread(target=server.serve_forever)
+        answering.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        try:
+            with Client(url, "token") as client, pytest.raises(Unavailable, match="does not answer"):
+                client.me()
+            async with AsyncClient(url, "token") as other:
+                with pytest.raises(Unavailable, match="does not answer"):
+                    await other.me()
+        finally:
+            server.shutdown()
+            answering.join()
