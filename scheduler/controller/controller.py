@@ -70,7 +70,8 @@ class Controller:
         self._jobs = Jobs(self._ledger, store, backend.engine, self._plan_loop.wake, clock)
         self.job, self.jobs = self._jobs.find, self._jobs.list
         self.cancel, self.pause, self.resume = self._jobs.cancel, self._jobs.pause, self._jobs.resume
-        self._sessions = Sessions(self._ledger, store, self._plan_loop.wake, clock)
+        self._sessions = Sessions(self._ledger, store, backend.engine, self._plan_loop.wake, clock)
+        self.grant = self._sessions.grant
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
         self._deletion = Deletion(self._ledger, store, backend.files, clock)
         self._forecaster = Forecaster(forecast, self._foretell, clock)
@@ -108,6 +109,7 @@ class Controller:
         self._ledger.set_nodes(self._inventory.nodes(self.book.pool))
         await self._jobs.open()
         self._ledger.set_nodes(self._inventory.nodes(self.book.pool))  # they may have changed meanwhile
+        self._sessions.recover()
         self._begin_anew()
         self._plan_loop.open()
         self._forecaster.open()
@@ -136,7 +138,7 @@ class Controller:
         await self._checkpoints.close()
         if self._looking is not None:
             self._looking.cancel()
-        self._sessions.abandon()
+        await self._sessions.abandon()
 
     async def _close(self) -> None:
         self._ledger.close()
@@ -148,7 +150,7 @@ class Controller:
 
         For tests, and for whoever drives a scheduler step by step.
         """
-        parts = self._ledger, self._plan_loop, self._jobs
+        parts = self._ledger, self._plan_loop, self._jobs, self._sessions
         while any(part.busy for part in parts):
             for part in parts:
                 await part.idle()

@@ -21,8 +21,13 @@ PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
-    """Tell whoever asked for the session that it has its lease."""
+class SeatSession:
+    """Have the engine give the session its GPUs, and tell whoever asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnseatSession:
+    """Have the engine take back what it has given to the session, whose node is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class Refuse:
     error: RunaiError
 
 
-Instruction = Grant | Refuse
+Instruction = SeatSession | UnseatSession | Refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ def lease(session: Session, placement: tuple[WorkerPlacement, ...], now: float) 
         return Step(session)
     reason = f"Holds its GPUs on {where(placement)}."
     leased = replace(session, state=SessionState.LEASED, reason=reason, placement=placement, started=now)
-    return Step(leased, (Grant(),))
+    return Step(leased, (SeatSession(),))
 
 
 def pass_over(session: Session, decision: Decision, now: float) -> Step:
@@ -81,8 +86,13 @@ def abandon(session: Session, now: float) -> Step:
     return _refuse(session, Unavailable("The scheduler is stopping; try again when it is running."), now)
 
 
+def refuse_seat(session: Session, error: RunaiError, now: float) -> Step:
+    """The engine cannot give it its GPUs."""
+    return _refuse(session, error, now)
+
+
 def close(session: Session, now: float) -> Step:
-    """Its server stopped."""
+    """Its server stopped, and the engine has taken its GPUs back."""
     return Step(_ended(session, "Its server stopped.", now))
 
 
@@ -90,7 +100,7 @@ def observe_nodes(session: Session, nodes: Collection[str], now: float) -> Step:
     """These nodes are there."""
     if all(worker.node in nodes for worker in session.placement):
         return Step(session)
-    return Step(_ended(session, "Its node is gone.", now))
+    return Step(_ended(session, "Its node is gone.", now), (UnseatSession(),))
 
 
 def _refuse(session: Session, error: RunaiError, now: float) -> Step:

@@ -7,14 +7,16 @@ anybody is told of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from scheduler.controller import admission, notices, session_lifecycle
 from scheduler.controller.ledger import Ledger
-from scheduler.controller.session_lifecycle import Grant, Instruction, Step
-from scheduler.errors import NotFound
+from scheduler.controller.seats import Closed, Seats
+from scheduler.controller.session_lifecycle import Instruction, Refuse, SeatSession, Step, UnseatSession
+from scheduler.engines.base import Engine
+from scheduler.errors import NotFound, RunaiError, Unavailable
 from scheduler.model import Node, Session, SessionState, WorkerPlacement, Workload
 from scheduler.policy import Decision
 from scheduler.store import ChangeSet, Store
@@ -33,10 +35,17 @@ class Sessions:
     """`wake` is called when a session wants GPUs or has given them back."""
 
     def __init__(
-        self, ledger: Ledger, store: Store, wake: Callable[[], None], clock: Callable[[], float]
+        self,
+        ledger: Ledger,
+        store: Store,
+        engine: Engine,
+        wake: Callable[[], None],
+        clock: Callable[[], float],
     ) -> None:
         self._ledger = ledger
         self._store = store
+        self._seats = Seats(engine)
+        self.grant = self._seats.grant
         self._wake = wake
         self._clock = clock
         self._waiting: dict[str, Waiting] = {}
@@ -52,6 +61,7 @@ class Sessions:
         for leased in ahead.sessions.values():
             if (leased.user, leased.server) == (session.user, session.server):
                 await self._ledger.durable()
+                await self._seats.seat(leased, self._nodes)
                 return leased
         admission.admit_session(session, ahead.pool, ahead.nodes)
         answer = self._request(session)
@@ -60,6 +70,12 @@ class Sessions:
 
     async def close(self, session_id: str) -> Session:
         """Take a session's GPUs back. A session that has ended stays so."""
+        if session_id in self._ledger.ahead.sessions:
+            await self._ledger.durable()
+            unseating = self._seats.run(self._seats.unseat(session_id))
+            await asyncio.wait({unseating})
+            if unseating.cancelled():
+                raise Unavailable("The scheduler is stopping; try again when it is running.")
         session = self._ledger.ahead.sessions.get(session_id)
         if session is None:
             await self._ledger.durable()
@@ -72,8 +88,22 @@ class Sessions:
         await self._ledger.durable()
         return step.session
 
-    def abandon(self) -> None:
-        """Refuse those that wait: the scheduler stops."""
+    def recover(self) -> None:
+        """Have the engine give their GPUs to the sessions that have a lease, once it is open."""
+        self._seats.recover(self._ledger.ahead.sessions.values(), self._nodes)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the engine is being asked for something."""
+        return self._seats.busy
+
+    async def idle(self) -> None:
+        """Wait until the engine has done what it was asked for."""
+        await self._seats.idle()
+
+    async def abandon(self) -> None:
+        """Refuse those that wait: the scheduler stops. Who has GPUs keeps them."""
+        await self._seats.close()
         for waiting in list(self._waiting.values()):
             self._take(waiting.session, session_lifecycle.abandon(waiting.session, self._clock()))
 
@@ -124,16 +154,39 @@ class Sessions:
                 self._wake()
 
     def _do(self, session: Session, instruction: Instruction) -> None:
-        waiting = self._waiting.pop(session.id, None)
+        if isinstance(instruction, UnseatSession):
+            self._seats.run(self._seats.unseat(session.id))
+            return
+        waiting = self._waiting.get(session.id)
         if waiting is None:
             return
         waiting.deadline.cancel()
-        if waiting.answer.done():
+        if isinstance(instruction, SeatSession):
+            self._seats.run(self._seat(session))
             return
-        if isinstance(instruction, Grant):
-            waiting.answer.set_result(session)
-        else:
+        del self._waiting[session.id]
+        if not waiting.answer.done():
             waiting.answer.set_exception(instruction.error)
+
+    async def _seat(self, session: Session) -> None:
+        """Have the engine give a leased session its GPUs, and answer whoever asked for it."""
+        try:
+            await self._seats.seat(session, self._nodes)
+        except Exception as error:
+            refusal = error if isinstance(error, RunaiError) else Unavailable(f"The engine failed: {error}.")
+            leased = self._ledger.ahead.sessions.get(session.id)
+            if leased is None or isinstance(error, Closed):  # its end is decided elsewhere
+                self._do(session, Refuse(refusal))
+            else:
+                self._take(leased, session_lifecycle.refuse_seat(leased, refusal, self._clock()))
+        else:
+            answer = self._waiting.pop(session.id).answer
+            if not answer.done():
+                answer.set_result(session)
+
+    @property
+    def _nodes(self) -> Mapping[str, Node]:
+        return {node.name: node for node in self._ledger.ahead.nodes}
 
     # -- requests -----------------------------------------------------------------------------------------
 

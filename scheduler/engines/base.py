@@ -80,6 +80,24 @@ class Launch:
     groups: tuple[WorkerGroup, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """The GPUs of a session: `workers` is where it stands, `nodes` has each node by name."""
+
+    session: str
+    user: str
+    server: str
+    workers: tuple[WorkerPlacement, ...]
+    nodes: Mapping[str, Node]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a session's server must have in its environment to see its GPUs and no others."""
+
+    env: Mapping[str, str]
+
+
 Report = Callable[[WorkerStatus], None]
 """Called in the event loop's thread. Reports of one worker come in order; a repeated one must be harmless."""
 
@@ -118,3 +136,14 @@ class Engine(ABC):
         Returns those attempts of which nothing was ever launched (to be launched now); a gang that was being launched
         is completed. Ends what runs and is not named.
         """
+
+    @abstractmethod
+    async def seat(self, seat: Seat) -> Grant:
+        """Give a session its GPUs, which a plan has leased to it. Asked again, also after a restart, the same holds.
+
+        Raises `Unavailable` where the session cannot have them now, or another `RunaiError`.
+        """
+
+    @abstractmethod
+    async def unseat(self, session: str) -> None:
+        """Take a session's GPUs back: when this returns they are free. Harmless where it has none."""

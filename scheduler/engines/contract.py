@@ -6,7 +6,7 @@ environment has is for those to say who start it (`local/environment.py`, `worke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from scheduler.engines.base import Launch
@@ -31,8 +31,6 @@ class WorkerSpec:
 
 def worker_spec(launch: Launch, rank: int, meeting: Meeting) -> WorkerSpec:
     """That of a worker of an attempt."""
-    placement = launch.workers[rank]
-    gpus = ",".join(devices(placement, launch.nodes[placement.node]))
     return WorkerSpec(
         command=launch.program.command,
         env={
@@ -42,8 +40,7 @@ def worker_spec(launch: Launch, rank: int, meeting: Meeting) -> WorkerSpec:
             **launch.env,
         },
         own={
-            "CUDA_VISIBLE_DEVICES": gpus,
-            "RUNAI_GPUS": gpus,
+            **visible(launch.workers[rank : rank + 1], launch.nodes),
             **identifying(launch.job, launch.attempt, rank),
             "RUNAI_WORLD_SIZE": str(len(launch.workers)),
             **_group(launch, rank),
@@ -69,6 +66,12 @@ def _group(launch: Launch, rank: int) -> dict[str, str]:
 def identifying(job: str, attempt: int, rank: int) -> dict[str, str]:
     """Those variables that no other worker of the pool has."""
     return {"RUNAI_JOB_ID": job, "RUNAI_ATTEMPT": str(attempt), "RUNAI_RANK": str(rank)}
+
+
+def visible(workers: Iterable[WorkerPlacement], nodes: Mapping[str, Node]) -> dict[str, str]:
+    """What shows a process the GPUs of these workers, and no others."""
+    gpus = ",".join(gpu for worker in workers for gpu in devices(worker, nodes[worker.node]))
+    return {"CUDA_VISIBLE_DEVICES": gpus, "RUNAI_GPUS": gpus}
 
 
 def devices(placement: WorkerPlacement, node: Node) -> list[str]:

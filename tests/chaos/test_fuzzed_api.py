@@ -131,6 +131,7 @@ async def prepare(service: Service) -> Target:
             "session_id": [session.json()["id"]],
             "name": ["vision", "speech", "spare"],
             "path": ["result"],
+            "area": ["output"],
             "digest": [digest],
         },
     )

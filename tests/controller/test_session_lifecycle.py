@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.controller import session_lifecycle
-from scheduler.controller.session_lifecycle import Grant, Refuse, Step
+from scheduler.controller.session_lifecycle import Refuse, SeatSession, Step
 from scheduler.errors import Conflict, Unavailable
 from scheduler.model import Session, SessionState, WorkerPlacement
 from scheduler.policy import Action, Decision
@@ -30,7 +30,7 @@ def error(step: Step) -> Exception:
 def test_a_plan_gives_it_its_lease_and_whoever_asked_is_told() -> None:
     step = session_lifecycle.lease(make_session(), PLACED, NOW)
     assert (step.session.state, step.session.placement) == (SessionState.LEASED, PLACED)
-    assert step.do == (Grant(),)
+    assert step.do == (SeatSession(),)
 
 
 @pytest.mark.parametrize(

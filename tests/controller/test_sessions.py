@@ -13,7 +13,7 @@ from scheduler.errors import Conflict, Invalid, NotFound, Unavailable
 from scheduler.model import ONE, SessionState, User
 from scheduler.policy import Action, Decision, Plan, Snapshot
 from scheduler.policy.blocking import OverBuildQuota
-from tests.controller.stage import POOL, Bench, World, first_come, make_session, opened
+from tests.controller.stage import POOL, Bench, World, begin, first_come, make_session, opened
 
 
 async def test_a_session_gets_its_lease_at_once(bench: Bench) -> None:
@@ -101,3 +101,61 @@ async def test_one_that_waits_for_lent_gpus_gets_them_or_gives_up(
         bench.controller.refresh()
         await bench.controller.open_session(make_session("cy"))
         assert {session.user for session in bench.controller.book.sessions.values()} == {"ana", "cy"}
+
+
+# -- what the engine does for a session ---------------------------------------------------------------------
+
+
+async def test_the_engine_gives_a_session_its_gpus_before_it_is_told(bench: Bench) -> None:
+    session = await bench.controller.open_session(make_session())
+    seat = bench.engine.world.seats[session.id]
+    assert (seat.user, seat.server, seat.workers) == ("ana", "", session.placement)
+    grant = bench.controller.grant(session.id)
+    assert grant is not None
+    assert grant.env["CUDA_VISIBLE_DEVICES"] == "0"
+    await bench.controller.close_session(session.id)
+    assert bench.engine.world.seats == {}
+    assert bench.controller.grant(session.id) is None
+
+
+async def test_a_session_is_refused_with_the_sentence_of_the_engine(bench: Bench) -> None:
+    bench.engine.refuse = Unavailable("The driver does not answer.")
+    with pytest.raises(Unavailable, match="The driver does not answer"):
+        await bench.controller.open_session(make_session())
+    assert bench.controller.book.sessions == {}
+    bench.engine.refuse = None
+    assert (await bench.controller.open_session(make_session())).state is SessionState.LEASED
+
+
+async def test_gpus_are_nobody_elses_before_the_engine_has_taken_them_back(bench: Bench) -> None:
+    first = await bench.controller.open_session(make_session("ana"))
+    await bench.controller.open_session(make_session("bo"))
+    bench.engine.leaves.clear()
+    closing = asyncio.create_task(bench.controller.close_session(first.id))
+    with pytest.raises(Unavailable, match="to become free"):
+        await bench.controller.open_session(make_session("cy"))
+    assert not closing.done()
+    bench.engine.leaves.set()
+    assert (await closing).state is SessionState.ENDED
+    assert (await bench.controller.open_session(make_session("cy"))).state is SessionState.LEASED
+
+
+async def test_sessions_have_their_gpus_again_after_a_crash(tmp_path: Path, world: World) -> None:
+    bench = await begin(tmp_path, world)
+    await bench.controller.apply(POOL)
+    session = await bench.controller.open_session(make_session())
+    world.seats.clear()
+    await bench.crash()
+    async with opened(tmp_path, world, pool=None) as again:
+        await again.settled()
+        assert world.seats.keys() == {session.id}
+        assert again.controller.grant(session.id) is not None
+        await again.controller.close_session(session.id)
+
+
+async def test_a_session_whose_node_is_gone_gives_its_gpus_back(bench: Bench) -> None:
+    session = await bench.controller.open_session(make_session())
+    bench.machines.become(*[node for node in bench.machines.there if node.name != "box-build"])
+    await bench.settled()
+    assert session.id not in bench.controller.book.sessions
+    assert bench.engine.world.seats == {}

@@ -31,7 +31,8 @@ from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.agents.agents import Agents
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.backend import Backend
-from scheduler.engines.base import Engine, Launch, Report
+from scheduler.engines.base import Engine, Grant, Launch, Report, Seat
+from scheduler.engines.contract import visible
 from scheduler.engines.leadership import FolderLeadership
 from scheduler.engines.local.ports import Ports
 from scheduler.engines.local.processes import ended
@@ -142,6 +143,12 @@ class RemoteEngine(Engine):
         for key in named.keys() - never:
             self._bring_about(*key, named[key])
         return never
+
+    async def seat(self, seat: Seat) -> Grant:
+        return Grant(visible(seat.workers, seat.nodes))
+
+    async def unseat(self, session: str) -> None:
+        pass
 
     def _bring_about(self, job: str, attempt: int, size: int) -> None:
         """Start those agents that have not been started, and watch all."""

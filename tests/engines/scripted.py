@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scheduler.engines.backend import Backend
-from scheduler.engines.base import Engine, Launch, Report, WorkerState, WorkerStatus
+from scheduler.engines.base import Engine, Grant, Launch, Report, Seat, WorkerState, WorkerStatus
+from scheduler.engines.contract import visible
 from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader, log_file, output_file
 from scheduler.engines.leadership import Leadership
 from scheduler.errors import Conflict, NotFound, Unavailable
@@ -59,6 +60,7 @@ class World:
     launches: list[tuple[str, int]] = field(default_factory=list)
     placements: dict[tuple[str, int], Launch] = field(default_factory=dict)
     saved: dict[str, float] = field(default_factory=dict)
+    seats: dict[str, Seat] = field(default_factory=dict)
     texts: dict[JobFile, bytes] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     """Nodes on which nothing can be started."""
@@ -113,6 +115,9 @@ class ScriptedEngine(Engine):
         self.begins = asyncio.Event()
         """Cleared: it begins with no launch."""
         self.begins.set()
+        self.leaves = asyncio.Event()
+        """Cleared: it takes no session's GPUs back."""
+        self.leaves.set()
 
     async def open(self, report: Report) -> None:
         self.report = report
@@ -177,6 +182,17 @@ class ScriptedEngine(Engine):
                 assert self.report is not None
                 self.report(status)
         return frozenset(named - self.world.workers.keys())
+
+    async def seat(self, seat: Seat) -> Grant:
+        await asyncio.sleep(0)
+        if self.refuse is not None:
+            raise self.refuse
+        self.world.seats[seat.session] = seat
+        return Grant(visible(seat.workers, seat.nodes))
+
+    async def unseat(self, session: str) -> None:
+        await self.leaves.wait()
+        self.world.seats.pop(session, None)
 
     def end(
         self,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.engines.base import WorkerState
+from scheduler.engines.base import Seat, WorkerState
 from scheduler.engines.files import Area, log_file, output_file
 from scheduler.errors import Conflict, NotFound
-from scheduler.model import Fault, Pool
+from scheduler.model import Fault, Node, Pool, WorkerPlacement
 from tests.engines.act import DEAF, Act
 from tests.engines.places import PLACES, Place, Scheduler
 from tests.engines.scripted import NO_SUCH_COMMAND
@@ -205,6 +205,27 @@ async def test_a_stop_goes_on_over_a_restart(here: Scheduler, gate: Path) -> Non
     await here.backend.engine.stop("j", 1, 0.5)
     await here.restart(("j", 1, 1))
     assert (await here.end("j")).exit_code == -9
+
+
+# -- sessions -----------------------------------------------------------------------------------------------
+
+NODE = Node("box", gpus=2, devices=("GPU-a", "GPU-b"))
+
+
+@pytest.mark.parametrize(("gpus", "seen"), [((1,), "GPU-b"), ((0, 1), "GPU-a,GPU-b"), ((), "")])
+async def test_a_session_sees_the_gpus_that_it_is_given_also_after_a_restart(
+    here: Scheduler, gpus: tuple[int, ...], seen: str
+) -> None:
+    seat = Seat("s", "ada", "", (WorkerPlacement("box", gpus),), {"box": NODE})
+    grant = await here.backend.engine.seat(seat)
+    assert grant.env == {"CUDA_VISIBLE_DEVICES": seen, "RUNAI_GPUS": seen}
+    assert await here.backend.engine.seat(seat) == grant
+    await here.restart()
+    assert await here.backend.engine.seat(seat) == grant
+    await here.backend.engine.unseat("s")
+    await here.backend.engine.unseat("s")
+    await here.backend.engine.unseat("nobody")
+    assert await here.backend.engine.seat(seat) == grant
 
 
 # -- files --------------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from scheduler.engines import outputs, throughput
-from scheduler.engines.base import Engine, Launch, Report, WorkerState, WorkerStatus
-from scheduler.engines.contract import worker_spec
+from scheduler.engines.base import Engine, Grant, Launch, Report, Seat, WorkerState, WorkerStatus
+from scheduler.engines.contract import visible, worker_spec
 from scheduler.engines.files import log_file
 from scheduler.engines.lastwords import TAIL, explained
 from scheduler.engines.local import accounts
@@ -251,6 +251,15 @@ class LocalEngine(Engine):
     async def stop(self, job: str, attempt: int, grace: float) -> None:
         for rank in await asyncio.to_thread(_stop, self._folders.attempt(job, attempt), grace):
             await self._take_up(job, attempt, rank)
+
+    # -- sessions -------------------------------------------------------------------------------------------
+
+    async def seat(self, seat: Seat) -> Grant:
+        """Servers are no processes of this engine: a session's sees its GPUs by its environment."""
+        return Grant(visible(seat.workers, seat.nodes))
+
+    async def unseat(self, session: str) -> None:
+        pass
 
     # -- after a restart ------------------------------------------------------------------------------------
 
