@@ -343,6 +343,7 @@ class Lives(RuleBasedStateMachine):
 
     async def to_the_end(self) -> None:
         """When all goes well from now on, every job gets to its end, and it has run for what it says."""
+        DISK.full = False
         self.bench.engine.stubborn = False
         self.victims.clear()
         self.changing.clear()
