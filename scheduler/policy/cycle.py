@@ -291,7 +291,10 @@ class Cycle:
         elastic = [
             job
             for job in (*self.planner.elastic.values(), *self.started)
-            if job.id not in self.evicted and job.id not in self.kept and not self._after(job)
+            if len(job.placement) < job.request.workers
+            and job.id not in self.evicted
+            and job.id not in self.kept
+            and not self._after(job)
         ]
         self.growth.grow(elastic, self.settings.resize_interval)
 

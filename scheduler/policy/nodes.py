@@ -194,14 +194,18 @@ class NodeIndex:
         for index in gone:
             node = self.all[index]
             del self.by_name[node.name]
-            self._change(node, Node(node.name, gpus=0, schedulable=False))
+            node.change(Node(node.name, gpus=0, schedulable=False))
+            self._index(node)
         for index, spec in specs.items():
             if index == len(self.all):
                 self.all.append(node := NodeState(index, spec))
                 for bucket, key in zip(self.buckets, node.keys, strict=True):
                     bucket[key] = bucket.get(key, 0) | node.bit
-            self._change(node := self.all[index], spec)
-            self.by_name[spec.name] = node
+                self.by_name[spec.name] = node
+            else:
+                self.all[index].change(spec)
+            self._index(self.all[index])
+        self.unnumbered = sum([node.bit for node in self.by_name.values() if node.spec.foreign.unnumbered])
         self.releases += 1
         self.most_gpus = max((node.spec.gpus for node in self.by_name.values()), default=0)
         self.types = {node.spec.gpu_type for node in self.by_name.values()}
@@ -211,13 +215,6 @@ class NodeIndex:
             model = (spec.gpus, spec.gpu_memory, spec.cpus, spec.memory)
             first_one, bits = self.models.get(model, (node, 0))
             self.models[model] = first_one, bits | node.bit
-
-    def _change(self, node: NodeState, spec: Node) -> None:
-        node.change(spec)
-        self._index(node)
-        self.unnumbered &= ~node.bit
-        if spec.foreign.unnumbered:
-            self.unnumbered |= node.bit
 
     def assign_foreign(self) -> None:
         """Assign again what others use of GPUs without known numbers, since workloads have come and gone."""
@@ -287,19 +284,26 @@ class NodeIndex:
         self._index(node)
 
     def _index(self, node: NodeState) -> None:
-        for when in (NOW, LATER):
-            free = node.free(when)
+        free = node.every & ~node.taken
+        key = (free.bit_count(), best_group(node.gpu_links, free))
+        if key != node.keys[LATER]:
+            self._move(node, LATER, key)
+        if node.releasing:
+            free &= ~node.releasing
             key = (free.bit_count(), best_group(node.gpu_links, free))
-            old = node.keys[when]
-            if key != old:
-                buckets = self.buckets[when]
-                buckets[old] ^= node.bit
-                buckets[key] = buckets.get(key, 0) | node.bit
-                node.keys[when] = key
+        if key != node.keys[NOW]:
+            self._move(node, NOW, key)
         if node.shares or node.releasing_shares or node.foreign:
             self.sharing |= node.bit
         elif self.sharing & node.bit:
             self.sharing ^= node.bit
+
+    def _move(self, node: NodeState, when: When, key: Key) -> None:
+        """Put a node into another bucket."""
+        buckets = self.buckets[when]
+        buckets[node.keys[when]] ^= node.bit
+        buckets[key] = buckets.get(key, 0) | node.bit
+        node.keys[when] = key
 
     # -- search -------------------------------------------------------------------------------------------
 

@@ -37,14 +37,20 @@ class NodeTrial:
         node = self.node
         self.free = node.free(LATER)
         self.shares = dict(node.shares) if node.shares else {}
-        for gpu, share in node.foreign.items():
-            held_whole = node.taken >> gpu & 1 and gpu not in node.shares
-            self.shares[gpu] = ONE if held_whole else self.shares.get(gpu, 0) + share
+        if node.foreign:
+            self._add_foreign()
         self.cpus = node.cpus
         self.memory = node.memory
         self.evictions: list[tuple[Eviction, Floor]] = []
         self.losses: Losses = {}
         self._seen: set[tuple[str, int]] = set()
+
+    def _add_foreign(self) -> None:
+        """What others use of shared GPUs stays in use; a GPU that a workload holds whole is not shared."""
+        node = self.node
+        for gpu, share in node.foreign.items():
+            held_whole = node.taken >> gpu & 1 and gpu not in node.shares
+            self.shares[gpu] = ONE if held_whole else self.shares.get(gpu, 0) + share
 
     def take(self, eviction: Eviction, rules: EligibilityRules, floor: Floor) -> bool:
         """Try one more eviction, if the rules allow it; whether that was done."""

@@ -147,8 +147,9 @@ class PoolState:
     def settle(self, job: WorkloadState, workers: Iterable[WorkerPlacement]) -> None:
         """A workload gets places that have been taken for it already."""
         before, more = job.placement, tuple(workers)
-        self._resize(job, (*before, *more), amount_of(more))
-        self._did(self._resize, job, before, -amount_of(more))
+        amount = amount_of(more)
+        self._resize(job, (*before, *more), amount)
+        self._did(self._resize, job, before, -amount)
         if self.limited:
             self._count(job, more, 1)
             self._did(self._count, job, more, -1)
