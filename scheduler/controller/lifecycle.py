@@ -317,9 +317,15 @@ def _ended(job: Job, workers: Mapping[int, WorkerStatus], now: float) -> Job:
 def _succeeded(attempt: Attempt, workers: Mapping[int, WorkerStatus]) -> bool:
     """Every rank ended well and by itself: a worker that was told to stop may end well and yet have work left."""
     return len(workers) == len(attempt.placement) and all(
-        worker.exit_code == 0 and (attempt.stopping is None or worker.at < attempt.stopping)
-        for worker in workers.values()
+        worker.exit_code == 0 and not _was_stopped(attempt, worker) for worker in workers.values()
     )
+
+
+def _was_stopped(attempt: Attempt, worker: WorkerStatus) -> bool:
+    """Whether it ended because it was told to. Times alone can't tell where the clock was set back meanwhile."""
+    if attempt.stopping is None:
+        return False
+    return worker.at >= attempt.stopping if worker.stopped is None else worker.stopped
 
 
 def _over(job: Job, state: JobState, reason: str, now: float) -> Job:

@@ -47,7 +47,8 @@ class WorkerStatus:
     `exit_code` is negative for a signal, as in `subprocess`; 127 where the command could not be started. An exited worker
     without one never started. `reason` tells people what the exit code does not say by itself; `fault` says who is to blame
     that a worker did not start, or was lost. `error_excerpt` is what its log ends with where it failed, for its owner alone
-    to read. `throughput` is the steps a second that an exited worker has reported, where it has.
+    to read. `throughput` is the steps a second that an exited worker has reported, where it has. `stopped` is whether an
+    exited worker was told to stop before it ended; `None` where the engine can't tell, and their times decide.
     """
 
     job: str
@@ -60,6 +61,7 @@ class WorkerStatus:
     error_excerpt: str = ""
     throughput: float | None = None
     fault: Fault | None = None
+    stopped: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

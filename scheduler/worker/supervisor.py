@@ -242,7 +242,8 @@ def _see_through(folder: str, spec: dict[str, Any], worker: int, wake: int) -> N
     while True:
         others = _reap_orphans(worker)
         if how is None and (status := _ended(worker)) is not None:
-            how = {"exit_code": status, "reason": how_it_ended(status, deadline, killed)}
+            reason = how_it_ended(status, deadline, killed)
+            how = {"exit_code": status, "reason": reason, "stopped": deadline is not None}
         if how is not None and not written:
             written = write_exit(folder, how)
         if written and not others:

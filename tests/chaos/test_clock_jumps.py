@@ -122,6 +122,24 @@ def test_a_clock_that_jumps_ends_and_loses_nothing(service: Service, clock: Cloc
         assert client.wait(waiting, 60).state is JobState.SUCCEEDED
 
 
+def test_a_job_that_saves_its_state_as_the_clock_is_set_back_has_not_succeeded(
+    service: Service, clock: Clock, tmp_path: Path
+) -> None:
+    """It ends well because it was asked to, though by the clock it ended before that."""
+    service.start()
+    ready, asked, go = (tmp_path / name for name in ("ready", "asked", "go"))
+    saves = f"trap 'touch {asked}; while [ ! -e {go} ]; do sleep 0.05; done; exit 0' TERM"
+    command = ["sh", "-c", f"{saves}; touch {ready}; while :; do sleep 0.05; done"]
+    with service.client() as client:
+        job = client.submit(JobSubmit(command=command, gpus=1)).id
+        service.until(ready.exists)
+        client.pause(job)
+        service.until(asked.exists)
+        clock.set(-HOUR)
+        go.touch()
+        service.until(partial(is_in, client, job, JobState.PAUSED))
+
+
 def is_in(client: Client, job: str, state: JobState) -> bool:
     return client.job(job).state is state
 

@@ -81,6 +81,7 @@ class Standing:
     exit_code: int | None = None
     reason: str = ""
     unclean: bool = False
+    stopped: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ class WorkerFolder:
             return Standing(Stand.ALIVE, holder(self.path / "claim", taker.pid if taker else 0), started)
         if end:
             unclean = started is not None and not (self.path / "done").exists()
-            return Standing(Stand.EXITED, 0, started, end.at, end.exit_code, end.reason, unclean)
+            return Standing(Stand.EXITED, 0, started, end.at, end.exit_code, end.reason, unclean, end.stopped)
         if end is DAMAGED:
             return self._lost(started, self._damaged("exit.json"))
         if taker is None:

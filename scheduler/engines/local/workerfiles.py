@@ -42,11 +42,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a worker ended."""
+    """How a worker ended; `stopped`: whether it was told to before, where that is written down."""
 
     at: float
     exit_code: int | None
     reason: str
+    stopped: bool | None
 
 
 class Damaged(Enum):
@@ -79,7 +80,8 @@ def read_end(file: Path) -> End | Literal[Damaged.DAMAGED] | None:
     at, code, reason = _instant(found.get("ended")), found.get("exit_code", False), found.get("reason")
     if at is None or not isinstance(reason, str) or not (code is None or _is_exit_code(code)):
         return DAMAGED
-    return End(at, code, printable(reason))
+    stopped = found.get("stopped")
+    return End(at, code, printable(reason), stopped if isinstance(stopped, bool) else None)
 
 
 def read_start(file: Path) -> float | None:
