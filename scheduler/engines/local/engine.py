@@ -222,8 +222,9 @@ class LocalEngine(Engine):
         log = await asyncio.to_thread(_tail, worker.log) if code else ""
         speed = None if key[2] else await asyncio.to_thread(self._throughput, *key[:2])
         ports = await asyncio.to_thread(worker.ports) if log else ()
-        about = {"throughput": speed, "stopped": standing.stopped}
-        exited = WorkerStatus(*key, WorkerState.EXITED, at, code, standing.reason, **about)
+        exited = WorkerStatus(
+            *key, WorkerState.EXITED, at, code, standing.reason, throughput=speed, stopped=standing.stopped
+        )
         if self._report is not None:
             self._report(explained(exited, log, ports, started=standing.started is not None))
 
