@@ -25,7 +25,7 @@ from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, authenticated
 
 from jupyter_ext.upstream import Upstream
-from scheduler.errors import NotFound, RunaiError, TooLarge
+from scheduler.errors import PROBLEM_TYPE, NotFound, RunaiError, TooLarge
 
 AUTH_RESOURCE = "runai"
 MAX_BODY = 64 * 1024
@@ -90,7 +90,7 @@ class RunaiHandler(APIHandler):
     def _write_problem(self, status: int, slug: str, detail: str, field: str | None = None) -> None:
         self.set_status(status)
         body = {
-            "type": f"about:runai/{slug}",
+            "type": f"{PROBLEM_TYPE}{slug}",
             "title": responses.get(status, ""),
             "status": status,
             "detail": detail,

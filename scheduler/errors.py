@@ -9,6 +9,9 @@ from __future__ import annotations
 import errno
 import re
 
+PROBLEM_TYPE = "urn:jupyter-runai:problem:"
+"""What the `type` of every problem begins with; the `slug` of the error follows."""
+
 _UNPRINTABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]")
 
 

@@ -20,6 +20,7 @@ from scheduler.api.endpoint import MAX_JSON, Endpoint, endpoints, parse_body, pa
 from scheduler.api.exchange import DISCARDED
 from scheduler.errors import (
     BY_STATUS,
+    PROBLEM_TYPE,
     Forbidden,
     NotFound,
     RunaiError,
@@ -51,7 +52,7 @@ def problem_of(error: RunaiError) -> Problem:
     """A refusal as RFC 9457 writes it."""
     words = error.slug.replace("-", " ")
     return Problem(
-        type=f"urn:jupyter-runai:problem:{error.slug}",
+        type=f"{PROBLEM_TYPE}{error.slug}",
         title=words[0].upper() + words[1:],
         status=error.status,
         detail=error.sentence,

@@ -18,6 +18,7 @@ from scheduler.model import (
     ONE,
     Attempt,
     Environment,
+    GpuKey,
     Job,
     JobState,
     Milli,
@@ -237,10 +238,10 @@ def device_name(node: Node | None, gpu: int) -> str:
 # -- the pool -----------------------------------------------------------------------------------------------
 
 
-def pool_view(book: Book, usage: Mapping[tuple[str, int], GpuUsage], access: Access) -> PoolView:
+def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> PoolView:
     beyond = over_quota_jobs(book)
     environments = {node_pool.name: node_pool.environment for node_pool in book.pool.node_pools}
-    occupants: dict[tuple[str, int], list[Occupant]] = defaultdict(list)
+    occupants: dict[GpuKey, list[Occupant]] = defaultdict(list)
     for session in book.sessions.values():
         for worker in session.placement:
             for gpu in worker.gpus:

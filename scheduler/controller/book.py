@@ -15,6 +15,7 @@ from scheduler.controller.dependencies import is_dependent
 from scheduler.controller.runtimes import RunTimes
 from scheduler.model import (
     ONE,
+    GpuKey,
     Job,
     JobState,
     Milli,
@@ -140,13 +141,13 @@ class Holdings:
 
     def __init__(self, nodes: Iterable[Node], workloads: Iterable[Workload]) -> None:
         self._gpus = {node.name: node.gpus for node in nodes}
-        self._taken: dict[tuple[str, int], Milli] = {}
+        self._taken: dict[GpuKey, Milli] = {}
         for workload in workloads:
             self._add(workload.placement)
 
     def take(self, placement: tuple[WorkerPlacement, ...]) -> bool:
         """Take what a placement needs, if it has workers and all of it is there and free."""
-        needs: dict[tuple[str, int], Milli] = {}
+        needs: dict[GpuKey, Milli] = {}
         for worker in placement:
             if worker.node not in self._gpus:
                 return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from scheduler.model import Job, JobState
+from scheduler.model import GpuKey, Job, JobState
 
 if TYPE_CHECKING:
     from scheduler.telemetry import GpuUsage
@@ -26,11 +26,11 @@ class Idleness:
     """Since when the GPUs of each attempt have been idle."""
 
     def __init__(self) -> None:
-        self._since: dict[tuple[str, int], float] = {}
+        self._since: dict[GpuKey, float] = {}
 
-    def look(self, jobs: Iterable[Job], usage: Mapping[tuple[str, int], GpuUsage], now: float) -> list[Job]:
+    def look(self, jobs: Iterable[Job], usage: Mapping[GpuKey, GpuUsage], now: float) -> list[Job]:
         """The jobs that have been idle for longer than they may, by what the GPUs do `now` (by a monotonic clock)."""
-        idle: dict[tuple[str, int], float] = {}
+        idle: dict[GpuKey, float] = {}
         over = []
         for job in jobs:
             timeout = job.program.idle_timeout
@@ -44,7 +44,7 @@ class Idleness:
         return over
 
 
-def _stands_idle(job: Job, usage: Mapping[tuple[str, int], GpuUsage]) -> bool:
+def _stands_idle(job: Job, usage: Mapping[GpuKey, GpuUsage]) -> bool:
     gpus = [usage.get((worker.node, gpu)) for worker in job.placement for gpu in worker.gpus]
     busy = [gpu is None or gpu.utilisation is None or gpu.utilisation >= BUSY for gpu in gpus]
     return bool(gpus) and not any(busy)

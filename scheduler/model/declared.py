@@ -8,6 +8,9 @@ from enum import StrEnum
 
 from scheduler.model.amounts import ONE, MiB, Milli
 
+GpuKey = tuple[str, int]
+"""One GPU: the name of its node, and its number there."""
+
 
 class Environment(StrEnum):
     """Which kind of workload a node pool serves."""

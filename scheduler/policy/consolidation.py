@@ -19,6 +19,7 @@ from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.reservation import Reservations, most_free
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.topology import NODE
 from scheduler.policy.victims import Budget, SearchResult, VictimSearch
 from scheduler.policy.workloads import WorkloadState, by_rank
@@ -39,7 +40,7 @@ class Moving(EligibilityRules):
         super().__init__(state, newcomer, now)
         self.reservations = reservations
 
-    def kept_from(self, job: WorkloadState) -> int:
+    def kept_from(self, job: WorkloadState) -> NodeSet:
         """The nodes that somebody who moves must not go to."""
         if job.project is None:
             return 0
@@ -75,7 +76,7 @@ def consolidate(
     placer: Placer,
     reservations: Reservations,
     newcomer: WorkloadState,
-    kept_from: int,
+    kept_from: NodeSet,
     now: float,
 ) -> SearchResult | None:
     """Places for the newcomer's gang, and who moves for it; None, and nothing done, where that can't be."""
@@ -93,7 +94,7 @@ def rearrange(
     reservations: Reservations,
     reclaim: Reclaim,
     budget: Budget,
-    kept_from: int,
+    kept_from: NodeSet,
 ) -> SearchResult | None:
     """Places for the newcomer's gang, who moves for it, and who is stopped for it or for those who move."""
     rules = Moving(state, reclaim.newcomer, reclaim.now, reservations)
@@ -126,7 +127,7 @@ def rearrange(
 
 
 def _clear_nodes(
-    state: PoolState, placer: Placer, rules: Moving, settle: Settle, kept_from: int
+    state: PoolState, placer: Placer, rules: Moving, settle: Settle, kept_from: NodeSet
 ) -> SearchResult | None:
     """Places for the newcomer's gang in nodes that are cleared one after the other, and who leaves for it."""
     request = rules.newcomer.request
@@ -147,7 +148,7 @@ def _clear_nodes(
 
 
 def _clear_in(
-    state: PoolState, rules: Moving, settle: Settle, domain: int, together: int
+    state: PoolState, rules: Moving, settle: Settle, domain: NodeSet, together: int
 ) -> SearchResult | None:
     """The same within one domain."""
     evictions, found = list[Eviction](), dict[int, list[WorkerPlacement]]()
@@ -167,7 +168,7 @@ def _one_more(
     settle: Settle,
     result: SearchResult,
     demand: Demand,
-    mask: int,
+    mask: NodeSet,
     together: int,
 ) -> bool:
     """A place for one more worker (or for all that must stand together)."""
@@ -205,7 +206,7 @@ def _one_more(
     return False
 
 
-def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_from: int = 0) -> bool:
+def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_from: NodeSet = 0) -> bool:
     """Place a job again that had to leave; whether that could be done."""
     if job.project is not None:
         kept_from |= job.project.nodes_at_limit(job.amount)

@@ -22,6 +22,7 @@ from scheduler.policy.projects import ProjectState
 from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
 from scheduler.policy.reservation import Reservations, may_starve
 from scheduler.policy.sessions import seat_sessions
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.takeback import TakeBack, breaks_guarantee
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, together
 from scheduler.policy.victims import Budget, SearchResult
@@ -252,7 +253,7 @@ class Cycle:
         """Whether limits, or for what can't be preempted guarantees, forbid it on the path."""
         return project.over_limit(request.gang_amount) is not None or breaks_guarantee(request, project)
 
-    def _place(self, request: RequestClass, kept_from: int) -> list[WorkerPlacement] | None:
+    def _place(self, request: RequestClass, kept_from: NodeSet) -> list[WorkerPlacement] | None:
         """Places for the gang: now, or once those are gone who leave. What failed is not tried again."""
         name = (request.fit_class, kept_from)
         if self.state.gains in (self._in_vain.get(name), self._in_vain.get((request.fit_class, 0))):

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from scheduler.policy.sets import GpuSet
 
-def best_group(gpu_links: tuple[int, ...], free: int) -> int:
+
+def best_group(gpu_links: tuple[GpuSet, ...], free: GpuSet) -> int:
     """The most free GPUs that one link group has; all that are free where the node has no link groups."""
     return max([(group & free).bit_count() for group in gpu_links]) if gpu_links else free.bit_count()
 
 
 @lru_cache(maxsize=65536)
-def choose(gpu_links: tuple[int, ...], free: int, count: int) -> int:
+def choose(gpu_links: tuple[GpuSet, ...], free: GpuSet, count: int) -> GpuSet:
     """`count` of the `free` GPUs: from the group that they fit most tightly, else from the emptiest groups first."""
     groups = [group & free for group in gpu_links]
     fitting = [bits for bits in groups if bits.bit_count() >= count]
@@ -26,7 +28,7 @@ def choose(gpu_links: tuple[int, ...], free: int, count: int) -> int:
     return chosen
 
 
-def _lowest(bits: int, count: int) -> int:
+def _lowest(bits: GpuSet, count: int) -> GpuSet:
     """The `count` lowest of some bits, or all of them if they are fewer."""
     chosen = 0
     while bits and count > 0:
@@ -38,6 +40,6 @@ def _lowest(bits: int, count: int) -> int:
 
 
 @lru_cache(maxsize=65536)
-def gpus_of(bits: int) -> tuple[int, ...]:
+def gpus_of(bits: GpuSet) -> tuple[int, ...]:
     """The numbers of the GPUs in `bits`."""
     return tuple([gpu for gpu in range(bits.bit_length()) if bits >> gpu & 1])

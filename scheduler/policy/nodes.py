@@ -14,6 +14,7 @@ from typing import NewType
 from scheduler.model import ONE, MiB, Milli, Node, WorkerPlacement
 from scheduler.policy.demands import UNBOUNDED, Demand
 from scheduler.policy.gpulinks import best_group, choose, gpus_of
+from scheduler.policy.sets import GpuSet, NodeSet
 
 When = NewType("When", int)
 """Which side of a node is meant: `NOW`, or `LATER`, once the plan is carried out. A number, since lists are indexed by it."""
@@ -84,7 +85,7 @@ class NodeState:
             return self.shares.keys() | self.releasing_shares.keys()
         return self.shares.keys() | self.releasing_shares.keys() | self.foreign.keys()
 
-    def free(self, when: When) -> int:
+    def free(self, when: When) -> GpuSet:
         """The wholly free GPUs, as bits."""
         return self.every & ~(self.taken if when is LATER else self.taken | self.releasing)
 
@@ -181,7 +182,7 @@ class NodeIndex:
         self.models: dict[tuple[object, ...], tuple[NodeState, int]] = {}
         self.types: set[str | None] = set()
         self.most_gpus = 0
-        self.buckets: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
+        self.buckets: tuple[dict[Key, NodeSet], dict[Key, NodeSet]] = ({}, {})
         self.sharing = 0
         self.unnumbered = 0
         self.releases = 0
@@ -321,7 +322,7 @@ class NodeIndex:
             self._orders[name] = found
         return found
 
-    def each(self, bits: int) -> Iterator[NodeState]:
+    def each(self, bits: NodeSet) -> Iterator[NodeState]:
         """The nodes of a set, the first one first."""
         nodes = self.all
         while bits:
@@ -329,7 +330,7 @@ class NodeIndex:
             bits ^= low
             yield nodes[low.bit_length() - 1]
 
-    def best(self, demand: Demand, mask: int, when: When, spread: bool) -> NodeState | None:
+    def best(self, demand: Demand, mask: NodeSet, when: When, spread: bool) -> NodeState | None:
         """The best node of `mask` for one worker."""
         if demand.partial:
             for node in self.each(self.sharing & mask):
@@ -354,7 +355,7 @@ class NodeIndex:
                 lacking[1] |= node.bit
         return None
 
-    def together(self, demand: Demand, count: int, mask: int, when: When) -> NodeState | None:
+    def together(self, demand: Demand, count: int, mask: NodeSet, when: When) -> NodeState | None:
         """The best node of `mask` for `count` workers that have to stand on one node."""
         if count == 1:
             return self.best(demand, mask, when, False)
@@ -378,7 +379,7 @@ class NodeIndex:
         ]
         return self.free_gpus(-1, LATER) + sum(parts)
 
-    def free_gpus(self, mask: int, when: When = NOW) -> Milli:
+    def free_gpus(self, mask: NodeSet, when: When = NOW) -> Milli:
         """The whole GPUs that are free in nodes of `mask`."""
         return (
             sum([(bits & mask).bit_count() * key[0] for key, bits in self.buckets[when].items() if key[0]])

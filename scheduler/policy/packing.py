@@ -10,6 +10,7 @@ from __future__ import annotations
 from scheduler.model import WorkerPlacement
 from scheduler.policy.nodes import Key, NodeState, When
 from scheduler.policy.poolstate import PoolState
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.workloads import RequestClass
 
 WORKERS = 64
@@ -27,7 +28,7 @@ class Packing:
             (number, group) for number, group in request.largest_first for _ in range(group.gang_size)
         ]
 
-    def within(self, mask: int) -> dict[int, list[WorkerPlacement]] | None:
+    def within(self, mask: NodeSet) -> dict[int, list[WorkerPlacement]] | None:
         """The workers of each group, all in nodes of `mask`; None, and nothing taken, where none were found."""
         found: list[WorkerPlacement] = []
         if not mask & (mask - 1) or not self._seat(found, mask, set()):
@@ -37,7 +38,7 @@ class Packing:
             groups.setdefault(number, []).append(worker)
         return groups
 
-    def _seat(self, found: list[WorkerPlacement], mask: int, in_vain: set[object]) -> bool:
+    def _seat(self, found: list[WorkerPlacement], mask: NodeSet, in_vain: set[object]) -> bool:
         if len(found) == len(self.workers):
             return True
         group = self.workers[len(found)][1]
@@ -61,7 +62,7 @@ class Packing:
         in_vain.add(name)
         return False
 
-    def _nodes(self, group: RequestClass, here: list[tuple[Key, int]], mask: int) -> list[NodeState]:
+    def _nodes(self, group: RequestClass, here: list[tuple[Key, int]], mask: NodeSet) -> list[NodeState]:
         """One node for each amount that is free, the fullest first; for who needs no whole GPU the best alone."""
         nodes, demand, mask = self.state.nodes, group.demand, mask & group.eligible
         if not demand.whole:

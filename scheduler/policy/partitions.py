@@ -13,6 +13,7 @@ from scheduler.policy import quotas
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.projects import ProjectState, QuotaState, build_tree
 from scheduler.policy.quotas import PartitionKey
+from scheduler.policy.sets import NodeSet
 
 _EVERYWHERE = -1
 
@@ -24,7 +25,7 @@ class Partition:
     key: PartitionKey
     projects: dict[str, ProjectState]
     roots: list[ProjectState]
-    nodes: int = 0
+    nodes: NodeSet = 0
     capacity: Milli = 0
 
 

@@ -14,6 +14,7 @@ from scheduler.policy.demands import Demand
 from scheduler.policy.nodes import LATER, NodeState, When
 from scheduler.policy.packing import Packing
 from scheduler.policy.poolstate import PoolState
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.topology import NODE, Topology
 from scheduler.policy.workloads import RequestClass, Scope, by_rank
 
@@ -34,7 +35,9 @@ class Placer:
         self.nodes = state.nodes
         self.topology = topology
 
-    def place(self, request: RequestClass, count: int, when: When, mask: int | None = None) -> Workers | None:
+    def place(
+        self, request: RequestClass, count: int, when: When, mask: NodeSet | None = None
+    ) -> Workers | None:
         """Stand `count` workers of `request` in nodes of `mask`, or none of them."""
         for preferred, one_node in self._preferences(request):
             within = preferred if mask is None else preferred & mask
@@ -46,7 +49,7 @@ class Placer:
         return None
 
     def _place_groups(
-        self, request: RequestClass, count: int, when: When, mask: int, one_node: bool
+        self, request: RequestClass, count: int, when: When, mask: NodeSet, one_node: bool
     ) -> Workers | None:
         """Stand the groups of a gang, the largest workers first, as close together as they can be."""
         if count != request.gang_size:
@@ -70,7 +73,9 @@ class Placer:
                 return by_rank(packed)
         return None
 
-    def domains(self, request: RequestClass, mask: int, when: When, one_node: bool = False) -> Iterator[int]:
+    def domains(
+        self, request: RequestClass, mask: NodeSet, when: When, one_node: bool = False
+    ) -> Iterator[NodeSet]:
         """Where the groups of a gang are tried together: one node, then wider and wider, as far as it may be."""
         within = (request.require, request.prefer)
         if request.require not in (None, NODE):
@@ -104,7 +109,7 @@ class Placer:
             yield request.eligible, False
 
     def _place_within(
-        self, request: RequestClass, count: int, when: When, mask: int, one_node: bool
+        self, request: RequestClass, count: int, when: When, mask: NodeSet, one_node: bool
     ) -> Workers | None:
         demand = request.demand
         if request.require is not None and request.require != NODE:
@@ -135,16 +140,16 @@ class Placer:
             return self.topology.levels
         return tuple(level for level in self.topology.levels if level in (request.prefer, request.require))
 
-    def _one(self, demand: Demand, mask: int, when: When, spread: bool) -> Workers | None:
+    def _one(self, demand: Demand, mask: NodeSet, when: When, spread: bool) -> Workers | None:
         node = self.nodes.best(demand, mask, when, spread)
         return None if node is None else [self.state.seat(node, demand, when)]
 
-    def _on_one_node(self, demand: Demand, count: int, mask: int, when: When) -> Workers | None:
+    def _on_one_node(self, demand: Demand, count: int, mask: NodeSet, when: When) -> Workers | None:
         node = self.nodes.together(demand, count, mask, when)
         return None if node is None else [self.state.seat(node, demand, when) for _ in range(count)]
 
     def _in_one_domain(
-        self, request: RequestClass, count: int, mask: int, when: When, level: str
+        self, request: RequestClass, count: int, mask: NodeSet, when: When, level: str
     ) -> Workers | None:
         """The domain that the gang fills most tightly."""
         bounds = [
@@ -158,7 +163,9 @@ class Placer:
                 return workers
         return None
 
-    def _anywhere(self, demand: Demand, count: int, mask: int, when: When, spread: bool) -> Workers | None:
+    def _anywhere(
+        self, demand: Demand, count: int, mask: NodeSet, when: When, spread: bool
+    ) -> Workers | None:
         """Fill the nodes that take the most workers first; the rest goes where it fits most tightly."""
         nodes = self.nodes
         workers: Workers = []
@@ -177,7 +184,7 @@ class Placer:
             trial.commit()
         return workers
 
-    def _takes_most(self, demand: Demand, mask: int, when: When) -> NodeState | None:
+    def _takes_most(self, demand: Demand, mask: NodeSet, when: When) -> NodeState | None:
         """The node that takes the most workers, the one with the least left over among those."""
         buckets = self.nodes.buckets[when]
         if not demand.whole:
@@ -191,7 +198,7 @@ class Placer:
                         return node
         return None
 
-    def beside(self, request: RequestClass, placement: tuple[WorkerPlacement, ...]) -> int:
+    def beside(self, request: RequestClass, placement: tuple[WorkerPlacement, ...]) -> NodeSet:
         """The nodes in which a gang that stands may grow: where a level is required, its domain only."""
         if request.require is None:
             return request.eligible
@@ -200,7 +207,7 @@ class Placer:
             return bits
         return _union([domain for domain in self.topology.domains(request.require) if domain & bits])
 
-    def bound(self, demand: Demand, mask: int, when: When, enough: int | None) -> int:
+    def bound(self, demand: Demand, mask: NodeSet, when: When, enough: int | None) -> int:
         """How many workers fit at the most, judged by GPUs (exactly, where neither CPUs nor memory are asked for)."""
         if not demand.whole:
             return sum(node.count(demand, when, enough or 1 << 30) for node in self.nodes.each(mask))
@@ -211,7 +218,7 @@ class Placer:
         )
 
 
-def _union(masks: list[int]) -> int:
+def _union(masks: list[NodeSet]) -> NodeSet:
     bits = 0
     for mask in masks:
         bits |= mask

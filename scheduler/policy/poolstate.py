@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from scheduler.model import ONE, WorkerPlacement
+from scheduler.model import ONE, GpuKey, Milli, WorkerPlacement
 from scheduler.policy.candidates import Candidates
 from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.nodes import LATER, NOW, NodeIndex, NodeState, When
@@ -240,7 +240,7 @@ class PoolState:
     def has_place(self, workers: Iterable[tuple[WorkerPlacement, Demand]]) -> bool:
         """Whether all of these could stand (later) where they stood."""
         beside: dict[str, tuple[int, int]] = {}
-        shares: dict[tuple[str, int], int] = {}
+        shares: dict[GpuKey, Milli] = {}
         for worker, demand in workers:
             node = self.nodes.by_name[worker.node]
             for gpu in worker.gpus:

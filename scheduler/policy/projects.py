@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from scheduler.model import ONE, Milli, Project, Quota
 from scheduler.policy.demands import UNBOUNDED
 from scheduler.policy.quotas import REMAINDER, PartitionKey
+from scheduler.policy.sets import NodeSet
 
 
 class QuotaState:
@@ -19,7 +20,7 @@ class QuotaState:
 
     __slots__ = ("allocated", "mask", "quota")
 
-    def __init__(self, quota: Quota, mask: int) -> None:
+    def __init__(self, quota: Quota, mask: NodeSet) -> None:
         self.quota = quota
         self.mask = mask
         self.allocated: Milli = 0
@@ -107,7 +108,7 @@ class ProjectState:
         for project in self.path:
             project.releasing += amount
 
-    def nodes_at_limit(self, amount: Milli) -> int:
+    def nodes_at_limit(self, amount: Milli) -> NodeSet:
         """The nodes on which `amount` more would exceed a limit of the path."""
         nodes = 0
         for project in self.path:

@@ -13,6 +13,7 @@ from dataclasses import fields, replace
 from scheduler.model import ONE, Environment, Milli, PlacementStyle, Pool, Request
 from scheduler.policy.demands import Demand, demand_of
 from scheduler.policy.nodes import NodeIndex, NodeState
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.workloads import RequestClass, Scope
 
 ALIKE = 950
@@ -33,7 +34,7 @@ class RequestClasses:
         self.lending = pool.settings.lending
         self.pools = {node_pool.name: node_pool for node_pool in pool.node_pools}
         self._classes: dict[tuple[object, ...], RequestClass] = {}
-        self._masks: dict[_MaskKey, int] = {}
+        self._masks: dict[_MaskKey, NodeSet] = {}
         self._demands: dict[Demand, Demand] = {}
         self._types = self._by_type()
         self.fit_classes: dict[int, RequestClass] = {}
@@ -60,7 +61,7 @@ class RequestClasses:
             request = self._classes[name] = make(spec)
         return request
 
-    def within(self, request: RequestClass, partition: int, mask: int) -> RequestClass:
+    def within(self, request: RequestClass, partition: int, mask: NodeSet) -> RequestClass:
         """The same request, for the nodes `mask` of one partition only."""
         if not request.eligible & ~mask:
             return request
@@ -70,7 +71,7 @@ class RequestClasses:
             self.fit_classes.setdefault(found.fit_class, found)
         return found
 
-    def _make_within(self, request: RequestClass, partition: int, mask: int) -> RequestClass:
+    def _make_within(self, request: RequestClass, partition: int, mask: NodeSet) -> RequestClass:
         alike = (request.fit_class, partition, "within")
         return replace(
             request,
@@ -81,7 +82,7 @@ class RequestClasses:
             groups=tuple([self.within(group, partition, mask) for group in request.groups]),
         )
 
-    def refresh(self, changed: int, partitions: Sequence[int]) -> None:
+    def refresh(self, changed: NodeSet, partitions: Sequence[NodeSet]) -> None:
         """Find again which nodes are eligible, since those of the set `changed` are others now.
 
         `partitions` are the nodes of each partition. The classes stay the objects that they are.
@@ -102,8 +103,8 @@ class RequestClasses:
             setattr(request, each.name, getattr(made, each.name))
         self.fit_classes[request.fit_class] = request
 
-    def _by_type(self) -> dict[str | None, int]:
-        types: dict[str | None, int] = {}
+    def _by_type(self) -> dict[str | None, NodeSet]:
+        types: dict[str | None, NodeSet] = {}
         for node in self.nodes:
             types[node.spec.gpu_type] = types.get(node.spec.gpu_type, 0) | node.bit
         return types
@@ -169,7 +170,7 @@ class RequestClasses:
         self.fit_classes.setdefault(fit_class, request)
         return request
 
-    def _preferences(self, spec: Request, demand: Demand) -> list[int]:
+    def _preferences(self, spec: Request, demand: Demand) -> list[NodeSet]:
         """The sets of nodes that are tried one after the other; those lent by the other environment come last."""
         own = spec.environment
         if spec.node_pools:
@@ -180,7 +181,7 @@ class RequestClasses:
             sets.append(self._mask(spec, demand, Environment.BUILD, None))
         return sets
 
-    def _fastest_first(self, nodes: int, spec: Request) -> list[Scope]:
+    def _fastest_first(self, nodes: NodeSet, spec: Request) -> list[Scope]:
         """A set of nodes as sets of like throughput; nobody knows of a type that was never tried that it is slower.
 
         A gang runs at the pace of its slowest worker, and often slower over several nodes. So it is tried on one node of a
@@ -217,7 +218,7 @@ class RequestClasses:
 
     def _mask(
         self, spec: Request, demand: Demand, environment: Environment, pools: tuple[str, ...] | None
-    ) -> int:
+    ) -> NodeSet:
         name = (demand, environment, pools, spec.gpu_types, spec.avoids)
         if name not in self._masks:
             self._masks[name] = self._eligible(-1, *name)
@@ -225,13 +226,13 @@ class RequestClasses:
 
     def _eligible(
         self,
-        among: int,
+        among: NodeSet,
         demand: Demand,
         environment: Environment,
         pools: tuple[str, ...] | None,
         gpu_types: tuple[str, ...] | None,
         avoids: tuple[str, ...],
-    ) -> int:
+    ) -> NodeSet:
         return sum(
             [
                 node.bit
@@ -245,7 +246,7 @@ class RequestClasses:
             ]
         )
 
-    def _worker_amount(self, demand: Demand, eligible: int) -> Milli:
+    def _worker_amount(self, demand: Demand, eligible: NodeSet) -> Milli:
         """What one worker counts; for GPU memory the greatest share that it may come to."""
         if not demand.gpu_memory:
             return demand.whole * ONE + demand.share
@@ -259,7 +260,7 @@ class RequestClasses:
         return bool(found) and found[0].placement is PlacementStyle.SPREAD
 
 
-def _union(sets: Iterable[int]) -> int:
+def _union(sets: Iterable[NodeSet]) -> NodeSet:
     nodes = 0
     for each in sets:
         nodes |= each

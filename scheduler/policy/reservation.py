@@ -21,6 +21,7 @@ from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.topology import NODE
 from scheduler.policy.workloads import RequestClass, WorkloadState
 
@@ -40,7 +41,7 @@ class Reservation:
     job: WorkloadState
     project: ProjectState
     at: float
-    nodes: int
+    nodes: NodeSet
 
 
 class Reservations:
@@ -121,7 +122,7 @@ class Reservations:
             should |= 0 if self._ends_in_time(job, expected) else expected.nodes
         return must, should & ~must
 
-    def kept_from_growing(self, job: WorkloadState, project: ProjectState) -> int:
+    def kept_from_growing(self, job: WorkloadState, project: ProjectState) -> NodeSet:
         """The reserved nodes in which an elastic job must not grow."""
         nodes = 0
         for reservation in self.made:
@@ -164,7 +165,7 @@ class Reservations:
     def _rules(self, job: WorkloadState, project: ProjectState) -> Reclaim:
         return Reclaim(self.state, job, project, self.now, up_to=self.settings.reclaim)
 
-    def note(self, request: RequestClass, project: ProjectState, kept_from: int) -> None:
+    def note(self, request: RequestClass, project: ProjectState, kept_from: NodeSet) -> None:
         """A job would fit into what is kept from it: remember for whom."""
         self.kept[project.name, request] = next(r.job.id for r in self.made if r.nodes & kept_from)
 
@@ -195,7 +196,7 @@ class Reservations:
         since = workload.submitted if workload.preempted is None else workload.preempted
         return max(self.now, since + self.settings.preemption_delay)
 
-    def _in_domain(self, request: RequestClass, mask: int, ends: Ends) -> Place | None:
+    def _in_domain(self, request: RequestClass, mask: NodeSet, ends: Ends) -> Place | None:
         """When and in which nodes of `mask` the gang fits; at equal times the number of GPUs that are missing decides."""
         count = request.gang_size
         if (
@@ -292,7 +293,7 @@ def may_starve(request: RequestClass) -> bool:
     return request.demand.whole > 0 and request.gang_amount > ONE
 
 
-def most_free(state: PoolState, mask: int, most: int) -> list[NodeState]:
+def most_free(state: PoolState, mask: NodeSet, most: int) -> list[NodeState]:
     """The nodes of `mask` with the most free GPUs, up to a bound."""
     buckets = state.nodes.buckets[LATER]
     found: list[NodeState] = []

@@ -12,6 +12,7 @@ from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reservation import Reservations
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.victims import Budget, SearchResult, VictimSearch
 from scheduler.policy.wakeup import Wakeup
 from scheduler.policy.workloads import RequestClass, WorkloadState
@@ -51,7 +52,7 @@ class TakeBack:
         return min([least, *[job.priority - 1 for job in candidates.elastic.values()]])
 
     def find(
-        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: int
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet
     ) -> SearchResult | None:
         """Take from other projects, or from less important jobs of the same one."""
         request = job.request
@@ -75,7 +76,7 @@ class TakeBack:
                 return result
         return self._consolidate(job, kept_from)
 
-    def _consolidate(self, job: WorkloadState, kept_from: int) -> SearchResult | None:
+    def _consolidate(self, job: WorkloadState, kept_from: NodeSet) -> SearchResult | None:
         """Move others together. What failed is not tried again."""
         name, gains, least = (job.request.fit_class, kept_from), self.state.gains, job.request.gang_amount
         if gains in (self._no_moves.get(name), self._no_moves.get((job.request.fit_class, 0))):
@@ -90,7 +91,7 @@ class TakeBack:
         return result
 
     def _stop_others(
-        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: int
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet
     ) -> SearchResult | None:
         result = self._reclaim(job, project, limited, kept_from)
         if result is None and job.request.priority > self.least_important(project):
@@ -98,7 +99,7 @@ class TakeBack:
         return result
 
     def _reclaim(
-        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: int
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet
     ) -> SearchResult | None:
         request = job.request
         full = [step for step in project.path if step.allocated + request.gang_amount > step.limit]
@@ -122,7 +123,7 @@ class TakeBack:
         return result
 
     def _preempt(
-        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: int
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet
     ) -> SearchResult | None:
         request = job.request
         if breaks_guarantee(request, project):

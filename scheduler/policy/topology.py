@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduler.policy.nodes import NodeState
+from scheduler.policy.sets import NodeSet
 
 NODE = "node"
 
@@ -14,9 +15,9 @@ class Topology:
 
     def __init__(self, nodes: Sequence[NodeState], levels: Sequence[str]) -> None:
         self.levels = tuple(reversed(levels))
-        self._domains: dict[str, list[int]] = {}
+        self._domains: dict[str, list[NodeSet]] = {}
         for depth, level in enumerate(levels, start=1):
-            found: dict[tuple[str | None, ...], int] = {}
+            found: dict[tuple[str | None, ...], NodeSet] = {}
             for node in nodes:
                 labels = node.spec.labels
                 if level in labels:
@@ -27,6 +28,6 @@ class Topology:
     def knows(self, level: str) -> bool:
         return level == NODE or level in self._domains
 
-    def domains(self, level: str) -> list[int]:
+    def domains(self, level: str) -> list[NodeSet]:
         """The nodes of each domain of a level above the node."""
         return self._domains.get(level, [])

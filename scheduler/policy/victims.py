@@ -20,6 +20,7 @@ from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reservation import most_free
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.topology import NODE
 from scheduler.policy.workloads import RequestClass, by_rank
 
@@ -50,7 +51,12 @@ class VictimSearch:
     """One search for victims. The newcomer keeps away from the nodes `kept_from`."""
 
     def __init__(
-        self, state: PoolState, placer: Placer, rules: EligibilityRules, budget: Budget, kept_from: int = 0
+        self,
+        state: PoolState,
+        placer: Placer,
+        rules: EligibilityRules,
+        budget: Budget,
+        kept_from: NodeSet = 0,
     ) -> None:
         self.state = state
         self.placer = placer
@@ -95,7 +101,7 @@ class VictimSearch:
     def _search_groups(self, request: RequestClass) -> SearchResult | None:
         """Clear nodes for one group after the other, all within one domain where that is a rule."""
         topology = self.placer.topology
-        domains: list[int] = [self.mask]
+        domains: list[NodeSet] = [self.mask]
         if request.require == NODE:
             domains = [node.bit for node in most_free(self.state, self.mask, NODES)]
         elif request.require is not None:
@@ -129,7 +135,7 @@ class VictimSearch:
                     over -= eviction.amount
         return evictions if over <= 0 else None
 
-    def _search(self, demand: Demand, count: int, mask: int, together: int = 1) -> SearchResult | None:
+    def _search(self, demand: Demand, count: int, mask: NodeSet, together: int = 1) -> SearchResult | None:
         """Clear nodes of `mask` until `count` times `together` workers stand."""
         search = SearchState(self.state, self.rules, demand, mask, together)
         with self.state.trial() as trial:
@@ -203,7 +209,7 @@ class SearchState:
     """The trials of one search: what each node would be without the candidates considered, and which nodes are cleared."""
 
     def __init__(
-        self, state: PoolState, rules: EligibilityRules, demand: Demand, mask: int, together: int
+        self, state: PoolState, rules: EligibilityRules, demand: Demand, mask: NodeSet, together: int
     ) -> None:
         self.state = state
         self.rules = rules

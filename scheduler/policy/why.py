@@ -24,6 +24,7 @@ from scheduler.policy.blocking import (
 from scheduler.policy.nodes import LATER, NOW, Key, NodeState
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.projects import ProjectState
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.topology import NODE
 from scheduler.policy.workloads import RequestClass, in_words
 
@@ -36,8 +37,8 @@ class Why:
             a: a.frozen() for partition in planner.partitions for a in partition.projects.values()
         }
         nodes = planner.state.nodes
-        self._now: dict[Key, int] = dict(nodes.buckets[NOW])
-        self._later: dict[Key, int] = dict(nodes.buckets[LATER])
+        self._now: dict[Key, NodeSet] = dict(nodes.buckets[NOW])
+        self._later: dict[Key, NodeSet] = dict(nodes.buckets[LATER])
         self._nodes = nodes
         self._topology = planner.topology
         self._train = planner.train
@@ -164,6 +165,6 @@ def _places(node: NodeState, request: RequestClass) -> int:
     return most
 
 
-def free_gpus(buckets: dict[Key, int], mask: int) -> Milli:
+def free_gpus(buckets: dict[Key, NodeSet], mask: NodeSet) -> Milli:
     """The whole GPUs that are free in nodes of `mask`."""
     return ONE * sum([(bits & mask).bit_count() * key[0] for key, bits in buckets.items()])

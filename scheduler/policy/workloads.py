@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from scheduler.model import ONE, Milli, Request, WorkerPlacement, Workload, gpu_count, number
 from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.projects import ProjectState
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.types import Decision
 
-Scope = tuple[int, bool]
+Scope = tuple[NodeSet, bool]
 """A set of nodes to be tried, and whether a gang is tried on one node of them only."""
 
 
@@ -40,9 +41,9 @@ class RequestClass:
     priority: int
     require: str | None
     prefer: str | None
-    preferences: tuple[int, ...]
+    preferences: tuple[NodeSet, ...]
     scopes: tuple[Scope, ...]
-    eligible: int
+    eligible: NodeSet
     spread: bool
     spec: Request
     groups: tuple[RequestClass, ...] = ()

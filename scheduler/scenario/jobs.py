@@ -6,6 +6,7 @@ from scheduler.errors import Invalid
 from scheduler.model import (
     ONE,
     Environment,
+    GpuKey,
     Milli,
     Node,
     Pool,
@@ -31,7 +32,7 @@ class Jobs:
         self.levels = {"node", *pool.topology}
         self.projects = {project.name for project in pool.projects}
         self.parents = {project.parent for project in pool.projects}
-        self.used: dict[tuple[str, int], Milli] = {}
+        self.used: dict[GpuKey, Milli] = {}
 
     def read(self, entries: list[JobEntry]) -> tuple[Workload, ...]:
         named: dict[int, list[WorkerPlacement | None]] = {}

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from scheduler.model import MiB, Node, Pool
+from scheduler.model import GpuKey, MiB, Node, Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,5 +37,5 @@ class Inventory(ABC):
         """The nodes that there are for a pool. One that has not changed is the same object each time, where that is cheap."""
 
     @abstractmethod
-    def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
+    def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
         """How busy the GPUs of `nodes` were a moment ago, by node and index; those that cannot be measured are absent."""

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from scheduler.errors import Unavailable
-from scheduler.model import Node, Pool
+from scheduler.model import GpuKey, Node, Pool
 from scheduler.telemetry.inventory import GpuUsage, Inventory
 from scheduler.telemetry.machine_gpus import DECLARED, DeclaredGpus, MachineGpus
 from scheduler.telemetry.nvml import NvmlGpus, find
@@ -33,7 +33,7 @@ class LocalInventory(Inventory):
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
         return self._gpus.nodes(pool)
 
-    def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
+    def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
         return self._gpus.usage(nodes)
 
     @property

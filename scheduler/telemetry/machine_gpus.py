@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 
-from scheduler.model import Node, Pool
+from scheduler.model import GpuKey, Node, Pool
 from scheduler.telemetry.inventory import GpuUsage
 from scheduler.telemetry.machine import Gpu, Machine, cpus, divide, host, memory
 
@@ -30,7 +30,7 @@ class MachineGpus(ABC):
         return divide(self.machine, pool)
 
     @abstractmethod
-    def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
+    def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
         """How busy the GPUs of `nodes` were a moment ago, by node and index. Never waits for the driver."""
 
     @abstractmethod
@@ -45,7 +45,7 @@ class DeclaredGpus(MachineGpus):
         found = tuple(Gpu(str(number)) for number in range(gpus))
         super().__init__(Machine(host(), found, cpus=cpus(), memory=memory(), declared=True), notes)
 
-    def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
+    def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
         return {}
 
     def close(self) -> None:

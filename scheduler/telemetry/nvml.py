@@ -18,7 +18,7 @@ from typing import Any
 import pynvml  # type: ignore[import-untyped]
 
 from scheduler.errors import Unavailable
-from scheduler.model import Node
+from scheduler.model import GpuKey, Node
 from scheduler.telemetry.inventory import GpuUsage
 from scheduler.telemetry.machine import Gpu, Machine, cpus, host, memory
 from scheduler.telemetry.machine_gpus import MachineGpus
@@ -179,7 +179,7 @@ class NvmlGpus(MachineGpus):
         self._measured = time.monotonic()
         self._measuring: threading.Thread | None = None
 
-    def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
+    def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
         self._refresh()
         latest = self._latest
         return {

@@ -90,7 +90,11 @@ class Recorder:
                 recorder.array = sent if "members" in sent else {}
                 recorder.job = sent["job"] if recorder.array else sent
                 problem = Problem(
-                    type="about:runai/invalid", title="Refused", status=422, detail="Kept.", field=None
+                    type="urn:jupyter-runai:problem:invalid",
+                    title="Refused",
+                    status=422,
+                    detail="Kept.",
+                    field=None,
                 )
                 self._answer(422, problem.model_dump_json().encode())
 
