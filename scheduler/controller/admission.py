@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
+from scheduler.engines.base import Traits
 from scheduler.errors import Invalid, TooMany
 from scheduler.model import (
     ONE,
@@ -48,6 +49,16 @@ def admit_job(request: Request, program: Program, pool: Pool, nodes: Sequence[No
     _fits_together(request, pool, there)
     _within_limits(request, project, pool, there)
     _inside_guarantee(request, project)
+
+
+def admit_traits(request: Request, traits: Traits) -> None:
+    """Raises `Invalid` where the engine can never give what is asked for."""
+    if traits.shares:
+        return
+    for shape in request.shapes:
+        if shape.gpu_memory is not None or 0 < shape.gpus < ONE:
+            field = "gpus" if shape.gpu_memory is None else "gpu_memory_gib"
+            raise Invalid("This pool cannot share a GPU; ask for whole GPUs.", field=field)
 
 
 def admit_session(session: Session, pool: Pool, nodes: Sequence[Node]) -> None:

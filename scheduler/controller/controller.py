@@ -64,13 +64,15 @@ class Controller:
         self._plan_loop = PlanLoop(
             partial(self._decide, decide or SnapshotPlanner()), self._look, self._carry_out, clock
         )
-        submissions = Submissions(self._ledger, store, self._plan_loop.wake, clock)
+        submissions = Submissions(self._ledger, store, backend.traits, self._plan_loop.wake, clock)
         self.submit, self.submit_array = submissions.submit, submissions.submit_array
         self.check = submissions.check
         self._jobs = Jobs(self._ledger, store, backend.engine, self._plan_loop.wake, clock)
         self.job, self.jobs = self._jobs.find, self._jobs.list
         self.cancel, self.pause, self.resume = self._jobs.cancel, self._jobs.pause, self._jobs.resume
-        self._sessions = Sessions(self._ledger, store, backend.engine, self._plan_loop.wake, clock)
+        self._sessions = Sessions(
+            self._ledger, store, backend.engine, backend.traits, self._plan_loop.wake, clock
+        )
         self.grant = self._sessions.grant
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
         self._deletion = Deletion(self._ledger, store, backend.files, clock)

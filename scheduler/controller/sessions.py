@@ -15,7 +15,7 @@ from scheduler.controller import admission, notices, session_lifecycle
 from scheduler.controller.ledger import Ledger
 from scheduler.controller.seats import Closed, Seats
 from scheduler.controller.session_lifecycle import Instruction, Refuse, SeatSession, Step, UnseatSession
-from scheduler.engines.base import Engine
+from scheduler.engines.base import Engine, Traits
 from scheduler.errors import NotFound, RunaiError, Unavailable
 from scheduler.model import Node, Session, SessionState, WorkerPlacement, Workload
 from scheduler.policy import Decision
@@ -39,11 +39,13 @@ class Sessions:
         ledger: Ledger,
         store: Store,
         engine: Engine,
+        traits: Traits,
         wake: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
         self._ledger = ledger
         self._store = store
+        self._traits = traits
         self._seats = Seats(engine)
         self.grant = self._seats.grant
         self._wake = wake
@@ -63,6 +65,7 @@ class Sessions:
                 await self._ledger.durable()
                 await self._seats.seat(leased, self._nodes)
                 return leased
+        admission.admit_traits(session.request, self._traits)
         admission.admit_session(session, ahead.pool, ahead.nodes)
         answer = self._request(session)
         self._wake()

@@ -9,6 +9,7 @@ from functools import partial
 
 from scheduler.controller import admission, dependencies, notices
 from scheduler.controller.ledger import Ledger
+from scheduler.engines.base import Traits
 from scheduler.errors import Invalid
 from scheduler.model import After, Job, JobState
 from scheduler.store import ChangeSet, JobFilter, Store
@@ -18,9 +19,15 @@ class Submissions:
     """`wake` is called when a job has been queued."""
 
     def __init__(
-        self, ledger: Ledger, store: Store, wake: Callable[[], None], clock: Callable[[], float]
+        self,
+        ledger: Ledger,
+        store: Store,
+        traits: Traits,
+        wake: Callable[[], None],
+        clock: Callable[[], float],
     ) -> None:
         self._ledger = ledger
+        self._traits = traits
         self._store = store
         self._wake = wake
         self._clock = clock
@@ -52,6 +59,7 @@ class Submissions:
         """Refuse a new job as `submit` does, and keep nothing."""
         ahead = self._ledger.ahead
         admission.admit_job_text(job)
+        admission.admit_traits(job.request, self._traits)
         admission.admit_job(job.request, job.program, ahead.pool, ahead.nodes)
         await self._may_follow(job.request.after)
         self._may_have(job.user, more=1)

@@ -18,7 +18,7 @@ from traitlets.config import Config
 
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.agents.agents import Agents
-from scheduler.engines.base import Engine
+from scheduler.engines.base import Engine, Traits
 from scheduler.engines.files import JobFiles
 from scheduler.engines.leadership import Leadership
 from scheduler.errors import Invalid
@@ -49,6 +49,7 @@ class Setup:
 class Backend:
     """Where workers run, their files, the nodes, and who leads. Its parts are opened one by one, leadership first.
 
+    `traits` say what the engine can do: what it cannot is refused before it is queued.
     `agents` answers the agents of its workers, where it has them run by some.
     """
 
@@ -57,6 +58,7 @@ class Backend:
     inventory: Inventory
     leadership: Leadership
     agents: Agents | None = None
+    traits: Traits = field(default_factory=Traits)
 
 
 Factory = Callable[[Setup], Backend]

@@ -18,6 +18,13 @@ from enum import StrEnum
 from scheduler.model import Fault, Node, Program, WorkerGroup, WorkerPlacement
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What an engine declares of itself. `shares`: a worker or a session can have part of a GPU."""
+
+    shares: bool = True
+
+
 class WorkerState(StrEnum):
     """`pending → pulling → running → exited`, of which the first two are told where they take their time.
 
