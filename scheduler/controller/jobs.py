@@ -138,7 +138,10 @@ class Jobs:
         """End a job's attempt, to take its GPUs back or to go on elsewhere: no engine can change one that runs."""
         now = self._clock()
         match decision.action:
-            case Action.GROW | Action.SHRINK:
+            case Action.GROW:
+                why = "its project takes back what it is guaranteed." if decision.after else "GPUs were idle."
+                step = lifecycle.resize(job, decision.placement, why, now)
+            case Action.SHRINK:
                 step = lifecycle.resize(job, decision.placement, decision.reason, now)
             case Action.MOVE:
                 step = lifecycle.move(job, decision.placement, decision.reason, now)

@@ -75,7 +75,7 @@ def resize(job: Job, nomination: tuple[WorkerPlacement, ...], why: str, now: flo
     """It is to have more or fewer workers: its attempt ends, and the next one begins at once in the places of `nomination`."""
     before, after = len(job.placement), len(nomination)
     if after > before:
-        reason = f"Grew from {before} to {after} workers: GPUs were idle."
+        reason = f"Grew from {before} to {after} workers: {why}"
     else:
         reason = f"Gave {before - after} of {before} workers back: {clause(why)}"
     return _go_on(job, nomination, Ending.RESIZED, reason, f"with {after} workers instead of {before}", now)

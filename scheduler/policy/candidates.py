@@ -58,14 +58,18 @@ class Candidates:
         return ((loss, job) for loss, _, _, _, job in lost)
 
 
-def _entry(job: WorkloadState) -> Entry:
+def rank(job: WorkloadState) -> tuple[float, float, str]:
+    """The order of jobs that lose equally much: who saved its state last, then the younger."""
     saved, started = job.saved, job.workload.started
     return (
         -float("inf") if saved is None else -saved,
         -float("inf") if started is None else -started,
         job.id,
-        job,
     )
+
+
+def _entry(job: WorkloadState) -> Entry:
+    return *rank(job), job
 
 
 def _losses(

@@ -1,7 +1,8 @@
 """Moving preemptible jobs together so that a newcomer fits: nobody is queued again, but each move costs a restart.
 
 A node is cleared for one worker of the newcomer only if everybody in its way finds another place in the same plan.
-Nodes with the most free GPUs are looked at, up to a bound, and the one that loses least work is tried first.
+Nodes with the most free GPUs are looked at, up to a bound, and the one that loses least work is tried first. In each, those
+who lose least are moved, or else the smallest, which find a place elsewhere most easily.
 
 Where neither moving nor stopping alone makes node, both together may (`rearrange`): of those in the way the newcomer's
 project stops whom it may, and the others move, taking back for themselves what their own project is guaranteed.
@@ -132,7 +133,7 @@ def _clear_nodes(
     """Places for the newcomer's gang in nodes that are cleared one after the other, and who leaves for it."""
     request = rules.newcomer.request
     mask = request.eligible & ~kept_from
-    if not request.demand.whole or (request.groups and request.require == NODE):
+    if request.groups and request.require == NODE:
         return None
     together = request.gang_size if request.require == NODE else 1
     domains = [mask]
@@ -176,18 +177,20 @@ def _one_more(
     if free is not None:
         result.workers.extend([state.seat(free, demand, LATER) for _ in range(together)])
         return True
-    cleared = []
+    cleared: list[tuple[tuple[float, int], int, NodeTrial]] = []
     for node in most_free(state, mask, NODES):
-        trial = NodeTrial(node)
-        for eviction in rules.on_node(node):
+        cheapest = rules.on_node(node)
+        for evictions in (cheapest, sorted(cheapest, key=lambda eviction: eviction.amount)):
+            trial = NodeTrial(node)
+            for eviction in evictions:
+                if trial.fits(demand, together):
+                    break
+                trial.take(eviction, rules, Floor.KEPT)
             if trial.fits(demand, together):
-                break
-            trial.take(eviction, rules, Floor.KEPT)
-        if trial.fits(demand, together):
-            trial.drop_unneeded(demand, together)
-            cleared.append((trial.loss(), len(trial.evictions), node.index, trial))
-    cleared.sort(key=lambda entry: entry[:3])
-    for _, _, _, trial in cleared[:TRIALS]:
+                trial.drop_unneeded(rules, demand, together)
+                cleared.append((trial.cost(), node.index, trial))
+    cleared.sort(key=lambda entry: entry[:2])
+    for _, _, trial in cleared[:TRIALS]:
         with state.trial() as attempt:
             evictions = trial.made()
             for eviction in evictions:
@@ -207,12 +210,11 @@ def _one_more(
 
 
 def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_from: NodeSet = 0) -> bool:
-    """Place a job again that had to leave; whether that could be done."""
+    """Place a job again that had to leave; whether that could be done. What it held itself is free for it."""
     if job.project is not None:
         kept_from |= job.project.nodes_at_limit(job.amount)
-    workers: list[WorkerPlacement] | None = placer.place(
-        job.request, len(job.placement), NOW, ~kept_from if kept_from else None
-    )
+    with state.without_own(job):
+        workers = placer.place(job.request, len(job.placement), NOW, ~kept_from if kept_from else None)
     if workers is None:
         return False
     state.move(job, workers)

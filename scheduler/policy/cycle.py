@@ -57,7 +57,9 @@ class Cycle:
         self.take_back = TakeBack(
             self.state, self.placer, self.reservations, self.settings, self.budget, self.wakeup
         )
-        self.growth = Growth(self.state, self.placer, self.reservations, planner.partitions, self.wakeup)
+        self.growth = Growth(
+            self.state, self.placer, self.reservations, self.take_back, planner.partitions, self.wakeup
+        )
         self._in_vain: dict[tuple[int, int], int] = {}
 
     def plan(self) -> Plan:
@@ -178,7 +180,7 @@ class Cycle:
             for fit_class, request in self.planner.request_classes.fit_classes.items()
             if self.placer.may_fit(request)
         }
-        queues = {}
+        queues, left_over = {}, self.state.nodes.left_over()
         for project, classes in here:
             reach = project.due - project.allocated  # what it may take back from others
             headroom = min([step.limit - step.allocated for step in project.path])
@@ -188,7 +190,7 @@ class Cycle:
                 for request, jobs in classes.items()
                 if request.gang_amount <= reach
                 or request.priority > least_important
-                or (request.fit_class in fits and request.gang_amount <= headroom)
+                or (request.gang_amount <= headroom and self._could_stand(request, fits, left_over))
             ]
             if self.reservations.open_to(project):
                 urgencies = [jobs[0].urgency for jobs in classes.values()]
@@ -203,6 +205,12 @@ class Cycle:
             if class_queues:
                 queues[project.name] = ProjectQueue(project, class_queues)
         return queues
+
+    def _could_stand(self, request: RequestClass, fits: set[int], left_over: Milli) -> bool:
+        """Whether there is a place for it, or might be one if others moved."""
+        return request.fit_class in fits or (
+            request.gang_amount <= left_over and not self.take_back.nobody_moves_for(request)
+        )
 
     def _start(
         self, job: WorkloadState, project: ProjectState, request: RequestClass, order: ProjectOrder
@@ -298,6 +306,11 @@ class Cycle:
             and not self._after(job)
         ]
         self.growth.grow(elastic, self.settings.resize_interval)
+        for job, result in self.growth.reclaimed:
+            assert job.project is not None
+            self._note_evictions(result.evictions, self._what_for(job, job.project, result))
+        if self.growth.reclaimed:
+            self._settle_victims()
 
     # -- the plan -----------------------------------------------------------------------------------------
 
@@ -326,8 +339,10 @@ class Cycle:
                 changed[id] = Decision(Action.SHRINK, what_for, job.placement)
         for job in self.growth.grown.values():
             if job.workload.running:
-                reason = f"Grows to {len(job.placement)} workers on idle GPUs."
-                changed[job.id] = Decision(Action.GROW, reason, job.placement)
+                after = self._after(job)
+                where = "inside its project's guarantee" if after else "on idle GPUs"
+                reason = f"Grows to {len(job.placement)} workers {where}."
+                changed[job.id] = Decision(Action.GROW, reason, job.placement, after)
         why = Why(self.planner, self.reservations.kept)
         return Decisions(self.planner, changed, self.kept, self.blocked, self.reservations.starts, why)
 

@@ -8,12 +8,15 @@ before whole jobs, and a job whose eviction crosses the floor down to which its 
 
 from __future__ import annotations
 
+import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import groupby
 
 from scheduler.model import Milli, ReclaimUpTo, WorkerPlacement
+from scheduler.policy.candidates import rank
 from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState, sibling_ancestors
@@ -32,6 +35,8 @@ class Floor(Enum):
 
 Losses = dict[ProjectState, Milli]
 """What projects lose in a trial that has not been carried out."""
+
+NOTHING_LOST: Losses = {}
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +65,16 @@ class Eviction:
         return self.job.releasing or self.worker not in self.job.placement
 
 
+def by_loss(eviction: Eviction) -> tuple[object, ...]:
+    """The least work lost first, then the younger."""
+    return (eviction.loss, *rank(eviction.job))
+
+
+def by_importance(eviction: Eviction) -> tuple[int, float, str]:
+    """The lowest priority first, then the least work lost."""
+    return eviction.job.priority, eviction.loss, eviction.job.id
+
+
 class EligibilityRules(ABC):
     """Who may be a victim. `classes` come in order of rank; in a class the eviction that loses the least work comes first."""
 
@@ -77,6 +92,10 @@ class EligibilityRules(ABC):
     def may_lose(self, eviction: Eviction, losses: Losses, floor: Floor) -> bool:
         """Whether this eviction is allowed after `losses`."""
 
+    def justified(self, evictions: Iterable[Eviction]) -> bool:
+        """Whether these, which have been made, are still allowed now that some others were undone."""
+        return True
+
     def _whole(self, project: ProjectState, priority: int) -> Iterator[Eviction]:
         for loss, job in self.state.candidates[project].by_loss(priority, self.now):
             if self._unprotected(job):
@@ -92,7 +111,7 @@ class EligibilityRules(ABC):
                     amount = amount_of((worker,))
                     loss = 0.0 if saved is None else max(0.0, self.now - saved) * amount
                     evictions.append(Eviction(job, loss, amount, worker))
-        evictions.sort(key=lambda eviction: (eviction.job.priority, eviction.loss, eviction.job.id))
+        evictions.sort(key=by_importance)
         return evictions
 
     def _unprotected(self, job: WorkloadState) -> bool:
@@ -125,6 +144,20 @@ class Preemption(EligibilityRules):
         return floor is Floor.KEPT
 
 
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """How a newcomer's project and a victim's are compared, where their paths part.
+
+    `steps` are the newcomer's project and those above it up to there. The floors are those for a newcomer whose steps stay
+    inside their guarantees with it, and inside their fair shares.
+    """
+
+    steps: tuple[ProjectState, ...]
+    guaranteed: Floors
+    due: Floors
+    able_later: bool
+
+
 class Reclaim(EligibilityRules):
     """A project takes back what it is due, or was guaranteed: only from `within` what has its limit in the way, if any."""
 
@@ -140,67 +173,120 @@ class Reclaim(EligibilityRules):
     ) -> None:
         super().__init__(state, newcomer, now)
         self.project = project
+        self.asked = newcomer.request.gang_amount
         self.within = within
         self.to_fair_share = up_to is ReclaimUpTo.FAIR_SHARE and newcomer.preemptible
-        self._floors: dict[ProjectState, Floors | None] = {}
+        self.some_cross = False
+        """Whether the eviction of somebody would have crossed a floor."""
+        self._sides: dict[ProjectState, Sides | None] = {}
 
     @property
     def inside_guarantee(self) -> bool:
-        return self.project.allocated + self.newcomer.request.gang_amount <= self.project.guarantee
+        return self.project.allocated + self.asked <= self.project.guarantee
 
     def possible(self) -> bool:
         """Whether the newcomer's project may take back anything for it."""
-        within_share = self.project.allocated + self.newcomer.request.gang_amount <= self.project.share
+        within_share = self.project.allocated + self.asked <= self.project.share
         return self.inside_guarantee or (self.to_fair_share and within_share)
 
     def classes(self) -> Iterator[Iterator[Eviction]]:
         state = self.state
-        able = []
-        for project, candidates in state.candidates.items():
-            if not candidates:
+        able = sorted(self._able(), key=lambda entry: (*entry[:2], entry[2].created, entry[2].name))
+        classes = [
+            [project for *_, project in equals] for _, equals in groupby(able, lambda entry: entry[:2])
+        ]
+        for projects in classes:
+            surplus = [e for p in projects if state.candidates[p].elastic for e in self._surplus(p)]
+            if surplus:
+                yield iter(sorted(surplus, key=by_importance))
+        for projects in classes:
+            for priority in sorted(
+                {p for project in projects for p in state.candidates[project].below(None)}
+            ):
+                of_each = [self._whole(project, priority) for project in projects]
+                yield of_each[0] if len(of_each) == 1 else heapq.merge(*of_each, key=by_loss)
+
+    def _able(self) -> Iterator[tuple[bool, Milli, ProjectState]]:
+        """The projects that may lose something, with how far each is above its due, negated.
+
+        Marked are those that may only once others have given back what a project above the newcomer's holds too much.
+        """
+        for project, candidates in self.state.candidates.items():
+            sides = self._sides_of(project) if candidates else None
+            if sides is None:
                 continue
             floors = self.floors(project)
+            later = floors is None and sides.able_later
+            if later:
+                floors = sides.guaranteed
             if floors is not None and all(step.allocated > floor for step, floor in floors):
-                able.append((self._excess(project), project.created, project.name, project))
-        able.sort(key=lambda entry: entry[:3])
-        for _, _, _, project in able:
-            if state.candidates[project].elastic:
-                yield iter(self._surplus(project))
-        for _, _, _, project in able:
-            for priority in state.candidates[project].below(None):
-                yield self._whole(project, priority)
+                theirs, _ = floors[-1]
+                yield later, theirs.due - theirs.allocated, project
 
-    def floors(self, victim: ProjectState) -> Floors | None:
-        """The projects of the victim's path with what each must be above to lose something; None: nothing."""
-        if victim not in self._floors:
-            self._floors[victim] = self._find_floors(victim)
-        return self._floors[victim]
+    def floors(self, victim: ProjectState, losses: Losses = NOTHING_LOST) -> Floors | None:
+        """The projects of the victim's path with what each must be above to lose something; None: nothing.
 
-    def _find_floors(self, victim: ProjectState) -> Floors | None:
+        What a plan takes back counts as given back at every level at once: `losses` are what projects lose besides.
+        """
+        sides = self._sides_of(victim)
+        if sides is None:
+            return None
+        asked = self.asked
+        for step in sides.steps:
+            if step.allocated - losses.get(step, 0) + asked > step.guarantee:
+                break
+        else:
+            return sides.guaranteed
+        if not self.to_fair_share:
+            return None
+        for step in sides.steps:
+            if step.allocated - losses.get(step, 0) + asked > step.share:
+                return None
+        return sides.due
+
+    def _sides_of(self, victim: ProjectState) -> Sides | None:
+        if victim not in self._sides:
+            self._sides[victim] = self._find_sides(victim)
+        return self._sides[victim]
+
+    def _find_sides(self, victim: ProjectState) -> Sides | None:
         if victim is self.project or victim.partition != self.project.partition:
             return None
         if self.within is not None and self.within not in victim.path:
             return None
-        asked = self.newcomer.request.gang_amount
         mine, theirs = sibling_ancestors(self.project, victim)
         steps = self.project.path[: self.project.depth - mine.depth + 1]
         below = tuple([(a, a.guarantee) for a in victim.path[: victim.depth - theirs.depth]])
-        if all(step.allocated + asked <= step.guarantee for step in steps):
-            return (*below, (theirs, theirs.guarantee))
-        if self.to_fair_share and all(step.allocated + asked <= step.share for step in steps):
-            return (*below, (theirs, theirs.kept_from_reclaim))
-        return None
+        return Sides(
+            steps,
+            (*below, (theirs, theirs.guarantee)),
+            (*below, (theirs, theirs.kept_from_reclaim)),
+            self._able_later(steps),
+        )
 
-    def _excess(self, project: ProjectState) -> Milli:
-        """How far the victim's side is above its due, negated."""
-        _, theirs = sibling_ancestors(self.project, project)
-        return theirs.due - theirs.allocated
+    def _able_later(self, steps: tuple[ProjectState, ...]) -> bool:
+        """Whether a guarantee allows it to all but the projects above the newcomer's, which hold something else."""
+        own, above = steps[0], steps[1:]
+        return (
+            bool(above)
+            and self.inside_guarantee
+            and all(self.asked <= step.guarantee and step.allocated > own.allocated for step in above)
+        )
+
+    def justified(self, evictions: Iterable[Eviction]) -> bool:
+        return all(self.floors(e.job.project) is not None for e in evictions if e.job.project is not None)
 
     def may_lose(self, eviction: Eviction, losses: Losses, floor: Floor) -> bool:
         assert eviction.job.project is not None
-        for project, least in self.floors(eviction.job.project) or ():
+        floors = self.floors(eviction.job.project, losses)
+        if floors is None:
+            return False
+        for project, least in floors:
             held = project.allocated - losses.get(project, 0)
-            if held <= least or (floor is Floor.KEPT and held - eviction.amount < least):
+            if held <= least:
+                return False
+            if floor is Floor.KEPT and held - eviction.amount < least:
+                self.some_cross = True
                 return False
         return True
 

@@ -45,7 +45,7 @@ def _divide(projects: Sequence[ProjectState], total: Milli, time_aware: float) -
         rest = _divide_surplus(list(level), rest, time_aware)
     for project in projects:
         if project.children:
-            _divide(project.children, project.share, time_aware)
+            _divide(project.children, min(project.share, total), time_aware)
 
 
 def _divide_surplus(level: list[ProjectState], rest: Milli, time_aware: float) -> Milli:

@@ -2,6 +2,8 @@
 
 Growing is a gain that nobody asked for, so it must not cost what was done: a job that has never saved its state would begin
 from nothing, and one that was only just started, or is about to end, would lose more time than it gains.
+
+It grows on idle GPUs, and inside its project's guarantee on those that the project may reclaim.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
 from scheduler.policy.reservation import Reservations
+from scheduler.policy.takeback import TakeBack
+from scheduler.policy.victims import SearchResult
 from scheduler.policy.wakeup import Wakeup
 from scheduler.policy.workloads import WorkloadState
 
@@ -39,22 +43,28 @@ def may_grow_from(job: WorkloadState, interval: float, now: float) -> float:
 
 
 class Growth:
-    """Gives elastic jobs one worker after another of what nobody else could use; `grown` are those that got some."""
+    """Gives elastic jobs one worker after another of what nobody else could use, or of what their project is guaranteed.
+
+    `grown` are those that got some, `reclaimed` says who was stopped or shrunk for whom.
+    """
 
     def __init__(
         self,
         state: PoolState,
         placer: Placer,
         reservations: Reservations,
+        take_back: TakeBack,
         partitions: Iterable[Partition],
         wakeup: Wakeup,
     ) -> None:
         self.state = state
         self.placer = placer
         self.reservations = reservations
+        self.take_back = take_back
         self.partitions = partitions
         self.wakeup = wakeup
         self.grown: dict[str, WorkloadState] = {}
+        self.reclaimed: list[tuple[WorkloadState, SearchResult]] = []
 
     def grow(self, elastic: Iterable[WorkloadState], interval: float) -> None:
         """Grow those that may grow already; where only its time keeps one that could from it, decide again then."""
@@ -91,8 +101,8 @@ class Growth:
             jobs = queue.next
             assert jobs is not None
             job = jobs.first
-            workers = self._one_more(job, queue.project)
-            if workers is not None:
+            workers = self._one_more(job, queue.project) or self._reclaim(job, queue.project, order)
+            if workers:
                 self.state.settle(job, workers)
                 self.grown[job.id] = job
                 queue.advance()
@@ -101,17 +111,37 @@ class Growth:
             order.changed(queue.project)
 
     def _one_more(self, job: WorkloadState, project: ProjectState) -> list[WorkerPlacement] | None:
-        """A place for one more worker."""
+        """A free place for one more worker."""
+        beside = self._beside(job, project)
+        return self.placer.place(job.request, 1, NOW, beside) if beside else None
+
+    def _reclaim(
+        self, job: WorkloadState, project: ProjectState, order: ProjectOrder
+    ) -> list[WorkerPlacement] | None:
+        """The place of somebody who holds what the project is guaranteed."""
+        beside = self._beside(job, project)
+        result = self.take_back.find_worker(job, project, beside) if beside else None
+        if result is None:
+            return None
+        self.reclaimed.append((job, result))
+        for eviction in result.evictions:
+            assert eviction.job.project is not None
+            order.changed(eviction.job.project)
+        return result.workers
+
+    def _beside(self, job: WorkloadState, project: ProjectState) -> int:
+        """The nodes on which one more worker may stand."""
         request = job.request
         if project.over_limit(request.worker_amount) or (
             not request.preemptible and project.over_guarantee(request.worker_amount)
         ):
-            return None
+            return 0
         over, nodes = project.nodes_at_limit(0), self.state.nodes.by_name
         if over and any(nodes[worker.node].bit & over for worker in job.placement):
-            return None  # it could not begin again where it stands
-        kept_from = project.nodes_at_limit(request.worker_amount) | self.reservations.kept_from_growing(
-            job, project
+            return 0  # it could not begin again where it stands
+        kept_from = project.nodes_at_limit(request.worker_amount)
+        return (
+            self.placer.beside(request, job.placement)
+            & ~kept_from
+            & ~self.reservations.kept_from_growing(job, project)
         )
-        beside = self.placer.beside(request, job.placement) & ~kept_from
-        return self.placer.place(request, 1, NOW, beside) if beside else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.demands import Demand
-from scheduler.policy.eligibility import EligibilityRules, Eviction, Floor, Losses
+from scheduler.policy.eligibility import NOTHING_LOST, EligibilityRules, Eviction, Floor, Losses
 from scheduler.policy.nodes import LATER, NodeState
 from scheduler.policy.workloads import WorkloadState
 
@@ -54,16 +54,24 @@ class NodeTrial:
 
     def take(self, eviction: Eviction, rules: EligibilityRules, floor: Floor) -> bool:
         """Try one more eviction, if the rules allow it; whether that was done."""
-        name = (eviction.job.id, id(eviction.worker) if eviction.worker is not None else 0)
-        if name in self._seen or not self._has(eviction) or not rules.may_lose(eviction, self.losses, floor):
+        if not self._takes(eviction) or not rules.may_lose(eviction, self.losses, floor):
             return False
         if eviction.worker is None and any(other.job is eviction.job for other, _ in self.evictions):
             self._instead_of_surplus(eviction, floor)
             return True
-        self._seen.add(name)
+        self._seen.add(_name(eviction))
         self.evictions.append((eviction, floor))
         self._free(eviction, 1)
         return True
+
+    def refused_for_others(self, eviction: Eviction, rules: EligibilityRules, floor: Floor) -> bool:
+        """Whether an eviction that the rules do not allow now would be allowed alone."""
+        return (
+            bool(self.evictions) and self._takes(eviction) and rules.may_lose(eviction, NOTHING_LOST, floor)
+        )
+
+    def _takes(self, eviction: Eviction) -> bool:
+        return _name(eviction) not in self._seen and self._has(eviction)
 
     def _has(self, eviction: Eviction) -> bool:
         """Whether that worker may still go: an elastic job keeps its minimum until it goes whole, with all its workers."""
@@ -130,24 +138,39 @@ class NodeTrial:
         shared = [ONE - used for used in self.shares.values() if 0 < used < ONE]
         return self.free.bit_count() * (ONE // share) + sum([left // share for left in shared]) >= count
 
-    def drop_unneeded(self, demand: Demand, count: int) -> None:
+    def drop_unneeded(self, rules: EligibilityRules, demand: Demand, count: int) -> None:
         """Fill again, the last first, whoever is not in the way of `count` workers."""
-        kept = []
-        for eviction, floor in reversed(self.evictions):
+        kept: list[tuple[Eviction, Floor]] = []
+        for number, (eviction, floor) in reversed(list(enumerate(self.evictions))):
             self._free(eviction, -1)
-            if self.fits(demand, count):
+            if self.fits(demand, count) and self._allowed([*self.evictions[:number], *kept[::-1]], rules):
                 self.spare.append((eviction, floor))
             else:
                 self._free(eviction, 1)
                 kept.append((eviction, floor))
         self.evictions = kept[::-1]
 
+    def _allowed(self, evictions: Iterable[tuple[Eviction, Floor]], rules: EligibilityRules) -> bool:
+        """Whether the rules allow these one after the other."""
+        losses: Losses = {}
+        for eviction, floor in evictions:
+            if not rules.may_lose(eviction, losses, floor):
+                return False
+            project = eviction.job.project
+            assert project is not None
+            for step in project.path:
+                losses[step] = losses.get(step, 0) + eviction.amount
+        return True
+
     def improve(
         self, eviction: Eviction, floor: Floor, rules: EligibilityRules, demand: Demand, count: int
     ) -> bool:
-        """Of a cleared node: whether this eviction in place of others loses less work, in which case it takes their place."""
-        before, loss = self.evictions, self.loss()
-        if eviction.loss >= loss:
+        """Whether this eviction in place of others clears the node, or does so better; if so it takes their place.
+
+        Of a cleared node the better way loses less work, or stops fewer jobs where it loses as much.
+        """
+        before, cost = self.evictions, self.cost()
+        if self.cleared and (eviction.loss, 1) >= cost:
             self.spare.append((eviction, floor))
             return False
         spare = self.spare
@@ -159,8 +182,8 @@ class NodeTrial:
                 break
             self.take(other, rules, its_floor)
         if self.fits(demand, count):
-            self.drop_unneeded(demand, count)
-            if self.loss() < loss:
+            self.drop_unneeded(rules, demand, count)
+            if not self.cleared or self.cost() < cost:
                 chosen = {id(other) for other, _ in self.evictions}
                 self.spare = [entry for entry in (*before, *spare) if id(entry[0]) not in chosen]
                 return True
@@ -170,25 +193,21 @@ class NodeTrial:
         self.spare = [*spare, (eviction, floor)]
         return False
 
-    def loss(self) -> float:
-        return sum([eviction.loss for eviction, _ in self.evictions])
+    def cost(self) -> tuple[float, int]:
+        """The work that is lost, and how many evictions lose it."""
+        return sum([eviction.loss for eviction, _ in self.evictions]), len(self.evictions)
 
     def still_stands(self, rules: EligibilityRules, demand: Demand, count: int) -> bool:
         """Whether the evictions tried may still be made, and are enough."""
-        losses: Losses = {}
         surplus: dict[WorkloadState, int] = {}
-        for eviction, floor in self.evictions:
+        for eviction, _ in self.evictions:
             if eviction.worker is not None:
                 surplus[eviction.job] = surplus.get(eviction.job, 0) + 1
                 if len(eviction.job.placement) - surplus[eviction.job] < eviction.job.request.gang_size:
                     return False
-            if eviction.gone or not rules.may_lose(eviction, losses, floor):
+            if eviction.gone:
                 return False
-            project = eviction.job.project
-            assert project is not None
-            for step in project.path:
-                losses[step] = losses.get(step, 0) + eviction.amount
-        return self.fits(demand, count)
+        return self._allowed(self.evictions, rules) and self.fits(demand, count)
 
     def made(self) -> list[Eviction]:
         """Hand out the evictions, which are made now; the trial keeps the spare ones."""
@@ -207,3 +226,7 @@ class NodeTrial:
                 return
             if not eviction.gone:
                 self.take(eviction, rules, floor)
+
+
+def _name(eviction: Eviction) -> tuple[str, int]:
+    return eviction.job.id, id(eviction.worker) if eviction.worker is not None else 0

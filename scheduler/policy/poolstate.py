@@ -6,7 +6,8 @@ commit or roll back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from scheduler.model import ONE, GpuKey, Milli, WorkerPlacement
@@ -186,6 +187,18 @@ class PoolState:
     def _release_again(self, job: WorkloadState) -> None:
         self.release(job)
         self._journal.pop()
+
+    @contextmanager
+    def without_own(self, job: WorkloadState) -> Iterator[None]:
+        """What a job that is to leave still holds is free, as it is for the job itself."""
+        held = list(job.standing)
+        for worker, demand in held:
+            self.nodes.unhold(worker, demand)
+        try:
+            yield
+        finally:
+            for worker, demand in held:
+                self.nodes.hold(worker, demand)
 
     def move(self, job: WorkloadState, workers: Iterable[WorkerPlacement]) -> None:
         """A job that leaves its places gets others, which have been taken for it already."""

@@ -78,7 +78,12 @@ class ProjectState:
 
     @property
     def due(self) -> Milli:
-        """What the project may count on: the greater of guarantee and fair share, within its limit."""
+        """What the project may count on: the greater of guarantee and fair share, within its limit.
+
+        A guarantee without bound goes as far as what the parent is due.
+        """
+        if self.guarantee >= UNBOUNDED and self.parent is not None:
+            return min(self.limit, self.parent.due)
         return min(self.limit, max(self.guarantee, self.share))
 
     @property

@@ -5,9 +5,9 @@ It takes from other projects what its own is due (reclaim), or else from less im
 
 from __future__ import annotations
 
-from scheduler.model import Settings
+from scheduler.model import ReclaimUpTo, Settings
 from scheduler.policy.consolidation import consolidate, rearrange
-from scheduler.policy.eligibility import Preemption, Reclaim
+from scheduler.policy.eligibility import Floor, Preemption, Reclaim
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
@@ -56,12 +56,7 @@ class TakeBack:
     ) -> SearchResult | None:
         """Take from other projects, or from less important jobs of the same one."""
         request = job.request
-        if not request.eligible:
-            return None
-        delay, workload = self.settings.preemption_delay, job.workload
-        since = workload.submitted if workload.preempted is None else workload.preempted
-        if delay and since + delay > self.wakeup.now:
-            self.wakeup.note(since + delay)
+        if not request.eligible or self._too_early(job):
             return None
         if limited:
             return self._stop_others(job, project, limited, kept_from)
@@ -75,6 +70,28 @@ class TakeBack:
                 trial.commit()
                 return result
         return self._consolidate(job, kept_from)
+
+    def find_worker(self, job: WorkloadState, project: ProjectState, mask: NodeSet) -> SearchResult | None:
+        """For one more worker of an elastic job: take from other projects what its own is guaranteed."""
+        rules = Reclaim(self.state, job, project, self.wakeup.now, up_to=ReclaimUpTo.GUARANTEE)
+        rules.asked = job.request.worker_amount
+        name = (job.request.fit_class, mask, project.parent, "worker")
+        if not rules.possible() or self._no_victims.get(name) == self.state.gains or self._too_early(job):
+            return None
+        result = VictimSearch(self.state, self.placer, rules, self.budget).one_more(mask)
+        self.wakeup.note(rules.protected_until)
+        if result is None:
+            self._no_victims[name] = self.state.gains
+        return result
+
+    def _too_early(self, job: WorkloadState) -> bool:
+        """Whether it has not waited for long enough to take from others."""
+        delay, workload = self.settings.preemption_delay, job.workload
+        since = workload.submitted if workload.preempted is None else workload.preempted
+        if not delay or since + delay <= self.wakeup.now:
+            return False
+        self.wakeup.note(since + delay)
+        return True
 
     def _consolidate(self, job: WorkloadState, kept_from: NodeSet) -> SearchResult | None:
         """Move others together. What failed is not tried again."""
@@ -114,10 +131,12 @@ class TakeBack:
             return None
         over = max([step.allocated + request.gang_amount - step.limit for step in full], default=0)
         search = VictimSearch(self.state, self.placer, rules, self.budget, kept_from)
-        result = search.search(over, project if full else None)
+        result = search.search(over, project if full else None, [Floor.KEPT])
         self.wakeup.note(rules.protected_until)
         if result is None and not full and rules.inside_guarantee:
             result = rearrange(self.state, self.placer, self.reservations, rules, self.budget, kept_from)
+        if result is None and rules.some_cross:
+            result = search.search(over, project if full else None)
         if result is None:
             self._no_victims[name] = self.state.gains
         return result

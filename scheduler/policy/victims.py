@@ -9,11 +9,12 @@ in the way after all is put back. If the gang does not stand in the end, nothing
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.demands import Demand
-from scheduler.policy.eligibility import EligibilityRules, Eviction, Floor
+from scheduler.policy.eligibility import NOTHING_LOST, EligibilityRules, Eviction, Floor
 from scheduler.policy.nodes import LATER, NodeState
 from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer
@@ -63,10 +64,14 @@ class VictimSearch:
         self.rules = rules
         self.budget = budget
         self.mask = rules.newcomer.request.eligible & ~kept_from
+        self.floors: Sequence[Floor] = tuple(Floor)
 
-    def search(self, over: int = 0, limited: ProjectState | None = None) -> SearchResult | None:
+    def search(
+        self, over: int = 0, limited: ProjectState | None = None, floors: Sequence[Floor] = tuple(Floor)
+    ) -> SearchResult | None:
         """Places for the newcomer's gang, and whom that stops. First `over` is given back under the limit of `limited`."""
         request = self.rules.newcomer.request
+        self.floors = floors
         with self.state.trial() as trial:
             evictions = self._free_limit(over)
             if evictions is None:
@@ -81,6 +86,15 @@ class VictimSearch:
                 return None
             trial.commit()
         return SearchResult(result.workers, self._put_back([*evictions, *result.evictions], limited))
+
+    def one_more(self, mask: int) -> SearchResult | None:
+        """A place for one more worker in nodes of `mask`, and whom that stops."""
+        with self.state.trial() as trial:
+            result = self._search(self.rules.newcomer.request.demand, 1, mask)
+            if result is None:
+                return None
+            trial.commit()
+        return SearchResult(result.workers, self._put_back(result.evictions, None))
 
     def _search_domains(self) -> SearchResult | None:
         request = self.rules.newcomer.request
@@ -127,12 +141,13 @@ class VictimSearch:
         evictions: list[Eviction] = []
         if over <= 0:
             return evictions
-        for members in self.rules.classes():
-            for eviction in members:
-                if over > 0 and self._allowed(eviction):
-                    make(self.state, eviction)
-                    evictions.append(eviction)
-                    over -= eviction.amount
+        for floor in self.floors:
+            for members in self.rules.classes() if over > 0 else ():
+                for eviction in members:
+                    if over > 0 and self._allowed(eviction, floor):
+                        make(self.state, eviction)
+                        evictions.append(eviction)
+                        over -= eviction.amount
         return evictions if over <= 0 else None
 
     def _search(self, demand: Demand, count: int, mask: NodeSet, together: int = 1) -> SearchResult | None:
@@ -140,7 +155,7 @@ class VictimSearch:
         search = SearchState(self.state, self.rules, demand, mask, together)
         with self.state.trial() as trial:
             search.use_free(count)
-            for floor in Floor:
+            for floor in self.floors:
                 if search.seated < count:
                     self._go_through(search, count, floor)
             if search.seated < count:
@@ -151,7 +166,7 @@ class VictimSearch:
     def _go_through(self, search: SearchState, count: int, floor: Floor) -> None:
         for members in self.rules.classes():
             for eviction in members:
-                while search.seated < count and search.cheapest() <= eviction.loss:
+                while search.seated < count and search.cheapest() <= (eviction.loss, 1):
                     search.take()
                 if search.seated == count or self.budget.looks <= 0:
                     return
@@ -163,9 +178,11 @@ class VictimSearch:
             if search.seated == count:
                 return
 
-    def _allowed(self, eviction: Eviction) -> bool:
-        return not eviction.gone and (
-            eviction.worker is None or len(eviction.job.placement) > eviction.job.request.gang_size
+    def _allowed(self, eviction: Eviction, floor: Floor) -> bool:
+        return (
+            not eviction.gone
+            and (eviction.worker is None or len(eviction.job.placement) > eviction.job.request.gang_size)
+            and self.rules.may_lose(eviction, NOTHING_LOST, floor)
         )
 
     def _put_back(self, evictions: list[Eviction], limited: ProjectState | None) -> list[Eviction]:
@@ -177,14 +194,21 @@ class VictimSearch:
                 continue  # it shrank first and was stopped after all: it counts as stopped
             held = list(eviction.standing)
             fits_limit = limited is None or _within_limits(limited, request.gang_amount, eviction)
-            if fits_limit and self.state.has_place(held):
-                if eviction.worker is None:
-                    self.state.reinstate(eviction.job)
-                else:
-                    self.state.regrow(eviction.job, eviction.worker)
-            else:
+            if not (fits_limit and self.state.has_place(held) and self._undo(eviction, evictions)):
                 kept.append(eviction)
         return kept[::-1]
+
+    def _undo(self, eviction: Eviction, evictions: list[Eviction]) -> bool:
+        """Undo an eviction, unless the others are then no longer justified."""
+        with self.state.trial() as trial:
+            if eviction.worker is None:
+                self.state.reinstate(eviction.job)
+            else:
+                self.state.regrow(eviction.job, eviction.worker)
+            if self.rules.justified(other for other in evictions if other.gone):
+                trial.commit()
+                return True
+        return False
 
 
 def _within_limits(project: ProjectState, asked: Milli, eviction: Eviction) -> bool:
@@ -217,7 +241,7 @@ class SearchState:
         self.together = together
         self.mask = mask
         self.trials: dict[int, NodeTrial] = {}
-        self.cleared: list[tuple[float, int, int]] = []
+        self.cleared: list[tuple[tuple[float, int], int]] = []
         self.workers: list[WorkerPlacement] = []
         self.evictions: list[Eviction] = []
         self.seated = 0
@@ -245,29 +269,28 @@ class SearchState:
             trial = self.trials.get(node.index)
             if trial is None:
                 trial = self.trials[node.index] = NodeTrial(node)
-            if trial.cleared:
-                if trial.improve(eviction, floor, self.rules, self.demand, self.together):
+            if not trial.cleared and trial.take(eviction, self.rules, floor):
+                if trial.fits(self.demand, self.together):
+                    trial.drop_unneeded(self.rules, self.demand, self.together)
                     self._push(trial)
-            elif trial.take(eviction, self.rules, floor) and trial.fits(self.demand, self.together):
-                self._clear(trial)
-
-    def _clear(self, trial: NodeTrial) -> None:
-        trial.drop_unneeded(self.demand, self.together)
-        trial.cleared = True
-        self._push(trial)
+            elif (trial.cleared or trial.refused_for_others(eviction, self.rules, floor)) and (
+                trial.improve(eviction, floor, self.rules, self.demand, self.together)
+            ):
+                self._push(trial)
 
     def _push(self, trial: NodeTrial) -> None:
-        heapq.heappush(self.cleared, (trial.loss(), len(trial.evictions), trial.node.index))
+        trial.cleared = True
+        heapq.heappush(self.cleared, (trial.cost(), trial.node.index))
 
-    def cheapest(self) -> float:
-        """The work that the cheapest cleared node loses."""
-        return self.cleared[0][0] if self.cleared else float("inf")
+    def cheapest(self) -> tuple[float, int]:
+        """The work that the cheapest cleared node loses, and how many evictions lose it."""
+        return self.cleared[0][0] if self.cleared else (float("inf"), 0)
 
     def take(self) -> None:
         """Make the evictions of the cheapest cleared node, and seat there."""
-        loss, _, index = heapq.heappop(self.cleared)
+        cost, index = heapq.heappop(self.cleared)
         trial = self.trials[index]
-        if not trial.cleared or trial.loss() != loss:
+        if not trial.cleared or trial.cost() != cost:
             return  # a better way to clear this node was found meanwhile
         trial.cleared = False
         if not trial.still_stands(self.rules, self.demand, self.together):
@@ -290,4 +313,5 @@ class SearchState:
         """Things have changed for this node: begin its trial anew with those that were considered."""
         trial.begin_again(self.rules, self.demand, self.together)
         if trial.fits(self.demand, self.together):
-            self._clear(trial)
+            trial.drop_unneeded(self.rules, self.demand, self.together)
+            self._push(trial)

@@ -231,9 +231,10 @@ class Player:
     def _carry_out(self, progress: _Progress, decision: Decision, now: float) -> None:
         if decision.action is Action.START and not decision.after:
             self._run_on(progress, decision.placement, now, restart=progress.stops > 0)
-        elif decision.action in (Action.STOP, Action.MOVE) and not progress.stopping:
-            self._begin_stop(progress, now, decision.placement)
-        elif decision.action in (Action.GROW, Action.SHRINK) and not decision.after:
+        elif decision.action in (Action.STOP, Action.MOVE) or decision.after:
+            if progress.workload.running and not progress.stopping:
+                self._begin_stop(progress, now, decision.placement)
+        elif decision.action in (Action.GROW, Action.SHRINK):
             self._bring_up_to_date(progress, now)
             self._close_span(progress, now)
             self._run_on(progress, decision.placement, now, restart=True)

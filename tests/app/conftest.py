@@ -68,6 +68,7 @@ class Service:
         self.options = options
         self.log = folder / "service.log"
         self.process: subprocess.Popen[bytes] | None = None
+        self.spawned: list[subprocess.Popen[bytes]] = []
 
     @property
     def environment(self) -> dict[str, str]:
@@ -84,13 +85,15 @@ class Service:
         command = [sys.executable, "-m", "scheduler.service.app", *self.options, *options]
         limit = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$0" "$@"']
         with self.log.open("ab") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [*limit, *command],
                 env=self.environment,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
+        self.spawned.append(process)
+        return process
 
     def start(self, *options: str, files: int | None = None) -> Endpoint:
         """Start it and wait until it is ready."""
@@ -163,8 +166,8 @@ def on(folder: Path) -> Iterator[Service]:
     found = Service(folder, "--declared-gpus=4")
     yield found
     end_all(folder)
-    if found.process is not None:
-        found.process.wait()
+    for process in found.spawned:
+        process.wait()
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ class Machine:
         ours = {name: value for name, value in os.environ.items() if not name.startswith(("RUNAI_", "COV_"))}
         with self.log.open("ab") as log, open(ready, "rb") as line:
             self._process = subprocess.Popen(
-                ["unshare", "--mount", "sh", "-c", script, *arguments],
+                ["unshare", "--mount", "bash", "-c", script, *arguments],
                 stdout=log,
                 stderr=log,
                 pass_fds=(told,),
@@ -82,6 +82,7 @@ class Machine:
             )
             os.close(told)
             if not line.read():
+                self._process.wait()
                 pytest.skip(f"needs to mount: {self.log.read_text(errors='replace')[before:].strip()}")
         return self._process
 

@@ -492,7 +492,7 @@ def test_where(nodes: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("size", "nomination", "ending", "reason"),
     [
-        (2, 4, Ending.RESIZED, "Grew from 2 to 4 workers: GPUs were idle."),
+        (2, 4, Ending.RESIZED, "Grew from 2 to 4 workers: Project a reclaims GPUs."),
         (4, 1, Ending.RESIZED, "Gave 3 of 4 workers back: project a reclaims GPUs."),
         (2, 2, Ending.MOVED, "Moved to n0 and n1: project a reclaims GPUs."),
     ],

@@ -105,7 +105,10 @@ def test_output_stays_over_a_reload_and_a_restart(
 
     def saved() -> list[dict[str, Any]]:
         page.keyboard.press("Control+s")
-        found: list[dict[str, Any]] = json.loads(path.read_text())["cells"][0]["outputs"]
+        try:
+            found: list[dict[str, Any]] = json.loads(path.read_text())["cells"][0]["outputs"]
+        except json.JSONDecodeError:
+            return []  # it is being written
         whole = "text after" in json.dumps(found) and "follows" not in json.dumps(found)
         return found if whole else []
 

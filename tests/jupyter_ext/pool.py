@@ -20,6 +20,7 @@ from jupyter_ext.card import MIME
 from scheduler.client import Address, Client, find
 from scheduler.discovery import embedded
 from scheduler.model import JobState
+from scheduler.service.app import LOCKED
 
 
 @dataclass
@@ -131,9 +132,11 @@ class RunningPool:
         self.state_dir = state_dir
         self._gpus = gpus
         self._process: subprocess.Popen[bytes] | None = None
+        self._pid = 0
         self._clients: dict[Address, Client] = {}
 
     def start(self) -> None:
+        """Start it, unless a kernel that missed it was quicker."""
         self.state_dir.mkdir(exist_ok=True)
         log = (self.state_dir / embedded.LOG).open("ab")
         with log:
@@ -152,15 +155,18 @@ class RunningPool:
                 stderr=log,
             )
         deadline = time.monotonic() + 60
-        while (found := embedded.find(self.state_dir)) is None or found.pid != self._process.pid:
-            assert self._process.poll() is None, (self.state_dir / embedded.LOG).read_text()
+        while (found := embedded.find(self.state_dir)) is None or not (
+            found.pid == self._process.pid or self._process.poll() == LOCKED
+        ):
+            assert self._process.poll() in (None, LOCKED), (self.state_dir / embedded.LOG).read_text()
             assert time.monotonic() < deadline, "The scheduler did not come up."
             time.sleep(0.02)
+        self._pid = found.pid
 
     def kill(self) -> None:
         """What a power cut does to it."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGKILL)
+        os.kill(self._pid, signal.SIGKILL)
         self._process.wait()
 
     @property
@@ -183,7 +189,7 @@ class RunningPool:
 
     def stop(self) -> None:
         """End the jobs, then the scheduler."""
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None or embedded.find(self.state_dir) is None:
             return
         unfinished = [state for state in JobState if not state.final]
         jobs = self.client.jobs(state=unfinished).jobs
@@ -193,7 +199,7 @@ class RunningPool:
             self.client.wait(job.id, timeout=30)
         for client in self._clients.values():
             client.close()
-        self._process.terminate()
+        os.kill(self._pid, signal.SIGTERM)
         self._process.wait(timeout=30)
 
 

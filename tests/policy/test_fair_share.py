@@ -45,7 +45,7 @@ def reference(
         for priority in sorted({p.priority for p in members}, reverse=True):
             rest = surplus([p for p in members if p.priority == priority], rest)
         for p in members:
-            level(p.name, shares[p.name])
+            level(p.name, min(shares[p.name], amount))
 
     def surplus(members: list[Project], rest: Fraction) -> Fraction:
         weights = {
