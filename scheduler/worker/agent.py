@@ -46,6 +46,9 @@ SHORTEST, LONGEST = 0.1, 10.0
 LOOK, SCAN = 0.1, 1.0
 """How often, in seconds, the log is looked at, and the folders."""
 
+LONGEST_REASON = 500
+"""Characters."""
+
 WAIT = 20
 """Seconds that the scheduler takes to answer that there is no new order."""
 
@@ -113,6 +116,7 @@ class Scheduler:
 
     def tell(self, **state: Any) -> None:
         """How the worker stands."""
+        state["reason"] = state.get("reason", "")[:LONGEST_REASON]
         self.insist("POST", "state", json.dumps(state).encode())
 
 

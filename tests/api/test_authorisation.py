@@ -103,6 +103,7 @@ async def service(start: Start, tmp_path: Path) -> AsyncIterator[Service]:
     backend = local(Setup(StateFolder(tmp_path), declared_gpus=8))
     found = await start(backend=replace(backend, agents=agents))
     await agents.open(lambda status: None)
+    await agents.recover([])
     order = launch("w", ("true",), bundle=DIGEST)
     (token,) = await agents.admit(order, Meeting(order.program.framework, order.workers, ("here",), (), ""))
     found.http["worker"] = httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=30)

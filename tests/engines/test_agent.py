@@ -28,6 +28,7 @@ from scheduler.engines.agents.uploads import Uploads
 from scheduler.engines.base import WorkerState
 from scheduler.engines.files import Area, log_file, output_file
 from scheduler.engines.rendezvous import Meeting
+from scheduler.errors import TooLarge, Unavailable
 from scheduler.files.blobs import Blobs
 from scheduler.model import Fault, LargeFile
 from scheduler.worker import agent, supervisor
@@ -313,6 +314,21 @@ async def test_an_attempt_that_is_not_known_any_more_ends(here: Scheduler, place
     await eventually(lambda: not place.containers.alive(FIRST))
 
 
+async def test_no_token_is_refused_while_nobody_can_say(here: Scheduler, tokens: tuple[str, ...]) -> None:
+    """An agent that is refused ends its worker; one that is told to try again goes on."""
+    agents = agents_of(here)
+    await agents.close()
+    for token in (*tokens, "another"):
+        with pytest.raises(Unavailable):
+            agents.worker(token)
+    await agents.open(here.report)
+    with pytest.raises(Unavailable):
+        agents.worker(tokens[0])
+    await agents.recover([("j", 1, 2)])
+    assert agents.worker(tokens[0]) is not None
+    assert agents.worker("another") is None
+
+
 # -- tokens -------------------------------------------------------------------------------------------------
 
 
@@ -428,6 +444,14 @@ async def test_pieces_of_reports_may_come_twice_and_are_whole_lines(uploaded: Up
     assert await uploaded.read(output_file("j", "metrics.jsonl"), 0, 99) == b"one\nother\ntwo\n"
 
 
+async def test_reports_of_many_workers_at_the_same_time_are_all_kept(uploaded: Uploads) -> None:
+    workers = [Worker("j", 1, rank) for rank in range(20)]
+    sent = (uploaded.append(worker, "reports", 0, f"{worker.rank}\n".encode()) for worker in workers)
+    await asyncio.gather(*sent)
+    text = await uploaded.read(output_file("j", "metrics.jsonl"), 0, 999)
+    assert sorted(map(int, text.split())) == list(range(20))
+
+
 async def test_a_file_appears_whole_and_its_pieces_may_come_twice(uploaded: Uploads) -> None:
     def piece(offset: int, data: bytes, version: str = "1") -> uploads.Piece:
         return uploads.Piece(offset, data, 8, float(version), version)
@@ -443,6 +467,19 @@ async def test_a_file_appears_whole_and_its_pieces_may_come_twice(uploaded: Uplo
     assert await uploaded.read(file, 0, 9) == b"one two "
     assert await uploaded.put(FIRST, Area.OUTPUT, "a/b", piece(4, b"2222", "2")) == 8
     assert await uploaded.read(file, 0, 9) == b"11112222"
+
+
+async def test_what_is_on_its_way_counts_and_a_file_does_not_grow_beyond_what_it_was_announced_with(
+    uploaded: Uploads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(uploads.LIMITS, Area.OUTPUT, 100)
+    await uploaded.put(FIRST, Area.OUTPUT, "a", uploads.Piece(0, b"x" * 60, 80, 1.0, "1"))
+    with pytest.raises(TooLarge):
+        await uploaded.put(FIRST, Area.OUTPUT, "b", uploads.Piece(0, b"x", 80, 1.0, "1"))
+    assert await uploaded.put(FIRST, Area.OUTPUT, "a", uploads.Piece(60, b"x" * 60, 120, 1.0, "1")) == 0
+    with pytest.raises(TooLarge):
+        await uploaded.put(FIRST, Area.OUTPUT, "a", uploads.Piece(60, b"x" * 60, 80, 1.0, "1"))
+    assert await uploaded.put(FIRST, Area.OUTPUT, "a", uploads.Piece(60, b"x" * 20, 80, 1.0, "1")) == 80
 
 
 async def test_reports_that_were_added_before_a_crash_are_not_added_again(

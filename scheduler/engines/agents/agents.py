@@ -37,7 +37,7 @@ from scheduler.engines.base import Launch, Report, WorkerState, WorkerStatus
 from scheduler.engines.contract import worker_spec
 from scheduler.engines.lastwords import TAIL, explained
 from scheduler.engines.rendezvous import Meeting
-from scheduler.errors import Conflict, NotFound
+from scheduler.errors import Conflict, NotFound, Unavailable
 from scheduler.model import Fault
 
 LOG_LIMIT = 2**30
@@ -95,6 +95,7 @@ class Agents:
         self._live: dict[Worker, Live] = {}
         self._turns: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
         self._tokens: Tokens | None = None
+        self._recovered = False
         self._report: Report | None = None
         self.files = Uploads(folder.path, log_limit, self._runs)
 
@@ -106,6 +107,7 @@ class Agents:
 
     async def close(self) -> None:
         self._report = None
+        self._recovered = False
         for live in self._live.values():
             live.told.set()
         self._live.clear()
@@ -141,6 +143,7 @@ class Agents:
         for job, attempt, _ in attempts:
             if not await self._take_up(job, attempt):
                 never.add((job, attempt))
+        self._recovered = True
         return frozenset(never)
 
     async def lose(self, worker: Worker, reason: str, fault: Fault | None = None) -> None:
@@ -157,7 +160,12 @@ class Agents:
     # -- for agents -----------------------------------------------------------------------------------------
 
     def worker(self, token: str) -> Live | None:
-        """The worker whose token this is; `None` where it is not good, or no longer."""
+        """The worker whose token this is; `None` where it is not good, or no longer.
+
+        Raises `Unavailable` where nobody can say: before `recover` and after `close` no agent is to believe that it is over.
+        """
+        if not self._recovered:
+            raise Unavailable("The scheduler is starting or stopping; try again.")
         worker = None if self._tokens is None else self._tokens.worker(token)
         return None if worker is None else self._live.get(worker)
 

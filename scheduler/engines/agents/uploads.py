@@ -23,6 +23,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from scheduler.engines import outputs, throughput
 from scheduler.engines.agents.tokens import Worker
@@ -63,6 +64,7 @@ class Uploads(JobFiles):
         self._log_limit = log_limit
         self._runs = runs
         self._written: dict[JobFile, asyncio.Event] = {}
+        self._merging: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def open(self) -> None:
         await asyncio.to_thread(self._jobs.mkdir, mode=0o700, parents=True, exist_ok=True)
@@ -86,7 +88,8 @@ class Uploads(JobFiles):
     async def append(self, worker: Worker, stream: str, offset: int, data: bytes) -> int:
         """Add to what only grows; returns how many bytes of it are here now, from where the worker goes on."""
         if stream == REPORTS:
-            return await asyncio.to_thread(self._merge, worker, offset, data)
+            async with self._merging.setdefault(worker.job, asyncio.Lock()):
+                return await asyncio.to_thread(self._merge, worker, offset, data)
         if stream == LOG:
             folder, path, limit = self.folder(worker), "log", self._log_limit + NOTICE
         elif stream == DISPLAYS and worker.rank == 0:
@@ -129,12 +132,12 @@ class Uploads(JobFiles):
         incoming = self.job(worker.job) / "incoming"
         incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = hashlib.sha256(f"{worker.rank}/{area}/{path}".encode()).hexdigest()[:32]
-        file = incoming / f"{name}.{hashlib.sha256(piece.version.encode()).hexdigest()[:16]}"
+        content = f"{piece.version} {piece.size} {piece.modified}"
+        file = incoming / f"{name}.{hashlib.sha256(content.encode()).hexdigest()[:16]}"
         if piece.offset == 0:
-            _make_room(folder, area, path, piece.size)
             for other in incoming.glob(f"{name}.*"):
-                if other != file:
-                    other.unlink(missing_ok=True)
+                other.unlink(missing_ok=True)
+            _make_room(folder, incoming, area, path, piece.size)
         size = _extend(incoming, file.name, piece.offset, piece.data, piece.size)
         if size == piece.size:
             os.utime(file, (piece.modified, piece.modified))
@@ -233,9 +236,10 @@ def _read(folder: Path, path: str, offset: int, limit: int) -> bytes:
         return b""
 
 
-def _make_room(folder: Path, area: Area, path: str, size: int) -> None:
-    """Raise `TooLarge` where a job may not have this file, too."""
+def _make_room(folder: Path, incoming: Path, area: Area, path: str, size: int) -> None:
+    """Raise `TooLarge` where a job may not have this file, too, beside those that are there or on their way."""
     others = [file for file in outputs.listing(folder) if file.path != path]
+    others += outputs.listing(incoming)
     if len(others) >= outputs.MOST:
         raise TooLarge(f"A job may have {outputs.MOST:,} files in its {area} folder.")
     if size + sum(file.size for file in others) > LIMITS[area]:
