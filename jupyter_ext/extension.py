@@ -15,7 +15,8 @@ from traitlets import Bool
 from jupyter_ext.connection import Mode
 from jupyter_ext.dialog import FilesHandler, SubmitHandler
 from jupyter_ext.frontend import RENDERER
-from jupyter_ext.proxy import ProxyHandler, StatusHandler
+from jupyter_ext.proxy import EventsHandler, ProxyHandler, StatusHandler, StreamHandler
+from jupyter_ext.relay import Relay
 from jupyter_ext.upstream import Upstream
 from scheduler.discovery.statefolder import default_state_dir
 
@@ -31,7 +32,9 @@ class RunaiExtension(ExtensionApp):
 
     def initialize_settings(self) -> None:
         self.upstream = Upstream(embedded=self.embedded)
+        self.relay = Relay(self.upstream)
         self.settings["runai_upstream"] = self.upstream
+        self.settings["runai_relay"] = self.relay
         os.environ[RENDERER] = (
             "jupyterlab"  # for kernels: jobs are shown by the front end that has come with this
         )
@@ -44,9 +47,12 @@ class RunaiExtension(ExtensionApp):
             (r"/runai/status", StatusHandler),
             (r"/runai/jobs", SubmitHandler),
             (r"/runai/files", FilesHandler),
+            (r"/runai/api/v1/events", EventsHandler),
+            (r"/runai/api/v1/events/([A-Za-z0-9_-]{1,64})", StreamHandler),
             (r"/runai/api/v1/(.*)", ProxyHandler),
         ]
         self.handlers.extend(handlers)
 
     async def stop_extension(self) -> None:
+        await self.relay.close()
         await self.upstream.close()

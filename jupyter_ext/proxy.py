@@ -21,11 +21,15 @@ from urllib.parse import quote, urlencode
 import httpx
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
+from pydantic import ValidationError
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, authenticated
 
+from jupyter_ext.relay import HEARTBEAT, Relay, Tab
 from jupyter_ext.upstream import Upstream
 from scheduler.errors import PROBLEM_TYPE, NotFound, RunaiError, TooLarge
+from scheduler.schema import StreamShows
+from scheduler.schema.events import MOST_SHOWN
 
 AUTH_RESOURCE = "runai"
 MAX_BODY = 64 * 1024
@@ -45,6 +49,7 @@ def _route(method: str, path: str, *query: str, streams: bool = False) -> Route:
     return Route(method, path, frozenset(query), streams)
 
 
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _JOB = r"jobs/[A-Za-z0-9_-]+"
 
 ROUTES = (
@@ -62,11 +67,18 @@ ROUTES = (
     _route("GET", rf"{_JOB}/outputs/.+", streams=True),
     _route("POST", rf"{_JOB}/(?:cancel|pause|resume)"),
     _route("GET", r"sessions"),
-    _route("GET", r"events", "after", "subject", streams=True),
+    _route("GET", r"events", "after", "subject", "store", streams=True),
 )
 
 _ASKED = ("Accept", "Last-Event-ID")
-_ANSWERED = ("Content-Type", "Content-Length", "Content-Disposition", "Runai-Attempt", "Retry-After")
+_ANSWERED = (
+    "Content-Type",
+    "Content-Length",
+    "Content-Disposition",
+    "Runai-Attempt",
+    "Runai-Store",
+    "Retry-After",
+)
 
 
 class RunaiHandler(APIHandler):
@@ -185,6 +197,90 @@ class ProxyHandler(RunaiHandler):
     def _break_off(self) -> None:
         with contextlib.suppress(AttributeError):
             self.request.connection.stream.close()  # type: ignore[union-attr]
+
+
+class EventsHandler(ProxyHandler):
+    """The relay's stream for a page that keeps a view of the pool; any other is the scheduler's own."""
+
+    _tab: Tab | None = None
+
+    @property
+    def relay(self) -> Relay:
+        found: Relay = self.settings["runai_relay"]
+        return found
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        if self.get_query_argument("view", "") != "true":
+            return await self._pass("events")
+        after = self.request.headers.get("Last-Event-ID", "")
+        try:
+            self._tab = await self.relay.join(
+                int(after) if after.isdecimal() else None,
+                self.get_query_argument("store", None),
+                _some(self.get_query_arguments("shows")),
+            )
+        except RunaiError as error:
+            return self.problem(error)
+        try:
+            await self._send(self._tab)
+        except StreamClosedError:
+            pass
+        finally:
+            self.relay.leave(self._tab)
+
+    async def _send(self, tab: Tab) -> None:
+        self.set_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.set_header("Runai-Store", self.relay.store)
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("X-Accel-Buffering", "no")
+        while True:
+            try:
+                async with asyncio.timeout(HEARTBEAT):
+                    message = await tab.queue.get()
+            except TimeoutError:
+                message = b": still here\n\n"
+            if message is None:
+                break
+            self.write(message)
+            if tab.queue.empty():
+                await self.flush()
+        self.finish(set_content_type="text/event-stream; charset=utf-8")
+
+    def on_connection_close(self) -> None:
+        super().on_connection_close()
+        if self._tab is not None:
+            self._tab.put(None)
+
+
+class StreamHandler(RunaiHandler):
+    """What a page shows from now on."""
+
+    @property
+    def _track_activity(self) -> bool:  # type: ignore[override]
+        return False
+
+    @authenticated
+    @authorized
+    async def post(self, id: str) -> None:
+        try:
+            shows = StreamShows.model_validate_json(self.request.body)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise HTTPError(400, f"Pass the jobs that the page shows as a list of ids: {reason}.") from None
+        try:
+            self.settings["runai_relay"].show(id, shows.jobs)
+        except RunaiError as error:
+            self.problem(error)
+        else:
+            self.set_status(204)
+            self.finish()
+
+
+def _some(ids: list[str]) -> list[str]:
+    return [id for id in ids if _ID.fullmatch(id)][:MOST_SHOWN]
 
 
 class StatusHandler(RunaiHandler):

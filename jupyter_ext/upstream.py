@@ -40,20 +40,31 @@ class Upstream:
 
     @contextlib.asynccontextmanager
     async def send(
-        self, method: str, path: str, headers: Mapping[str, str], *, streams: bool = False
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        *,
+        streams: bool = False,
+        content: bytes | None = None,
     ) -> AsyncIterator[httpx.Response]:
         """A request to `path` below `/api/v1/`; the answer's body is still to be read.
 
         Raises `Unavailable` where nobody answers; what breaks later is httpx's to tell.
         """
-        reply = await self._begin(method, path, headers, _STREAM if streams else _TIMEOUT)
+        reply = await self._begin(method, path, headers, content, _STREAM if streams else _TIMEOUT)
         try:
             yield reply
         finally:
             await reply.aclose()
 
     async def _begin(
-        self, method: str, path: str, headers: Mapping[str, str], timeout: httpx.Timeout
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        timeout: httpx.Timeout,
     ) -> httpx.Response:
         for again in (True, False):
             address = await self.address()
@@ -65,6 +76,7 @@ class Upstream:
                     "Authorization": f"Bearer {address.token}",
                     "Accept-Encoding": "identity",
                 },
+                content=content,
                 timeout=timeout,
             )
             try:

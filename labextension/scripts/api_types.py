@@ -29,6 +29,8 @@ VIEWS = (
     schema.OutputList,
     schema.Me,
     schema.Event,
+    schema.ViewFigures,
+    schema.StreamShows,
     schema.Problem,
 )
 """What the front end reads; whatever these refer to comes along."""

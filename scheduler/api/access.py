@@ -6,11 +6,13 @@ caller may not see does not exist for that caller.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
 
 from scheduler.errors import Forbidden, NotFound
 from scheduler.model import Job, Pool, Project, Session
+from scheduler.store import EventRecord
 
 
 class Scope(StrEnum):
@@ -57,25 +59,41 @@ def leaves(pool: Pool) -> tuple[Project, ...]:
     return tuple(project for project in pool.projects if project.name not in parents)
 
 
-def is_member(caller: Caller, project: Project) -> bool:
-    return (
-        "*" in project.members
-        or caller.name in project.members
-        or not caller.groups.isdisjoint(project.groups)
-    )
+class Members:
+    """Who belongs to which projects of a pool, as they name users and groups: asked for many callers, read once."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.leaves = frozenset(project.name for project in leaves(pool))
+        self._place = {project.name: place for place, project in enumerate(pool.projects)}
+        self._users: dict[str, list[str]] = defaultdict(list)
+        self._groups: dict[str, list[str]] = defaultdict(list)
+        for project in pool.projects:
+            for user in project.members:
+                self._users[user].append(project.name)
+            for group in project.groups:
+                self._groups[group].append(project.name)
+
+    def projects_of(self, caller: Caller) -> list[str]:
+        """In the pool's order."""
+        found = {*self._users.get("*", ()), *self._users.get(caller.name, ())}
+        for group in caller.groups:
+            found.update(self._groups.get(group, ()))
+        return sorted(found, key=self._place.__getitem__)
 
 
 class Access:
     """What one caller may see and do in one pool."""
 
-    def __init__(self, caller: Caller, pool: Pool) -> None:
+    def __init__(self, caller: Caller, pool: Pool, members: Members | None = None) -> None:
+        """`members` are the pool's, where they have been read already."""
+        members = members or Members(pool)
+        belongs_to = members.projects_of(caller)
         self.caller = caller
         self.pool = pool
-        self.projects = tuple(project.name for project in leaves(pool) if is_member(caller, project))
+        self.projects = tuple(name for name in belongs_to if name in members.leaves)
         """Those that take the caller's jobs, in the pool's order; the first is the default one."""
-        self.seen_projects = frozenset(
-            project.name for project in pool.projects if is_member(caller, project)
-        )
+        self.seen_projects = frozenset(belongs_to)
         """Those whose members and jobs the caller may see (an administrator sees all)."""
 
     def sees_project(self, name: str | None) -> bool:
@@ -87,6 +105,14 @@ class Access:
 
     def sees_session(self, session: Session) -> bool:
         return self.owns(session) or self.caller.admin
+
+    def sees_event(self, event: EventRecord) -> bool:
+        """Whether the caller may be told of this; what happens to the pool and its projects all may know."""
+        if event.kind.startswith("job."):
+            return event.user == self.caller.name or self.sees_project(event.project)
+        if event.kind.startswith("session."):
+            return event.user == self.caller.name or self.caller.admin
+        return True
 
     def owns(self, thing: Job | Session) -> bool:
         return thing.user == self.caller.name

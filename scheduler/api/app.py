@@ -17,7 +17,7 @@ from scheduler.api.bundles import BlobHandler
 from scheduler.api.connections import Connections
 from scheduler.api.context import Context
 from scheduler.api.displays import DisplayHandler
-from scheduler.api.events import EventsHandler
+from scheduler.api.events import EventsHandler, StreamHandler
 from scheduler.api.jobs import (
     ArraysHandler,
     CancelHandler,
@@ -79,6 +79,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/sessions", SessionsHandler),
     ("/api/v1/sessions/{session_id}", SessionHandler),
     ("/api/v1/events", EventsHandler),
+    ("/api/v1/events/{stream_id}", StreamHandler),
     *AGENT_ROUTES,
     ("/api/v1/openapi.json", OpenApiHandler),
     ("/healthz", HealthHandler),
@@ -91,6 +92,7 @@ PATTERNS = {
     "name": r"(?P<name>.+)",
     "path": r"(?P<path>.+)",
     "job_id": r"(?P<job_id>[A-Za-z0-9_-]{1,64})",
+    "stream_id": r"(?P<stream_id>[A-Za-z0-9_-]{1,64})",
     "session_id": r"(?P<session_id>[A-Za-z0-9_-]{1,64})",
     "digest": r"(?P<digest>[0-9a-f]{64})",
     "area": r"(?P<area>[a-z0-9-]+)",

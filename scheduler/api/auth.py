@@ -9,7 +9,8 @@ from __future__ import annotations
 import hmac
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tornado.httputil import HTTPServerRequest
@@ -42,6 +43,10 @@ class Authenticator(ABC):
         Asked again during a long stream, it verifies again.
         """
 
+    def remember(self, handler: RequestHandler) -> Callable[[], Awaitable[Caller | None]]:
+        """How to identify the sender again when the request is long over; it keeps no more of it than that takes."""
+        return partial(self.identify, handler)
+
     def pages(self, base_url: str) -> Sequence[tuple[Any, ...]]:
         """Tornado routes for browsers (a login's callback, an HTML page), where this way of logging in has any."""
         return ()
@@ -57,5 +62,10 @@ class TokenAuth(Authenticator):
         self._caller = Caller.of(user, frozenset({Scope.ADMIN}))
 
     async def identify(self, handler: RequestHandler) -> Caller | None:
-        token = token_of(handler.request)
+        return await self._whose(token_of(handler.request))
+
+    def remember(self, handler: RequestHandler) -> Callable[[], Awaitable[Caller | None]]:
+        return partial(self._whose, token_of(handler.request))
+
+    async def _whose(self, token: str | None) -> Caller | None:
         return self._caller if token is not None and same(token, self._token) else None

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scheduler.api.access import Access, Caller
+from scheduler.api.access import Access, Caller, Members
+from scheduler.api.broadcast import Broadcast
+from scheduler.model import Pool
 
 if TYPE_CHECKING:
     from tornado.iostream import IOStream
@@ -45,10 +47,18 @@ class Context:
     agents: Agents | None = None
     clock: Callable[[], float] = time.time
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    broadcast: Broadcast = field(init=False)
+    _members: Members = field(default_factory=lambda: Members(Pool()))
+
+    def __post_init__(self) -> None:
+        self.broadcast = Broadcast(self)
 
     @property
     def book(self) -> Book:
         return self.controller.book
 
     def access(self, caller: Caller) -> Access:
-        return Access(caller, self.book.pool)
+        pool = self.book.pool
+        if self._members.pool is not pool:
+            self._members = Members(pool)
+        return Access(caller, pool, self._members)

@@ -44,6 +44,19 @@ def blocked_by(details: Mapping[str, Any] | None, book: Book, access: Access) ->
     return found
 
 
+def mentioned(of: Job, *texts: str, details: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """The ids, other than its own, that a job's reasons and what it waits for speak of."""
+    found = {id for text in texts for id in _ID.findall(text)}
+    for value in (details or {}).values():
+        found.update(_ID.findall(" ".join(map(str, value)) if isinstance(value, list) else str(value)))
+    return tuple(sorted(found - {of.id}))
+
+
+def seen(ids: tuple[str, ...], book: Book, access: Access) -> tuple[bool, ...]:
+    """Which of these a caller may see: to those who see the same ones, the same is told."""
+    return tuple(bool(_name(id, book, access)) for id in ids)
+
+
 def _hidden(value: object, book: Book, access: Access) -> bool:
     """Whether this is the id of a workload that the caller may not see."""
     if not isinstance(value, str) or not _WORKLOAD.fullmatch(value):

@@ -1,44 +1,30 @@
-"""`GET /events`: the append-only record as server-sent events, as far as the caller may see it.
+"""`GET /events`: what changes, as server-sent events, as far as the caller may see it; `broadcast` tells it.
 
-What must hold:
-- A client that resumes with the last id it got misses nothing and gets nothing twice.
-- A reader that is slow holds up nobody and costs a bounded amount of memory: it is let go, and resumes.
-- Nobody is told of what they may not see, also when that changes while the stream runs.
+An id belongs to one store, which counts its events from 1: one of another store is like none, and nothing that has happened
+here was told.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import time
-from typing import TYPE_CHECKING
+import secrets
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from pydantic import BaseModel, ConfigDict, Field
 from tornado.iostream import StreamClosedError
 
-from scheduler.api import discretion, views
-from scheduler.api.access import Access, Scope
+from scheduler.api.access import Caller, Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import EVENTS, endpoint
-from scheduler.errors import Invalid
-from scheduler.schema import Event
-
-if TYPE_CHECKING:
-    from scheduler.store import EventRecord
-
-HEARTBEAT = 5.0
-"""A comment is sent after so many seconds of silence: a proxy may keep a reader's line open whose other end is gone."""
-
-QUEUE = 256
-"""So many events wait for a reader …"""
-
-PATIENCE = 30.0
-"""… and for so many seconds, before it is let go."""
-
-CHECK_EVERY = 30.0
-"""After how many seconds a stream asks again whether its caller still may read it."""
+from scheduler.api.listener import Listener
+from scheduler.errors import Invalid, NotFound
+from scheduler.schema import Event, StreamShows
+from scheduler.schema.events import MOST_SHOWN, JobId
 
 RETRY_MS = 1000
+
+UNREAD = 64 * 1024
+"""The most bytes that a listener may send behind its request, though nobody reads them."""
 
 
 class EventQuery(BaseModel):
@@ -46,6 +32,21 @@ class EventQuery(BaseModel):
 
     after: int | None = Field(None, ge=0, description="the same as Last-Event-ID; absent: from now on")
     subject: str | None = Field(None, description="only what happens to this job, session or project")
+    store: str | None = Field(
+        None,
+        description="`Runai-Store` of the stream that Last-Event-ID is of; another store tells everything",
+    )
+    view: bool = Field(
+        False,
+        description="the listener keeps a view of the pool: it is told `stream.begin` first, `view.figures` and, where it has "
+        "missed too much, to read all lists again",
+    )
+    shows: list[JobId] = Field(
+        default_factory=list,
+        max_length=MOST_SHOWN,
+        description="the waiting jobs of whose place in line it is told; absent: the caller's own",
+    )
+    all_projects: bool = Field(False, description="figures of all projects, not only of the caller's")
 
 
 class EventsHandler(ApiHandler):
@@ -60,101 +61,80 @@ class EventsHandler(ApiHandler):
     async def get(self) -> None:
         query = self.query(EventQuery)
         after = self._after(query)
+        first = self.api.book.last_event if after is None else after
         self.set_header("Content-Type", "text/event-stream; charset=utf-8")
         self.set_header("X-Accel-Buffering", "no")
-        self._queue: asyncio.Queue[EventRecord | None] = asyncio.Queue(QUEUE)
-        if after is None:
-            after = self.api.book.last_event
+        self.set_header("Runai-Store", self.api.controller.store_id)
         self.send_at_once()
-        pump = asyncio.create_task(self._pump(after))
+        # The id comes first, so that a reader who loses the line at once resumes from here.
+        self.write(f"retry: {RETRY_MS}\nid: {first}\n\n")
         try:
-            # The id comes first, so that a reader who loses the line at once resumes from here.
-            self.write(f"retry: {RETRY_MS}\nid: {after}\n\n")
             await self.flush()
-            await self._send(query.subject)
         except StreamClosedError:
-            pass
-        finally:
-            pump.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await pump
+            return
+        self.api.broadcast.add(self._listener(query), self.caller, None if after is None else first)
 
     def _after(self, query: EventQuery) -> int | None:
+        """The event after which to go on; `None`: from now on."""
+        after = query.after
         last = self.request.headers.get("Last-Event-ID")
-        if last is None or last == "":
-            return query.after
-        if not last.isdecimal() or len(last) > 18:
-            raise Invalid("Last-Event-ID: pass the id of the last event you received.", field="Last-Event-ID")
-        return int(last)
+        if last:
+            if not last.isdecimal() or len(last) > 18:
+                raise Invalid(
+                    "Last-Event-ID: pass the id of the last event you received.", field="Last-Event-ID"
+                )
+            after = int(last)
+        if after is None:
+            return None
+        controller = self.api.controller
+        elsewhere = query.store not in (None, controller.store_id) or after > controller.book.last_event
+        return 0 if elsewhere else after
 
-    async def _pump(self, after: int) -> None:
-        """From the controller into the queue; ends with `None` where the reader does not keep up or the record ends."""
-        records = self.api.controller.events(after)
-        try:
-            async for record in records:
-                async with asyncio.timeout(PATIENCE):
-                    await self._queue.put(record)
-        except TimeoutError:
-            self.close_connection()
-        finally:
-            await records.aclose()
-            with contextlib.suppress(asyncio.QueueFull):
-                self._queue.put_nowait(None)
-
-    async def _send(self, subject: str | None) -> None:
-        access, checked = self.access, time.monotonic()
-        while True:
-            try:
-                async with asyncio.timeout(HEARTBEAT):
-                    record = await self._queue.get()
-            except TimeoutError:
-                self.write(": still here\n\n")
-            else:
-                if record is None:
-                    return
-                if access.pool is not self.api.book.pool:
-                    access = self.access
-                if subject in (None, record.subject) and (event := await self._event(record, access)):
-                    self.write(f"id: {event.id}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n")
-            if self._queue.empty():
-                await self.flush()
-            if time.monotonic() - checked > CHECK_EVERY:
-                checked = time.monotonic()
-                if not await self.still_allowed():
-                    return
-                access = self.access
-
-    async def _event(self, record: EventRecord, access: Access) -> Event | None:
-        """The record as this caller sees it, with the thing as it is now; `None` where they may not see it."""
-        book = self.api.book
-        told = Event(
-            id=record.id, at=record.at, kind=record.kind, subject=record.subject, data=dict(record.data or {})
+    def _listener(self, query: EventQuery) -> Listener:
+        """The connection, from now on without what served the request."""
+        chunked = self.request.version == "HTTP/1.1"
+        stream = self.detach()
+        stream.max_buffer_size = UNREAD
+        listener = Listener(
+            stream,
+            partial(_whose, self.api.authenticator.remember(self)),
+            id=secrets.token_hex(8),
+            chunked=chunked,
+            subject=query.subject,
+            view=query.view,
+            shown=tuple(query.shows) or None,
+            all_projects=query.all_projects,
         )
-        if record.kind.startswith("job."):
-            job = book.jobs.get(record.subject) or await self.api.controller.job(record.subject)
-            if job is None:
-                own = record.user == access.caller.name or access.sees_project(record.project)
-                return told if own else None
-            if not access.sees_job(job):
-                return None
-            if "reason" in told.data:
-                told.data["reason"] = discretion.told(told.data["reason"], job, book, access)
-            return told.model_copy(update={"job": views.job_views([job], book, access)[0]})
-        if record.kind.startswith("session."):
-            if record.user != access.caller.name and not access.caller.admin:
-                return None
-            session = book.sessions.get(record.subject)
-            if session is not None:
-                view = views.session_view(session, {node.name: node for node in book.nodes})
-                return told.model_copy(update={"session": view})
-            return told
-        if record.kind.startswith("project.") and not access.caller.admin:
-            return told.model_copy(update={"data": {}})
-        if record.kind.startswith("pool.") and not access.caller.admin:
-            return told.model_copy(update={"data": {}})
-        return told
+        api = self.api
 
-    def on_connection_close(self) -> None:
-        super().on_connection_close()
-        with contextlib.suppress(AttributeError, asyncio.QueueFull):
-            self._queue.put_nowait(None)
+        def closed() -> None:
+            api.connections.closed(stream)
+            api.broadcast.remove(listener)
+
+        stream.set_close_callback(closed)
+        self.on_finish()
+        return listener
+
+
+async def _whose(identify: Callable[[], Awaitable[Caller | None]]) -> Caller | None:
+    """The caller, if they still may listen."""
+    caller = await identify()
+    return caller if caller is not None and Scope.READ in caller.scopes else None
+
+
+class StreamHandler(ApiHandler):
+    @endpoint(
+        "Say what a stream of the caller's shows from now on; `subject` of its stream.begin names it",
+        Scope.READ,
+        body=StreamShows,
+        status=204,
+        refuses=(NotFound,),
+    )
+    async def post(self, stream_id: str) -> None:
+        shown = self.body(StreamShows)
+        listener = self.api.broadcast.find(stream_id, self.caller)
+        if listener is None:
+            raise NotFound("You have no such stream open; open one with GET /events?view=true.")
+        self.api.broadcast.shows(listener, shown.jobs)
+        self.set_status(204)
+        self.finish()

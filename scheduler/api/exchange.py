@@ -76,6 +76,10 @@ class Answer(HTTPConnection):
         done.set_result(None)
         return done
 
+    def detach(self) -> IOStream:
+        """Hand the connection to the application, which answers no more requests on it, and closes it."""
+        return self._connection.detach()
+
     @property
     def context(self) -> object:
         return self._connection.context

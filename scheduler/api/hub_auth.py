@@ -11,7 +11,8 @@ What must hold:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from jupyterhub.services.auth import HubOAuth, HubOAuthCallbackHandler
@@ -26,6 +27,10 @@ CACHE_SECONDS = 30
 """For how long the hub's answer to a token is believed: the longest that a revoked token, or a lost group, goes on to work."""
 
 
+SERVICE = Caller.of("service/runai", frozenset({Scope.ADMIN}))
+"""This process itself."""
+
+
 class HubAuthenticator(Authenticator):
     """Asks the hub that this process is a service of."""
 
@@ -38,7 +43,7 @@ class HubAuthenticator(Authenticator):
     async def identify(self, handler: RequestHandler) -> Caller | None:
         token = token_of(handler.request)
         if token is not None and same(token, self.hub.api_token):
-            return Caller.of("service/runai", frozenset({Scope.ADMIN}))
+            return SERVICE
         # The hub's class keeps its answer on the handler; a long stream asks anew.
         vars(handler).pop("_cached_hub_user", None)
         model = await self.hub.get_user(handler, sync=False)
@@ -46,6 +51,16 @@ class HubAuthenticator(Authenticator):
         if model is not None and access and not self.hub.check_scopes(access, model):
             needed = " or ".join(sorted(access))
             raise Forbidden(f"This needs the scope {needed}, which your token does not have.")
+        return None if model is None else self.caller(model)
+
+    def remember(self, handler: RequestHandler) -> Callable[[], Awaitable[Caller | None]]:
+        token = token_of(handler.request)
+        return super().remember(handler) if token is None else partial(self._whose, token)
+
+    async def _whose(self, token: str) -> Caller | None:
+        if same(token, self.hub.api_token):
+            return SERVICE
+        model = await self.hub.user_for_token(token, sync=False)
         return None if model is None else self.caller(model)
 
     def caller(self, model: Mapping[str, Any]) -> Caller:

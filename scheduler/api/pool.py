@@ -11,6 +11,7 @@ from scheduler.api import views
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import endpoint
+from scheduler.api.projects import project_views
 from scheduler.errors import Conflict, Invalid, NotFound
 from scheduler.pool.changes import changes, refuse_harm, warnings
 from scheduler.pool.file import file_of, pool_of, with_project, without_project
@@ -89,7 +90,7 @@ class ProjectsHandler(ApiHandler):
     @endpoint("All projects with their figures", Scope.READ, answer=ProjectList)
     async def get(self) -> None:
         self.tell_event()
-        self.answer(ProjectList(projects=views.project_views(self.api.book, self.access, self.api.clock())))
+        self.answer(ProjectList(projects=project_views(self.api.book, self.access, self.api.clock())))
 
 
 class ProjectHandler(ApiHandler):
@@ -123,8 +124,9 @@ class ProjectHandler(ApiHandler):
         self.finish()
 
     def _view(self, name: str) -> ProjectView:
-        views_now = views.project_views(self.api.book, self.access, self.api.clock())
-        found = (view for view in views_now if view.name == name)
+        found = (
+            view for view in project_views(self.api.book, self.access, self.api.clock()) if view.name == name
+        )
         view = next(found, None)
         if view is None:
             raise NotFound(f"There is no project {name!r}.")

@@ -94,7 +94,9 @@ class Server(HTTPServer):
 
     def on_close(self, server_conn: object) -> None:
         super().on_close(server_conn)
-        self.connections.closed(cast(HTTP1ServerConnection, server_conn).stream)
+        stream = cast(HTTP1ServerConnection, server_conn).stream
+        if stream.closed():  # else it was handed to a handler, which says when it closes
+            self.connections.closed(stream)
 
 
 def make_server(app: Application) -> Server:

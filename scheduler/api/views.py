@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from scheduler.api import discretion
-from scheduler.api.access import Access, Scope, leaves
+from scheduler.api.access import Access, Scope
 from scheduler.api.convert import from_mib, from_milli
-from scheduler.controller.usage import averages
 from scheduler.model import (
     ONE,
     Attempt,
@@ -24,15 +23,13 @@ from scheduler.model import (
     Milli,
     Node,
     Pool,
-    Project,
     Session,
     SessionState,
     WorkerGroup,
     WorkerPlacement,
 )
 from scheduler.policy import quotas
-from scheduler.policy.types import Action, ProjectFigures
-from scheduler.pool.file import policy_entry, quota_entries
+from scheduler.policy.types import Action, Decision
 from scheduler.schema import (
     AttemptView,
     EnvironmentTotals,
@@ -42,9 +39,7 @@ from scheduler.schema import (
     Me,
     NodeView,
     Occupant,
-    PartView,
     PoolView,
-    ProjectView,
     SessionView,
     WorkerView,
 )
@@ -52,8 +47,6 @@ from scheduler.schema import (
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
     from scheduler.telemetry import GpuUsage
-
-_NOTHING = ProjectFigures(fair_share=0, allocated=0, demand=0, could_start=0)
 
 
 # -- amounts ------------------------------------------------------------------------------------------------
@@ -133,15 +126,26 @@ def _group_view(group: WorkerGroup) -> GroupSubmit:
     )
 
 
+def waits(job: Job, book: Book) -> Decision | None:
+    """What a job that waits may expect, as the latest plan has it."""
+    decision = book.decision(job.id) if job.state is JobState.QUEUED else None
+    if decision is not None and decision.action is Action.KEEP:
+        return None  # the plan looks ahead: its start is on its way to the disk
+    return decision
+
+
+def reason_of(job: Job, expected: Decision | None, book: Book, access: Access) -> str:
+    """Why a job stands where it does, or what it waits for."""
+    reason = (expected.reason if expected else "") or job.reason
+    last = job.attempts[-1] if job.attempts and access.owns(job) else None
+    return _with_last_words(discretion.told(reason, job, book, access), reason, last)
+
+
 def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) -> JobView:
-    waits = book.decision(job.id) if job.state is JobState.QUEUED else None
-    if waits is not None and waits.action is Action.KEEP:
-        waits = None  # the plan looks ahead: its start is on its way to the disk
+    expected = waits(job, book)
     first, last = (job.attempts[0], job.attempts[-1]) if job.attempts else (None, None)
     shape = job.request.shape
     mine = access.owns(job)
-    reason = (waits.reason if waits else "") or job.reason
-    told = discretion.told(reason, job, book, access)
     return JobView(
         id=job.id,
         name=job.name,
@@ -150,10 +154,10 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         mine=mine,
         kind=job.program.kind,
         state=job.state,
-        reason=_with_last_words(told, reason, last if mine else None),
-        blocked_by=discretion.blocked_by(waits.details if waits else None, book, access),
-        position=waits.position if waits else None,
-        estimated_start=waits.estimated_start if waits else None,
+        reason=reason_of(job, expected, book, access),
+        blocked_by=discretion.blocked_by(expected.details if expected else None, book, access),
+        position=expected.position if expected else None,
+        estimated_start=expected.estimated_start if expected else None,
         submitted=job.submitted,
         started=first.started if first else None,
         ended=job.ended,
@@ -246,7 +250,7 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
         for worker in session.placement:
             for gpu in worker.gpus:
                 occupants[worker.node, gpu].append(_session_occupant(session, worker, access))
-    for job in book.jobs.values():
+    for job in book.holding.values():
         for worker in job.placement:
             for gpu in worker.gpus:
                 occupants[worker.node, gpu].append(_job_occupant(job, worker, job.id in beyond, access))
@@ -270,7 +274,7 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
         declared=any(node.declared for node in book.nodes),
         build=totals[Environment.BUILD],
         train=totals[Environment.TRAIN],
-        waiting=sum(job.state is JobState.QUEUED for job in book.jobs.values()),
+        waiting=sum(book.queued.values()),
         nodes=nodes,
     )
 
@@ -283,7 +287,7 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
         gpus[environments.get(node.node_pool, Environment.TRAIN)] += node.gpus * ONE
     guarantees = Guarantees(book)
     by_project: dict[tuple[str, quotas.PartitionKey], Milli] = defaultdict(int)
-    for job in book.jobs.values():
+    for job in book.holding.values():
         by_project[job.request.project, guarantees.part_of(job.placement)] += held(job.placement)
     over = sum(guarantees.beyond(*place, amount) for place, amount in by_project.items())
     allocated = {
@@ -358,101 +362,6 @@ def _occupant(
         share=from_milli(worker.share),
         over_quota=over_quota,
     )
-
-
-# -- projects -----------------------------------------------------------------------------------------------
-
-
-def project_views(book: Book, access: Access, now: float) -> list[ProjectView]:
-    """Every project in the pool's order. A department's running and waiting jobs are those below it."""
-    running, waiting = _counts(book)
-    accepting = {project.name for project in leaves(book.pool)}
-    guarantees = Guarantees(book)
-    recent_use = averages(book.usage, book.pool, now)
-    return [
-        _project_view(
-            project,
-            book.plan.projects.get(project.name, _NOTHING),
-            guarantees,
-            access,
-            takes_jobs=project.name in accepting,
-            recent_use=recent_use[project.name],
-            running=running[project.name],
-            waiting=waiting[project.name],
-        )
-        for project in book.pool.projects
-    ]
-
-
-def _project_view(
-    project: Project,
-    figures: ProjectFigures,
-    guarantees: Guarantees,
-    access: Access,
-    *,
-    takes_jobs: bool,
-    recent_use: float,
-    running: int,
-    waiting: int,
-) -> ProjectView:
-    named = access.sees_project(project.name)
-    parts = [
-        _part_view(project.name, part, figures.partitions.get(part, figures), guarantees)
-        for part in guarantees.parts
-    ]
-    amounts = [part.guaranteed for part in parts]
-    return ProjectView(
-        name=project.name,
-        parent=project.parent,
-        guaranteed=None if project.guaranteed is None else from_milli(project.guaranteed),
-        guaranteed_in_all=None if None in amounts else sum(filter(None, amounts)),
-        limit=None if project.limit is None else from_milli(project.limit),
-        weight=None if project.weight is None else from_milli(project.weight),
-        priority=project.priority,
-        members=sorted(project.members) if named else [],
-        groups=sorted(project.groups) if named else [],
-        policy=policy_entry(project.policy),
-        quotas=quota_entries(project),
-        parts=parts if len(parts) > 1 else [],
-        takes_jobs=takes_jobs,
-        fair_share=from_milli(figures.fair_share),
-        allocated=from_milli(figures.allocated),
-        demand=from_milli(figures.demand),
-        over_quota=sum(part.over_quota for part in parts),
-        could_start=from_milli(figures.could_start),
-        recent_use=from_milli(round(recent_use)),
-        running=running,
-        waiting=waiting,
-    )
-
-
-def _part_view(
-    project: str, part: quotas.PartitionKey, figures: ProjectFigures, guarantees: Guarantees
-) -> PartView:
-    node_pool, gpu_type = part
-    guaranteed = guarantees.of(project, part)
-    return PartView(
-        node_pool=node_pool,
-        gpu_type=gpu_type,
-        guaranteed=None if guaranteed is None else from_milli(guaranteed),
-        fair_share=from_milli(figures.fair_share),
-        allocated=from_milli(figures.allocated),
-        demand=from_milli(figures.demand),
-        over_quota=from_milli(guarantees.beyond(project, part, figures.allocated)),
-    )
-
-
-def _counts(book: Book) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    parents = {project.name: project.parent for project in book.pool.projects}
-    running: dict[str, int] = defaultdict(int)
-    waiting: dict[str, int] = defaultdict(int)
-    for job in book.jobs.values():
-        counts = running if job.state.holds_gpus else waiting if job.state is JobState.QUEUED else None
-        name: str | None = job.request.project
-        while counts is not None and name is not None:
-            counts[name] += 1
-            name = parents.get(name)
-    return running, waiting
 
 
 # -- who ----------------------------------------------------------------------------------------------------

@@ -6,12 +6,12 @@ its way to the disk, so that one decision can follow another without waiting for
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 from scheduler.controller.dependencies import is_dependent
+from scheduler.controller.jobindex import JobIndex
 from scheduler.controller.runtimes import RunTimes
 from scheduler.model import (
     ONE,
@@ -52,15 +52,24 @@ class Book:
         self.last_event = 0
         self.releases = 0
         self.usage: dict[str, ProjectUsage] = {}
-        self._jobs: dict[str, Job] = {}
+        self._jobs = JobIndex()
         self._sessions: dict[str, Session] = {}
         self._workloads: dict[str, Workload] = {}
         self._dependent: dict[str, Job] = {}
-        self._by_user: Counter[str] = Counter()
 
     @property
     def jobs(self) -> Mapping[str, Job]:
-        return MappingProxyType(self._jobs)
+        return MappingProxyType(self._jobs.jobs)
+
+    @property
+    def holding(self) -> Mapping[str, Job]:
+        """The jobs that hold GPUs."""
+        return MappingProxyType(self._jobs.holding)
+
+    @property
+    def queued(self) -> Mapping[str, int]:
+        """How many jobs each project has queued."""
+        return MappingProxyType(self._jobs.queued)
 
     @property
     def sessions(self) -> Mapping[str, Session]:
@@ -76,9 +85,13 @@ class Book:
         """The jobs that may have to wait for other jobs."""
         return self._dependent.values()
 
-    def jobs_of(self, user: str) -> int:
-        """How many of a user's jobs have not ended."""
-        return self._by_user[user]
+    def jobs_of(self, user: str) -> Mapping[str, Job]:
+        """A user's unfinished jobs, those submitted first before the others."""
+        return MappingProxyType(self._jobs.of_user(user))
+
+    def find(self, job_id: str) -> Job | None:
+        """A job that has not ended, or only just."""
+        return self._jobs.find(job_id)
 
     def decision(self, job_id: str) -> Decision | None:
         """What the latest plan decided for a job, with the latest estimate of when it starts."""
@@ -90,13 +103,13 @@ class Book:
         twin = Book(self.pool, self.nodes, self.run_times)
         twin.plan, twin.forecast, twin.last_event = self.plan, self.forecast, self.last_event
         twin.releases, twin.usage = self.releases, dict(self.usage)
-        twin._jobs, twin._sessions = dict(self._jobs), dict(self._sessions)
+        twin._jobs, twin._sessions = self._jobs.copy(), dict(self._sessions)
         twin._workloads, twin._dependent = dict(self._workloads), dict(self._dependent)
-        twin._by_user = self._by_user.copy()
         return twin
 
     def put(self, change: ChangeSet) -> None:
         """Take over a change."""
+        self._jobs.forget(change.deleted)
         for job in (*change.submitted, *change.jobs):
             self._put_job(job)
         for session in change.sessions:
@@ -107,14 +120,11 @@ class Book:
 
     def _put_job(self, job: Job) -> None:
         self.run_times.note(job)
-        self._by_user[job.user] += (not job.state.final) - (job.id in self._jobs)
+        self._jobs.put(job)
         if job.state.final:
-            self._jobs.pop(job.id, None)
             self._dependent.pop(job.id, None)
-        else:
-            self._jobs[job.id] = job
-            if is_dependent(job):
-                self._dependent[job.id] = job
+        elif is_dependent(job):
+            self._dependent[job.id] = job
         over = job.state.final or job.state is JobState.PAUSED
         self._put_workload(job.id, None if over else self.run_times.workload(job))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from scheduler.controller import dependencies, notices, usage
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.checkpoints import Checkpoints
 from scheduler.controller.deletion import Deletion
+from scheduler.controller.feed import Watcher
 from scheduler.controller.forecaster import Forecaster
 from scheduler.controller.idleness import LOOK, Idleness
 from scheduler.controller.jobs import Jobs
@@ -60,6 +61,7 @@ class Controller:
         self._files = backend.files
         self._inventory = backend.inventory
         self._clock = clock
+        self.past_events = store.events
         self._ledger = Ledger(store, self._begin_anew)
         self._plan_loop = PlanLoop(
             partial(self._decide, decide or SnapshotPlanner()), self._look, self._carry_out, clock
@@ -214,8 +216,17 @@ class Controller:
     # -- what happened ------------------------------------------------------------------------------------
 
     def events(self, after: int | None = None) -> AsyncGenerator[EventRecord, None]:
-        """Durable events after the one with the id `after`, then what happens; from now on where it is `None`."""
+        """Events after the one with the id `after`, then what happens; from now on where it is `None`."""
         return self._ledger.feed.follow(after)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell this watcher of what happens from now on."""
+        self._ledger.feed.watch(watcher)
+
+    @property
+    def store_id(self) -> str:
+        """Which store the ids of events belong to."""
+        return self._ledger.store_id
 
     def _look_for_idle_jobs(self) -> None:
         usage = self._inventory.usage(self._ahead.nodes)
@@ -261,8 +272,7 @@ class Controller:
         for session in self._sessions.waiting():
             if session in digest.plan.decisions:
                 self._answer(session, digest.plan.decisions[session])
-        if digest.news:  # told behind what was decided before: who is not durable yet is by then
-            self._ledger.commit(ChangeSet(), partial(self._tell, digest.news))
+        self._ledger.feed.tell_of_plan()
 
     def _start(self, workload: str, decision: Decision, holdings: Holdings) -> None:
         """Give a waiting job or session its GPUs, if it still waits and they are still there."""
@@ -283,18 +293,6 @@ class Controller:
             return  # the plan is older than GPUs that the session might get
         self._sessions.pass_over(session, decision)
 
-    def _foretell(self, found: Forecast, moved: Collection[str]) -> None:
+    def _foretell(self, found: Forecast) -> None:
         self.book.forecast = found
-        self._tell(moved)
-
-    def _tell(self, jobs: Iterable[str]) -> None:
-        """Tell waiting jobs what they wait for and when they are likely to start, where that has changed."""
-        now, book = self._clock(), self.book
-        told = ((book.jobs.get(job_id), book.decision(job_id)) for job_id in jobs)
-        self._ledger.feed.tell(
-            [
-                notices.job_reason(job, decision, now, book.last_event)
-                for job, decision in told
-                if job is not None and decision is not None and job.state is JobState.QUEUED
-            ]
-        )
+        self._ledger.feed.tell_of_plan()

@@ -1,19 +1,34 @@
 """What happened, told to everybody who listens: first what the store has kept, then as it happens.
 
-What must hold: a listener gets every durable event after the one it names, once and in order, however slow it is. The
-latest events are in memory; whoever falls behind them reads on in the store. A passing event (not kept) may be missed.
+What must hold: a listener gets every event after the one it names, once and in order, however slow it is. The latest
+events are in memory; whoever falls behind them reads on in the store.
+
+Whoever serves many listeners watches the feed once, for all of them. What a job that waits may expect (its reason, its place
+in line, its estimated start) belongs to a plan and is no event: a watcher is only told that there is another plan.
 """
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Protocol
 
 from scheduler.store import EventRecord
 
 KEPT = 10_000
 """How many of the latest events are in memory, at least."""
+
+
+class Watcher(Protocol):
+    def happened(self, events: Sequence[EventRecord]) -> None:
+        """These events are durable."""
+
+    def decided(self) -> None:
+        """There is a new plan or a new forecast."""
+
+    def ended(self) -> None:
+        """Nothing more will happen: the scheduler stops."""
 
 
 class Feed:
@@ -29,9 +44,14 @@ class Feed:
         self._reaches = last  # every durable event after this one is in `_latest`
         self._news = asyncio.Event()
         self._closed = False
+        self._watchers: list[Watcher] = []
 
-    def tell(self, events: Iterable[EventRecord]) -> None:
-        """Durable events in the order of their ids; passing ones anywhere between."""
+    def watch(self, watcher: Watcher) -> None:
+        """Tell this watcher, too, from now on."""
+        self._watchers.append(watcher)
+
+    def tell(self, events: Sequence[EventRecord]) -> None:
+        """Durable events, in the order of their ids."""
         self._latest.extend(events)
         if len(self._latest) > 2 * self._kept:
             dropped = len(self._latest) - self._kept
@@ -39,11 +59,20 @@ class Feed:
             self._begin += dropped
             del self._latest[:dropped]
         self._wake()
+        for watcher in self._watchers:
+            watcher.happened(events)
+
+    def tell_of_plan(self) -> None:
+        """There is a new plan or a new forecast."""
+        for watcher in self._watchers:
+            watcher.decided()
 
     def close(self) -> None:
         """Every listener comes to its end."""
         self._closed = True
         self._wake()
+        for watcher in self._watchers:
+            watcher.ended()
 
     def _wake(self) -> None:
         self._news.set()
@@ -66,7 +95,7 @@ class Feed:
             elif at < self._begin + len(self._latest):
                 event = self._latest[at - self._begin]
                 at += 1
-                if event.id > last or not event.durable:  # else it was in the store before it was told here
+                if event.id > last:  # else it was in the store before it was told here
                     last = event.id
                     yield event
             else:

@@ -85,13 +85,15 @@ class Jobs:
 
     async def find(self, job_id: str) -> Job | None:
         """A job, whether it has ended or not."""
-        return self._ledger.book.jobs.get(job_id) or await self._store.job(job_id)
+        return self._ledger.book.find(job_id) or await self._store.job(job_id)
 
     async def list(self, wanted: JobFilter = EVERY_JOB, *, limit: int = 100) -> list[Job]:
         """Newest first. Unfinished ones come from the book."""
         if wanted.states is None or not UNFINISHED.issuperset(wanted.states):
             return await self._store.jobs(wanted, limit=limit)
-        found = (job for job in self._ledger.book.jobs.values() if wanted.matches(job))
+        book = self._ledger.book
+        unfinished = book.jobs if wanted.user is None else book.jobs_of(wanted.user)
+        found = (job for job in unfinished.values() if wanted.matches(job))
         return nlargest(limit, found, key=lambda job: (job.submitted, job.id))
 
     async def decided(self, job_id: str) -> Job:

@@ -45,6 +45,7 @@ class Ledger:
         self.feed = Feed(store.events, 0)
         self.lost = asyncio.Event()
         self.trouble: RunaiError | None = None
+        self.store_id = ""
         self._store = store
         self._begin_anew = begin_anew
         self._mending: asyncio.TimerHandle | None = None
@@ -57,6 +58,7 @@ class Ledger:
         """Read what is durable."""
         loaded = await asyncio.to_thread(self._store.load)
         self.book = Book(loaded.pool)
+        self.store_id = loaded.id
         over = {state for state in JobState if state.final}
         for job in reversed(await self._store.jobs(JobFilter(states=over), limit=REMEMBERED)):
             self.book.run_times.learn(job)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduler.model import Job, Pool, Session
-from scheduler.policy.types import Decision
 from scheduler.store import JOB_DELETED, EventRecord
 
 
@@ -24,19 +23,6 @@ def job_deleted(job: Job, now: float) -> EventRecord:
 def _of_job(job: Job, kind: str, now: float, **more: object) -> EventRecord:
     data = {"state": job.state.value, "reason": job.reason, **more}
     return EventRecord(now, kind, job.id, job.user, job.request.project, data)
-
-
-def job_reason(job: Job, decision: Decision, now: float, last_event: int) -> EventRecord:
-    """A waiting job's place in the plan has changed. Plans are not kept, so this is a passing event."""
-    data = {
-        "state": job.state.value,
-        "reason": decision.reason,
-        "position": decision.position,
-        "estimated_start": decision.estimated_start,
-    }
-    return EventRecord(
-        now, "job.reason", job.id, job.user, job.request.project, data, id=last_event, durable=False
-    )
 
 
 def session_state(session: Session, now: float) -> EventRecord:

@@ -95,7 +95,7 @@ class Submissions:
 
     def _may_have(self, user: str, more: int) -> None:
         ahead = self._ledger.ahead
-        admission.admit_more(user, ahead.jobs_of(user), more, ahead.pool)
+        admission.admit_more(user, len(ahead.jobs_of(user)), more, ahead.pool)
 
     async def _may_follow(self, wanted: Sequence[After]) -> None:
         """When this returns, those of them that are not in the book have ended as they have to."""

@@ -1,5 +1,6 @@
 """The types of the API under `/api/v1` and of the pool file, checked; OpenAPI is generated from them."""
 
+from scheduler.schema.events import Event, PoolFigures, StreamShows, ViewFigures, WaitingView
 from scheduler.schema.jobs import (
     ATTEMPT_LINE,
     ArrayView,
@@ -19,7 +20,6 @@ from scheduler.schema.jobs import (
 )
 from scheduler.schema.pool import (
     EnvironmentTotals,
-    Event,
     GpuView,
     Me,
     NodeView,
@@ -99,6 +99,7 @@ __all__ = [
     "Parameters",
     "PartView",
     "PolicyEntry",
+    "PoolFigures",
     "PoolFile",
     "PoolView",
     "Problem",
@@ -111,7 +112,10 @@ __all__ = [
     "SessionView",
     "SettingsEntry",
     "SpeedView",
+    "StreamShows",
     "UserEntry",
+    "ViewFigures",
+    "WaitingView",
     "Wire",
     "WorkerView",
 ]

@@ -1,13 +1,13 @@
-"""What the API says of the pool, its projects and sessions, of the caller, and of what changed. Units as in `schema.wire`."""
+"""What the API says of the pool, its projects and sessions, and of the caller. Units as in `schema.wire`."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from scheduler.model import Environment, SessionState
-from scheduler.schema.jobs import JobView, WorkerView
+from scheduler.schema.jobs import WorkerView
 from scheduler.schema.poolfile import PolicyEntry, QuotaEntry
 from scheduler.schema.wire import Wire
 
@@ -132,22 +132,6 @@ class Me(Wire):
     scopes: list[Literal["read", "submit", "admin"]]
     build_quota: float
     projects: list[str] = Field(description="those that take the caller's jobs, the default one first")
-
-
-class Event(Wire):
-    """One line of the append-only record, as `GET /events` streams it (`id`, `event: kind`, `data: this`).
-
-    `kind` is one of job.submitted, job.state, job.reason, job.deleted, session.state, project.changed, pool.changed.
-    The view of the thing as it is now comes along where there is one and the caller may see it.
-    """
-
-    id: int
-    at: float
-    kind: str
-    subject: str
-    data: dict[str, Any]
-    job: JobView | None = None
-    session: SessionView | None = None
 
 
 class Problem(Wire):

@@ -17,6 +17,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import time
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
@@ -48,6 +49,9 @@ from scheduler.telemetry import Inventory
 
 GLANCE = 0.5
 """How many seconds the lock is tried for: who only looks whether it is held has it for an instant."""
+
+SWITCH = 0.001
+"""How many seconds a plan, which is made in a thread, goes on when the event loop wants the interpreter (Python: 5 ms)."""
 
 CLOSING = 0.5
 """How many seconds requests have to notice that their connection is closed, at the end."""
@@ -82,6 +86,7 @@ class Options:
 
 async def serve(options: Options) -> None:
     """Run until SIGTERM or SIGINT. Raises `Conflict` where another scheduler holds the folder, `Invalid` for options."""
+    sys.setswitchinterval(SWITCH)
     stopped = _stop_signals()
     gone = asyncio.create_task(_orphaned(os.getppid())) if options.hub_managed else None
     folder = StateFolder(options.state_dir)

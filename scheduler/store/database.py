@@ -17,6 +17,7 @@ from sqlalchemy import (
     create_engine,
     func,
     make_url,
+    or_,
     select,
     text,
     tuple_,
@@ -26,7 +27,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, Oper
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.model import Attempt, Job, Pool, Program, ProjectUsage, Session
 from scheduler.store import rows, schema, sqlite, tables
-from scheduler.store.filter import EVERY_JOB, JobFilter
+from scheduler.store.filter import EVERY_EVENT, EVERY_JOB, EventFilter, JobFilter
 from scheduler.store.lock import StateLock
 from scheduler.store.records import JOB_DELETED, ChangeSet, EventRecord
 from scheduler.store.writer import Writer, Written
@@ -49,8 +50,12 @@ _WITH_KEY = select(tables.jobs.c.id).where(
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a scheduler begins with: everything that is not over. `pool` is absent until one was applied."""
+    """What a scheduler begins with: everything that is not over. `pool` is absent until one was applied.
 
+    `id` is the store's own: another store, which counts its events from 1 as well, has another.
+    """
+
+    id: str
     pool: Pool | None
     jobs: tuple[Job, ...]
     sessions: tuple[Session, ...]
@@ -178,6 +183,7 @@ class Store:
 
     def _load(self) -> Loaded:
         with self._engine.connect() as connection:
+            identity = connection.scalar(select(tables.identity.c.id))
             document = connection.scalar(select(tables.pool.c.pool))
             unfinished = _jobs(connection, tables.jobs.c.ended.is_(None))
             sessions = connection.execute(
@@ -186,6 +192,7 @@ class Store:
                 .order_by(tables.sessions.c.id)
             )
             return Loaded(
+                id=str(identity),
                 pool=document,
                 jobs=tuple(sorted(unfinished, key=lambda job: (job.submitted, job.id))),
                 sessions=tuple(rows.to_session(row) for row in sessions.mappings()),
@@ -244,11 +251,19 @@ class Store:
 
         return await self._read(read)
 
-    async def events(self, after: int, limit: int = 1000) -> list[EventRecord]:
-        """Events with an id above `after`, in their order."""
-        query = (
-            select(tables.events).where(tables.events.c.id > after).order_by(tables.events.c.id).limit(limit)
-        )
+    async def events(
+        self,
+        after: int,
+        limit: int = 1000,
+        *,
+        wanted: EventFilter = EVERY_EVENT,
+        until: int | None = None,
+    ) -> list[EventRecord]:
+        """Events with an id above `after`, and none above `until`, in their order."""
+        conditions = [tables.events.c.id > after, *_of_interest(wanted)]
+        if until is not None:
+            conditions.append(tables.events.c.id <= until)
+        query = select(tables.events).where(*conditions).order_by(tables.events.c.id).limit(limit)
 
         def read(connection: Connection) -> list[EventRecord]:
             return [rows.to_event(row) for row in connection.execute(query).mappings()]
@@ -274,6 +289,8 @@ def _only(jobs: Sequence[Job]) -> Job | None:
 def _conditions(wanted: JobFilter) -> Iterator[ColumnElement[bool]]:
     """The jobs of an array are called `<array>-<index>`."""
     job = tables.jobs.c
+    if wanted.ids is not None:
+        yield job.id.in_(sorted(wanted.ids))
     if wanted.states is not None:
         yield job.state.in_(sorted(state.value for state in wanted.states))
     if wanted.project is not None:
@@ -286,6 +303,19 @@ def _conditions(wanted: JobFilter) -> Iterator[ColumnElement[bool]]:
         yield job.id.between(f"{wanted.array}-0", f"{wanted.array}-:")
     if wanted.before is not None:
         yield tuple_(job.submitted, job.id) < tuple_(*wanted.before)
+
+
+def _of_interest(wanted: EventFilter) -> Iterator[ColumnElement[bool]]:
+    event = tables.events.c
+    if wanted.subject is not None:
+        yield event.subject == wanted.subject
+    concerned = []
+    if wanted.user is not None:
+        concerned.append(event.user == wanted.user)
+    if wanted.projects is not None:
+        concerned.append(event.project.in_(sorted(wanted.projects)))
+    if concerned:
+        yield or_(event.kind.like("pool.%"), event.kind.like("project.%"), *concerned)
 
 
 def _jobs(

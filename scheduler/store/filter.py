@@ -1,8 +1,8 @@
-"""Which jobs are wanted: one description for the store, for what is in memory and for whoever asks."""
+"""Which jobs and events are wanted: one description for the store, for what is in memory and for whoever asks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from dataclasses import dataclass
 
 from scheduler.model import Job, JobState
@@ -15,6 +15,7 @@ class JobFilter:
     `before` is `(submitted, id)` of a job: those that were submitted before it, as the next page of a list wants them.
     """
 
+    ids: Collection[str] | None = None
     states: Collection[JobState] | None = None
     project: str | None = None
     projects: Collection[str] | None = None
@@ -25,7 +26,8 @@ class JobFilter:
     def matches(self, job: Job) -> bool:
         array = job.request.array
         return (
-            (self.states is None or job.state in self.states)
+            (self.ids is None or job.id in self.ids)
+            and (self.states is None or job.state in self.states)
             and self.project in (None, job.request.project)
             and (self.projects is None or job.request.project in self.projects)
             and self.user in (None, job.user)
@@ -35,3 +37,17 @@ class JobFilter:
 
 
 EVERY_JOB = JobFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Events of one `subject`, or those that concern a `user` or the members of `projects`: what happens to jobs of theirs,
+    and to the pool and its projects. A condition that is `None` holds for every event.
+    """
+
+    subject: str | None = None
+    user: str | None = None
+    projects: Set[str] | None = None
+
+
+EVERY_EVENT = EventFilter()

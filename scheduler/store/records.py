@@ -16,8 +16,7 @@ JOB_DELETED = "job.deleted"
 class EventRecord:
     """One line of the append-only record of what changed. `subject` is the id (or name) of what did.
 
-    `id` counts from 1; it is 0 until the store has written the event. A passing event (`durable` is false) is told to those
-    who listen and not kept: its id is that of the last durable one before it, so that whoever resumes after it misses nothing.
+    `id` counts from 1; it is 0 until the store has written the event.
     """
 
     at: float
@@ -27,7 +26,6 @@ class EventRecord:
     project: str | None = None
     data: Mapping[str, Any] | None = None
     id: int = 0
-    durable: bool = True
 
 
 @dataclass(frozen=True, slots=True)

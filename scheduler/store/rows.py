@@ -128,9 +128,7 @@ def to_session(row: Row) -> Session:
 
 
 def of_event(event: EventRecord) -> dict[str, Any]:
-    row = asdict(event)
-    del row["durable"]
-    return row
+    return asdict(event)
 
 
 def to_event(row: Row) -> EventRecord:

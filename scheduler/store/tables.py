@@ -139,6 +139,8 @@ usage = Table(
     Column("at", Double, nullable=False),
 )
 
+identity = Table("identity", metadata, Column("id", Text, primary_key=True))
+
 events = Table(
     "events",
     metadata,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +60,7 @@ POST   /api/v1/sessions                      401 401 403 403 201 403 403 201 401
 GET    /api/v1/sessions                      401 401 403 200 200 200 200 200 401
 DELETE /api/v1/sessions/{session_id}         401 401 403 403 200 404 404 200 401
 GET    /api/v1/events                        401 401 403 200 200 200 200 200 401
+POST   /api/v1/events/{stream_id}            401 401 403 404 204 404 404 404 401
 GET    /api/v1/agent/spec                    401 401 401 401 401 401 401 401 200
 POST   /api/v1/agent/state                   401 401 401 401 401 401 401 401 204
 GET    /api/v1/agent/orders                  401 401 401 401 401 401 401 401 200
@@ -91,6 +93,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "job": {"command": ["true"], "project": "vision"},
         "members": [{"index": 0}],
     },
+    ("POST", "/api/v1/events/{stream_id}"): {"jobs": []},
     ("POST", "/api/v1/sessions"): {"user": "ann", "gpus": 1},
     ("POST", "/api/v1/agent/state"): {"agent": "a" * 32, "state": "running", "started": 1.0},
 }
@@ -162,6 +165,18 @@ async def first_target(service: Any, path: str) -> str:
     return kept[path]
 
 
+async def a_stream(service: Any) -> str:
+    """A stream of the owner's, open as long as the service runs."""
+    owner = service.http["owner"]
+    request = owner.build_request("GET", "events", params={"view": "true"})
+    answer = await owner.send(request, stream=True)
+    service.__dict__.setdefault("streams", []).append(answer)
+    async for line in answer.aiter_lines():
+        if line.startswith("data: "):
+            return str(json.loads(line.removeprefix("data: "))["subject"])
+    raise AssertionError("the stream has ended")
+
+
 async def a_target(service: Any, method: str, path: str) -> str:
     """The path with things of the owner's in it."""
     owner = service.http["owner"]
@@ -179,6 +194,8 @@ async def a_target(service: Any, method: str, path: str) -> str:
         answer = await owner.post("sessions", json={"user": "ann", "gpus": 1})
         assert answer.status_code == 201, answer.text
         return path.replace("{session_id}", answer.json()["id"])
+    if "{stream_id}" in path:
+        return path.replace("{stream_id}", await a_stream(service))
     if "/agent/" in path:
         assert (await owner.put(f"blobs/{DIGEST}", content=BUNDLE)).status_code == 200
         path = path.replace("{area}", "checkpoint").replace("tools/{path}", "tools/mpi.py")

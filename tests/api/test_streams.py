@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.api import events, logs
-from scheduler.api.events import EventsHandler
+from scheduler.api import broadcast, logs
+from scheduler.api.listener import Listener
 from scheduler.model import JobState, Project
 
 
@@ -125,7 +125,8 @@ async def test_one_subject_can_be_listened_to(service: Any) -> None:
 
 
 async def test_a_silent_stream_shows_that_it_lives(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(broadcast, "QUIET", 0.05)
+    monkeypatch.setattr(broadcast, "CARE", 0.05)
     async with (
         asyncio.timeout(10),
         service.http["owner"].stream("GET", "events") as answer,
@@ -136,10 +137,10 @@ async def test_a_silent_stream_shows_that_it_lives(service: Any, monkeypatch: py
 
 
 async def test_a_stream_ends_when_its_caller_may_no_longer_read(
-    service: Any, monkeypatch: pytest.MonkeyPatch
+    start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "HEARTBEAT", 0.05)
-    monkeypatch.setattr(events, "CHECK_EVERY", 0.1)
+    monkeypatch.setattr(broadcast, "CHECK_EVERY", 0.1)
+    service = await start()
     async with asyncio.timeout(10), service.http["mate"].stream("GET", "events") as answer:
         lines = answer.aiter_lines()
         await anext(lines)
@@ -149,8 +150,8 @@ async def test_a_stream_ends_when_its_caller_may_no_longer_read(
 
 
 async def test_a_reader_who_does_not_read_is_let_go(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "PATIENCE", 0.2)
-    monkeypatch.setattr(events, "QUEUE", 4)
+    monkeypatch.setattr(broadcast, "PATIENCE", 0.2)
+    monkeypatch.setattr(broadcast, "CARE", 0.05)
     service = await start(send_buffer=4096)
     # More events than every buffer between here and there can hold.
     pool = service.controller.book.pool
@@ -160,13 +161,13 @@ async def test_a_reader_who_does_not_read_is_let_go(start: Any, monkeypatch: pyt
     last = service.controller.book.last_event
     port = int(service.url.rsplit(":", 1)[1].rstrip("/"))
     let_go = asyncio.Event()
-    close = EventsHandler.close_connection
+    close = Listener.close
 
-    def closing(handler: EventsHandler) -> None:
-        close(handler)
+    def closing(listener: Listener, *, whole: bool = False) -> None:
+        close(listener, whole=whole)
         let_go.set()
 
-    monkeypatch.setattr(EventsHandler, "close_connection", closing)
+    monkeypatch.setattr(Listener, "close", closing)
     with socket.socket() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", port))

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +33,7 @@ from scheduler.model import (
     WorkerPlacement,
 )
 from scheduler.policy import Action, Decision, Plan, Snapshot, decide
-from scheduler.store import Store
+from scheduler.store import EventRecord, Store
 from tests.engines.scripted import Machines, ScriptedEngine, ScriptedFiles, ScriptedLeadership
 from tests.engines.scripted import World as World
 
@@ -155,6 +155,19 @@ class Disk:
 DISK = Disk()
 
 
+class Woken(asyncio.Event):
+    """Set when the controller tells of anything."""
+
+    def happened(self, events: Sequence[EventRecord]) -> None:
+        self.set()
+
+    def decided(self) -> None:
+        self.set()
+
+    def ended(self) -> None:
+        self.set()
+
+
 @dataclass
 class Bench:
     """A controller at work on the state in a folder, and what a test needs to watch it."""
@@ -167,13 +180,13 @@ class Bench:
     store: Store
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for the event after which something holds."""
+        """Wait for the event, the plan or the forecast after which something holds."""
+        woken = Woken()
+        self.controller.watch(woken)
         async with asyncio.timeout(10):
-            if holds():
-                return
-            async for _ in self.controller.events(self.controller.book.last_event):
-                if holds():
-                    return
+            while not holds():
+                await woken.wait()
+                woken.clear()
 
     async def reaches(self, job: Job, *states: JobState) -> Job:
         """Wait until a job is in one of these states."""

@@ -1,9 +1,9 @@
-"""Listeners get every durable event after the one they name, once and in order, however slow they are."""
+"""Listeners get every event after the one they name, once and in order, however slow they are."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 import hypothesis.strategies as st
 import pytest
@@ -24,8 +24,8 @@ class Kept:
         return [e for e in self.events if e.id > after][:3]
 
 
-def event(number: int, *, durable: bool = True) -> EventRecord:
-    return EventRecord(1.0, "job.state", "j", id=number, durable=durable)
+def event(number: int) -> EventRecord:
+    return EventRecord(1.0, "job.state", "j", id=number)
 
 
 async def take(listener: AsyncGenerator[EventRecord, None], count: int) -> list[int]:
@@ -52,12 +52,26 @@ async def test_without_an_id_it_begins_now() -> None:
     assert await take(listener, 1) == [10]
 
 
-async def test_passing_events_are_told_to_who_listens_and_not_again() -> None:
+async def test_who_watches_is_told_once_of_each_event_of_plans_and_of_the_end() -> None:
+    told: list[object] = []
+
+    class Watching:
+        def happened(self, events: Sequence[EventRecord]) -> None:
+            told.append([event.id for event in events])
+
+        def decided(self) -> None:
+            told.append("plan")
+
+        def ended(self) -> None:
+            told.append("end")
+
     feed = Feed(Kept(1).read, last=1)
-    first = feed.follow(1)
-    feed.tell([event(1, durable=False), event(2), event(2, durable=False), event(3)])
-    assert await take(first, 4) == [1, 2, 2, 3]
-    assert await take(feed.follow(2), 1) == [3]
+    feed.watch(Watching())
+    feed.tell([event(2), event(3)])
+    feed.tell_of_plan()
+    feed.tell([event(4)])
+    feed.close()
+    assert told == [[2, 3], "plan", [4], "end"]
 
 
 async def test_what_is_in_the_store_before_it_is_told_comes_once() -> None:
@@ -69,8 +83,8 @@ async def test_what_is_in_the_store_before_it_is_told_comes_once() -> None:
     more = asyncio.ensure_future(take(listener, 2))
     for _ in range(3):
         await asyncio.sleep(0)
-    feed.tell([event(3), event(3, durable=False), event(4)])
-    assert await more == [3, 4]
+    feed.tell([event(3), event(4), event(5)])
+    assert await more == [4, 5]
 
 
 async def test_an_end_comes_to_every_listener() -> None:

@@ -8,7 +8,9 @@ import type {
   OutputFile,
   PoolView,
   ProjectView,
-  SessionView
+  SessionView,
+  StreamShows,
+  ViewFigures
 } from '../model/api';
 import type { ITransport } from '../model/transport';
 
@@ -91,6 +93,10 @@ export class Scheduler implements ITransport {
   readonly asked: string[] = [];
   /** The `Last-Event-ID` of each stream that was opened. */
   readonly resumed: (string | null)[] = [];
+  /** What the page has said that it shows, oldest first. */
+  readonly shows: string[][] = [];
+  /** Another one after it was replaced: ids of events begin anew. */
+  store = 'store-1';
   readonly jobs = new Map<string, JobView>();
   readonly logs = new Map<string, string>();
   readonly reports = new Map<string, Record<string, unknown>[]>();
@@ -129,8 +135,16 @@ export class Scheduler implements ITransport {
     const url = new URL(path, 'http://pool/');
     this.before[url.pathname]?.();
     const [, collection, id, what] = url.pathname.split('/');
+    if (collection === 'events' && id) {
+      this.shows.push((JSON.parse(String(init.body)) as StreamShows).jobs);
+      return new Response(null, { status: 204 });
+    }
     if (collection === 'events') {
-      return this._stream(new Headers(init.headers).get('Last-Event-ID'), init.signal ?? undefined);
+      const after = new Headers(init.headers).get('Last-Event-ID');
+      this.resumed.push(after);
+      this.shows.push(url.searchParams.getAll('shows'));
+      const known = url.searchParams.get('store') === this.store;
+      return this._stream(known ? after : null, init.signal ?? undefined);
     }
     if (collection === 'jobs' && id) {
       return this._job(id, what, url, init.method ?? 'GET');
@@ -168,9 +182,20 @@ export class Scheduler implements ITransport {
       session: null,
       ...more
     };
-    const text = `id: ${event.id}\nevent: ${kind}\ndata: ${JSON.stringify(event)}\n\n`;
+    const text = `id: ${event.id}\n${passing(event)}`;
     this._record.push([event.id, text]);
     this._streams.forEach(stream => stream.enqueue(encode(text)));
+  }
+
+  /** Tells every stream how what it shows stands now. */
+  tellFigures(figures: Partial<ViewFigures>): void {
+    const text = passing({ kind: 'view.figures', data: { ...figures } });
+    this._streams.forEach(stream => stream.enqueue(encode(text)));
+  }
+
+  /** Tells every stream that it has missed too much. */
+  beginAnew(): void {
+    this._streams.forEach(stream => stream.enqueue(encode(begins(false))));
   }
 
   /** Ends every stream, as a restart does. */
@@ -224,13 +249,15 @@ export class Scheduler implements ITransport {
   }
 
   private _stream(after: string | null, signal: AbortSignal | undefined): Response {
-    this.resumed.push(after);
     let mine: ReadableStreamDefaultController<Uint8Array>;
     const body = new ReadableStream<Uint8Array>({
       start: controller => {
         mine = controller;
         this._streams.add(mine);
         mine.enqueue(encode(`retry: 1000\nid: ${after ?? this._last}\n\n`));
+        mine.enqueue(encode(begins(after !== null)));
+        const { me, projects } = this;
+        mine.enqueue(encode(passing({ kind: 'view.figures', data: { me, projects } })));
         if (after !== null) {
           this._record
             .filter(([id]) => id > Number(after))
@@ -246,12 +273,23 @@ export class Scheduler implements ITransport {
         mine.error(signal.reason);
       }
     });
-    return new Response(body, { headers: { 'Content-Type': 'text/event-stream' } });
+    const headers = { 'Content-Type': 'text/event-stream', 'Runai-Store': this.store };
+    return new Response(body, { headers });
   }
 
   private _last = 7;
   private readonly _record: [number, string][] = [];
   private readonly _streams = new Set<ReadableStreamDefaultController<Uint8Array>>();
+}
+
+/** A message that has no id of its own. */
+function passing(event: Partial<PoolEvent>): string {
+  const whole = { id: 0, at: 0, subject: '', data: {}, job: null, session: null, ...event };
+  return `event: ${event.kind}\ndata: ${JSON.stringify(whole)}\n\n`;
+}
+
+function begins(resumed: boolean): string {
+  return passing({ kind: 'stream.begin', subject: 'stream-1', data: { resumed, heartbeat: 5 } });
 }
 
 function encode(text: string): Uint8Array {

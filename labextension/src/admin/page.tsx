@@ -34,7 +34,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
     <JobList
       jobs={some}
       me={state.me}
-      client={model.client}
+      model={model}
       actions={actions}
       named
       label={label}

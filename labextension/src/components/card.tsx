@@ -7,7 +7,7 @@ import type { Trans } from '../trans';
 import { PoolError } from '../model/transport';
 import { Figures, ProgressBar, Timeline, useReports } from './figures';
 import { Files } from './files';
-import { useKeptFocus, useNow, usePool, useStill, useTrans, useUsage } from './hooks';
+import { useKeptFocus, useNow, usePool, useShown, useStill, useTrans, useUsage } from './hooks';
 import { ActionIcon, StateIcon } from './icons';
 import { keyOf, mayReadLog, verbs, type JobActions } from './job';
 import { LogView } from './log';
@@ -35,6 +35,7 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
   const told = progress(line);
   useStill(card);
   useUsage(card, model, state);
+  useShown(model, job ? [job] : []);
   const kept = useKeptFocus(card, '.runai-TextAction');
   if (!job) {
     return (

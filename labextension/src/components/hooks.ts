@@ -9,7 +9,7 @@ import {
   useSyncExternalStore,
   type RefObject
 } from 'react';
-import type { PoolView } from '../model/api';
+import type { JobView, PoolView } from '../model/api';
 import type { IPoolModel, PoolState } from '../model/pool';
 import { plain, type Trans } from '../trans';
 
@@ -143,6 +143,15 @@ export function useStill(ref: RefObject<HTMLElement>): boolean {
   const busy = usePointer(ref);
   useKeptHeights(ref, busy);
   return busy;
+}
+
+/** Keeps the places in line of the jobs that wait up to date while they are shown. */
+export function useShown(model: IPoolModel, jobs: readonly JobView[]): void {
+  const ids = jobs
+    .filter(job => job.state === 'queued')
+    .map(job => job.id)
+    .join();
+  useEffect(() => (ids ? model.show(ids.split(',')) : undefined), [model, ids]);
 }
 
 const USAGE = 10_000;

@@ -9,15 +9,14 @@ import {
   type ReactNode
 } from 'react';
 import type { JobView, Me } from '../model/api';
-import type { Client } from '../model/client';
-import { isFinal } from '../model/pool';
-import { StillContext, useHeld, useKeptFocus, useNow, useTrans } from './hooks';
+import { isFinal, type IPoolModel } from '../model/pool';
+import { StillContext, useHeld, useKeptFocus, useNow, useShown, useTrans } from './hooks';
 import { JobRow, type JobActions } from './job';
 
 export interface JobListProps {
   jobs: readonly JobView[];
   me: Me | null;
-  client: Client;
+  model: IPoolModel;
   actions: JobActions;
   named: boolean;
   label: string;
@@ -32,7 +31,7 @@ export interface JobListProps {
 const FIRST = 50;
 
 export function JobList(props: JobListProps): ReactElement {
-  const { jobs, me, client, actions, named, label } = props;
+  const { jobs, me, model, actions, named, label } = props;
   const trans = useTrans();
   const now = useNow();
   const list = useRef<HTMLDivElement>(null);
@@ -53,6 +52,10 @@ export function JobList(props: JobListProps): ReactElement {
     return job && matches(job, props.query ?? '') ? [{ job, ended }] : [];
   });
   const shown = rows.slice(0, most);
+  useShown(
+    model,
+    shown.map(row => row.job)
+  );
   const reached = shown.some(row => row.job.id === current) ? current : shown[0]?.job.id;
 
   const onKeyDown = (event: KeyboardEvent) => {
@@ -77,7 +80,7 @@ export function JobList(props: JobListProps): ReactElement {
           job={job}
           me={me}
           now={now}
-          client={client}
+          client={model.client}
           actions={actions}
           named={named}
           open={open === job.id}

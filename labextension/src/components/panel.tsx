@@ -233,7 +233,7 @@ function Jobs({
           jobs={tab === 'mine' ? mine : all}
           query={query}
           me={state.me}
-          client={model.client}
+          model={model}
           actions={actions}
           named={tab === 'team'}
           label={tab === 'mine' ? trans.__('My jobs') : trans.__('Jobs of my team')}

@@ -76,10 +76,15 @@ export interface EnvironmentTotals {
 }
 
 /**
- * One line of the append-only record, as GET /events streams it (id, event: kind, data: this).
+ * One message of GET /events (id, event: kind, data: this).
  *
- * kind is one of job.submitted, job.state, job.reason, job.deleted, session.state, project.changed, pool.changed.
- * The view of the thing as it is now comes along where there is one and the caller may see it.
+ * kind is one of job.submitted, job.state, job.deleted, session.state, project.changed, pool.changed: a line of the
+ * append-only record, which is told once to whoever resumes after the one before. The view of the thing as it is now comes
+ * along where there is one and the caller may see it.
+ *
+ * Besides, a listener is told job.reason (a job that waits has another place in line, or waits for something else) or, where
+ * it keeps a view, stream.begin (data.resumed is false where all lists have to be read again) and view.figures (data is
+ * ViewFigures). These are no lines of the record, and come at most every few seconds.
  */
 export interface Event {
   id: number;
@@ -253,6 +258,12 @@ export interface PolicyEntry {
   allowed: AllowedEntry;
 }
 
+export interface PoolFigures {
+  build: EnvironmentTotals;
+  train: EnvironmentTotals;
+  waiting: number;
+}
+
 export interface PoolView {
   /** true where the GPUs are declared, not found by NVML */
   declared: boolean;
@@ -340,6 +351,27 @@ export interface SessionView {
   declared: boolean;
   requested: number;
   started: number | null;
+}
+
+/** What the listener shows from now on: of these jobs it is told their place in line and when they are likely to start. */
+export interface StreamShows {
+  jobs: string[];
+}
+
+/** What has changed of what a listener shows; null: nothing of it has. */
+export interface ViewFigures {
+  me: Me | null;
+  pool: PoolFigures | null;
+  projects: ProjectView[] | null;
+  jobs: WaitingView[] | null;
+}
+
+/** What a job that waits may expect. */
+export interface WaitingView {
+  id: string;
+  reason: string;
+  position: number | null;
+  estimated_start: number | null;
 }
 
 export interface WorkerView {

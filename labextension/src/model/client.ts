@@ -24,6 +24,20 @@ export interface JobQuery {
   after?: string;
 }
 
+export interface EventQuery {
+  /** The last event that was read, of the store that counted it; null: from now on. */
+  after: { event: string; store: string } | null;
+  /** The waiting jobs whose places in line are shown. */
+  shows: readonly string[];
+  /** Whether the figures of all projects are shown, or of one's own. */
+  allProjects: boolean;
+}
+
+export interface EventStream {
+  body: ReadableStream<Uint8Array>;
+  store: string;
+}
+
 export class Client {
   constructor(private readonly _transport: ITransport) {}
 
@@ -121,17 +135,34 @@ export class Client {
     return this._transport.address?.(`jobs/${encodeURIComponent(id)}/outputs/${below}`) ?? null;
   }
 
-  /** An open event stream: what happened after the event `after`, or from now on. */
-  async events(after: string | null, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+  /** An open event stream for a view of the pool. */
+  async events(query: EventQuery, signal: AbortSignal): Promise<EventStream> {
     const headers: Record<string, string> = { Accept: 'text/event-stream' };
-    if (after !== null) {
-      headers['Last-Event-ID'] = after;
+    const search = new URLSearchParams({ view: 'true' });
+    if (query.after) {
+      headers['Last-Event-ID'] = query.after.event;
+      search.set('store', query.after.store);
     }
-    const response = await this._send('events', { headers, signal });
+    for (const id of query.shows) {
+      search.append('shows', id);
+    }
+    if (query.allProjects) {
+      search.set('all_projects', 'true');
+    }
+    const response = await this._send(`events?${search}`, { headers, signal });
     if (!response.body) {
       throw new PoolError(UNREACHABLE);
     }
-    return response.body;
+    return { body: response.body, store: response.headers.get('Runai-Store') ?? '' };
+  }
+
+  /** Says which jobs the view shows from now on. */
+  async show(stream: string, jobs: readonly string[]): Promise<void> {
+    await this._send(`events/${encodeURIComponent(stream)}`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ jobs })
+    });
   }
 
   private async _json<T>(path: string, init?: RequestInit): Promise<T> {

@@ -1,9 +1,10 @@
 /**
  * The pool as one person sees it, kept up to date by the scheduler's event stream.
  *
- * The stream is opened first and everything is read after that, so that no change falls between the two. Events then
- * carry the new view of a job or session; the figures of the pool and its projects are read again, at most twice a
- * second, when an event says that they may have changed. The model asks nothing on a timer while the stream lives.
+ * Everything is read when the stream has begun, so that no change falls between the two, and again only where the stream
+ * could not tell what was missed. Events carry the new view of a job or session; the figures of the pool and its projects
+ * and the places in line of the jobs that are shown come with the stream as well. The model asks nothing on a timer while the
+ * stream lives.
  */
 import type { IDisposable } from '@lumino/disposable';
 import { Signal, type ISignal } from '@lumino/signaling';
@@ -14,10 +15,11 @@ import type {
   Me,
   PoolView,
   ProjectView,
-  SessionView
+  SessionView,
+  ViewFigures
 } from './api';
 import { Client, type JobVerb } from './client';
-import { readMessages } from './sse';
+import { readMessages, type Message } from './sse';
 import { PoolError, UNREACHABLE, type ITransport } from './transport';
 
 export const UNFINISHED: readonly JobState[] = [
@@ -62,6 +64,8 @@ export interface IPoolModel extends IDisposable {
   refresh(): void;
   /** Has the job with this id in the state, from now on, where the caller may see it. */
   follow(id: string): Promise<JobView>;
+  /** Keeps the places in line of these jobs up to date until the function that it returns is called. */
+  show(ids: readonly string[]): () => void;
 }
 
 /** How patient the model is, in milliseconds. */
@@ -73,18 +77,26 @@ export interface Patience {
   hidden: number;
   gather: number;
   figures: number;
+  shows: number;
 }
 
 const PATIENCE: Patience = {
   firstDelay: 500,
   longestDelay: 8_000,
   refusedDelay: 30_000,
-  // Two heartbeats and a little: a proxy may keep a line open whose other end is gone.
+  // Until the stream says how often it gives a sign of life.
   silence: 12_000,
   hidden: 60_000,
   gather: 40,
-  figures: 500
+  figures: 500,
+  shows: 300
 };
+
+/** So many heartbeats may fail to come: a proxy may keep a line open whose other end is gone. */
+const HEARTBEATS = 2.4;
+/** The pool is not read again before so many times as long as the last reading took. */
+const REST = 10;
+const MOST_SHOWN = 200;
 
 const MOST_JOBS = 2000;
 const PAGE = 200;
@@ -102,9 +114,15 @@ const NOTHING: PoolState = {
 export class PoolModel implements IPoolModel {
   readonly client: Client;
 
-  constructor(transport: ITransport, patience: Partial<Patience> = {}) {
+  /** `everything`: what all projects and GPUs do is shown, not only what concerns the caller. */
+  constructor(
+    transport: ITransport,
+    patience: Partial<Patience> = {},
+    private readonly _everything = false
+  ) {
     this.client = new Client(transport);
     this._patience = { ...PATIENCE, ...patience };
+    this._silence = this._patience.silence;
   }
 
   get state(): PoolState {
@@ -131,6 +149,7 @@ export class PoolModel implements IPoolModel {
     this.retry();
     clearTimeout(this._gathering);
     clearTimeout(this._figuring);
+    clearTimeout(this._showing);
     Signal.clearData(this);
   }
 
@@ -146,8 +165,20 @@ export class PoolModel implements IPoolModel {
   }
 
   refresh(): void {
-    const due = this._figured + this._patience.figures - Date.now();
-    this._figuring ??= setTimeout(() => void this._readFigures(), Math.max(0, due));
+    this._figuring ??= setTimeout(
+      () => void this._readPool(),
+      Math.max(0, this._figured - Date.now())
+    );
+  }
+
+  show(ids: readonly string[]): () => void {
+    const shown = [...ids];
+    this._rows.add(shown);
+    this._showing ??= setTimeout(() => void this._tellShown(), this._patience.shows);
+    return () => {
+      this._rows.delete(shown);
+      this._showing ??= setTimeout(() => void this._tellShown(), this._patience.shows);
+    };
   }
 
   async act(id: string, verb: JobVerb): Promise<void> {
@@ -212,15 +243,16 @@ export class PoolModel implements IPoolModel {
     document.addEventListener('visibilitychange', look);
     this._disposed.signal.addEventListener('abort', stop);
     try {
-      const body = await this.client.events(this._lastEvent, abort.signal);
-      this._held = [];
-      const followed = this._read(body);
-      await this._load();
-      live();
-      this._release();
-      await followed;
+      const shows = this._ids();
+      const stream = await this.client.events(
+        { after: this._last, shows, allProjects: this._everything },
+        abort.signal
+      );
+      this._told = shows.join();
+      this._store = stream.store;
+      await this._read(stream.body, live);
     } finally {
-      this._held = null;
+      this._stream = null;
       abort.abort();
       clearTimeout(hiding);
       document.removeEventListener('visibilitychange', look);
@@ -228,16 +260,44 @@ export class PoolModel implements IPoolModel {
     }
   }
 
-  private async _read(body: ReadableStream<Uint8Array>): Promise<void> {
-    try {
-      for await (const message of readMessages(body, this._patience.silence)) {
-        this._lastEvent = message.id ?? this._lastEvent;
-        if (message.data) {
-          this._take(JSON.parse(message.data) as PoolEvent);
+  /** What comes while the pool is read waits in the stream, so that nothing is missed. */
+  private async _read(body: ReadableStream<Uint8Array>, live: () => void): Promise<void> {
+    const messages = readMessages(body, () => this._silence);
+    for (;;) {
+      let next: IteratorResult<Message>;
+      try {
+        next = await messages.next();
+      } catch {
+        return; // A broken stream is like one that ended: the next try says whether the scheduler is there.
+      }
+      if (next.done || this.isDisposed) {
+        return;
+      }
+      const { id, data } = next.value;
+      if (id !== null) {
+        this._last = { event: id, store: this._store };
+      }
+      if (data) {
+        const event = JSON.parse(data) as PoolEvent;
+        if (event.kind === 'stream.begin') {
+          await this._begin(event);
+          live();
+        } else {
+          this._take(event);
         }
       }
-    } catch {
-      // A broken stream is like one that ended: the next try says whether the scheduler is there.
+    }
+  }
+
+  /** A stream begins: after the last one, or with what has to be read again. */
+  private async _begin(event: PoolEvent): Promise<void> {
+    this._stream = event.subject;
+    this._silence = 1000 * HEARTBEATS * Number(event.data['heartbeat']);
+    if (event.data['resumed']) {
+      this._set({ connection: 'live', problem: null });
+    } else {
+      this._apply();
+      await this._load();
     }
   }
 
@@ -271,7 +331,7 @@ export class PoolModel implements IPoolModel {
     const [me, pool, projects, sessions, waiting, recent] = await Promise.all([
       this.client.me(),
       this.client.pool(),
-      this.client.projects(),
+      this._everything ? this.client.projects() : this._state.projects,
       this.client.sessions(),
       this.client.jobs({ states: UNFINISHED, limit: PAGE }),
       this.client.jobs({ limit: PAGE })
@@ -292,31 +352,27 @@ export class PoolModel implements IPoolModel {
   // -- events -----------------------------------------------------------------------------------------------
 
   private _take(event: PoolEvent): void {
-    if (this._held) {
-      this._held.push(event);
-      return;
-    }
     this._gathered.push(event);
     this._gathering ??= setTimeout(() => this._apply(), this._patience.gather);
-  }
-
-  private _release(): void {
-    const held = this._held ?? [];
-    this._held = null;
-    held.forEach(event => this._take(event));
   }
 
   /** Brings the events of the last moment into the state, all at once. */
   private _apply(): void {
     const events = this._gathered;
     this._gathered = [];
+    clearTimeout(this._gathering);
     this._gathering = undefined;
     const jobs: JobView[] = [];
     const gone = new Set<string>();
     let sessions = this._state.sessions;
-    let figures = false;
+    let pool = false;
     for (const event of events) {
-      figures ||= event.kind !== 'job.reason';
+      if (event.kind === 'view.figures') {
+        this._putFigures(event.data as Partial<ViewFigures>, jobs);
+        continue;
+      }
+      // What a GPU does is read again where it is shown: all of them, or those of the caller's sessions.
+      pool ||= this._everything || /^(session|pool)\./.test(event.kind);
       if (event.job) {
         jobs.push(event.job);
         gone.delete(event.job.id);
@@ -333,8 +389,27 @@ export class PoolModel implements IPoolModel {
       this._set({ sessions });
     }
     this._putJobs(jobs, gone);
-    if (figures) {
+    if (pool) {
       this.refresh();
+    }
+  }
+
+  /** Figures as they are now; the jobs among them go to `jobs`. */
+  private _putFigures(figures: Partial<ViewFigures>, jobs: JobView[]): void {
+    const { me, pool, projects } = this._state;
+    const changed = new Map((figures.projects ?? []).map(project => [project.name, project]));
+    const kept = projects.filter(project => !changed.has(project.name));
+    this._set({
+      me: figures.me ?? me,
+      pool: pool && { ...pool, ...figures.pool },
+      projects: changed.size > 0 ? inOrder([...kept, ...changed.values()], projects) : projects
+    });
+    for (const row of figures.jobs ?? []) {
+      const job =
+        [...jobs].reverse().find(one => one.id === row.id) ?? this._state.jobs.get(row.id);
+      if (job?.state === 'queued') {
+        jobs.push({ ...job, ...row });
+      }
     }
   }
 
@@ -356,19 +431,38 @@ export class PoolModel implements IPoolModel {
     this._announce();
   }
 
-  private async _readFigures(): Promise<void> {
+  private async _readPool(): Promise<void> {
     // From here on a change asks for another reading: this one may have missed it.
     this._figuring = undefined;
-    this._figured = Date.now();
+    const began = Date.now();
+    this._figured = began + this._patience.figures;
     try {
-      const [pool, projects, me] = await Promise.all([
+      const [pool, projects] = await Promise.all([
         this.client.pool(),
-        this.client.projects(),
-        this.client.me()
+        this._everything ? this.client.projects() : this._state.projects
       ]);
-      this._set({ pool, projects, me });
+      this._set(this._everything ? { pool, projects: [...projects] } : { pool });
     } catch {
       // What is shown stays; if the scheduler is gone, the stream's end says so.
+    }
+    this._figured = Math.max(this._figured, Date.now() + REST * (Date.now() - began));
+  }
+
+  /** The jobs that are shown anywhere. */
+  private _ids(): string[] {
+    return [...new Set([...this._rows].flat())].sort().slice(0, MOST_SHOWN);
+  }
+
+  private async _tellShown(): Promise<void> {
+    this._showing = undefined;
+    const shows = this._ids();
+    if (this._stream && shows.join() !== this._told) {
+      this._told = shows.join();
+      try {
+        await this.client.show(this._stream, shows);
+      } catch {
+        // The next stream says so from its beginning.
+      }
     }
   }
 
@@ -391,14 +485,31 @@ export class PoolModel implements IPoolModel {
   private readonly _jobEnded = new Signal<IPoolModel, JobView>(this);
   private _state = NOTHING;
   private _started = false;
-  private _lastEvent: string | null = null;
+  private _last: { event: string; store: string } | null = null;
+  private _store = '';
+  private _stream: string | null = null;
+  private _silence: number;
+  private readonly _rows = new Set<readonly string[]>();
+  private _showing: ReturnType<typeof setTimeout> | undefined;
+  /** What the scheduler knows of what is shown. */
+  private _told = '';
   private _wake: (() => void) | undefined;
-  private _held: PoolEvent[] | null = null;
   private _gathered: PoolEvent[] = [];
   private _gathering: ReturnType<typeof setTimeout> | undefined;
   private _figuring: ReturnType<typeof setTimeout> | undefined;
   private _figured = 0;
   private _ended: JobView[] = [];
+}
+
+/** Those that were there before in their order, the others after them. */
+function inOrder(
+  projects: readonly ProjectView[],
+  before: readonly ProjectView[]
+): readonly ProjectView[] {
+  const places = new Map(before.map((project, place) => [project.name, place]));
+  return [...projects].sort(
+    (a, b) => (places.get(a.name) ?? Infinity) - (places.get(b.name) ?? Infinity) || 0
+  );
 }
 
 /** Keeps a page that stays open for weeks small: the oldest jobs that have ended go first. */

@@ -55,17 +55,17 @@ export class MessageParser {
   private _id: string | null = null;
 }
 
-/** Reads a stream to its end; `silence` milliseconds without a byte (a heartbeat counts) end it with an error. */
+/** Reads a stream to its end; `silence()` milliseconds without a byte (a heartbeat counts) end it with an error. */
 export async function* readMessages(
   body: ReadableStream<Uint8Array>,
-  silence: number
+  silence: () => number
 ): AsyncIterableIterator<Message> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
   const parser = new MessageParser();
   try {
     for (;;) {
-      const { done, value } = await within(silence, reader.read());
+      const { done, value } = await within(silence(), reader.read());
       if (done) {
         return;
       }

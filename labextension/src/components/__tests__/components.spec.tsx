@@ -142,7 +142,7 @@ function list(jobs: JobView[], actions: JobActions = new Recorder()) {
     <JobList
       jobs={jobs}
       me={ADA}
-      client={new PoolModel(new Scheduler()).client}
+      model={new PoolModel(new Scheduler())}
       actions={actions}
       named={false}
       label="My jobs"

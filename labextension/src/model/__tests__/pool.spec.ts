@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { aJob, aSession, Scheduler } from '../../__tests__/scheduler';
+import { aJob, aProject, aSession, Scheduler } from '../../__tests__/scheduler';
 import { PoolModel, type PoolState } from '../pool';
 import { PoolError } from '../transport';
 
@@ -10,7 +10,8 @@ const QUICK = {
   silence: 2000,
   hidden: 2,
   gather: 1,
-  figures: 2
+  figures: 2,
+  shows: 2
 };
 
 let scheduler: Scheduler;
@@ -29,7 +30,7 @@ function until(holds: (state: PoolState) => unknown): Promise<PoolState> {
   });
 }
 
-const live = () => until(state => state.connection === 'live');
+const live = () => until(state => state.connection === 'live' && state.projects.length);
 
 function hide(hidden: boolean): void {
   vi.spyOn(document, 'hidden', 'get').mockReturnValue(hidden);
@@ -85,7 +86,33 @@ describe('the pool model', () => {
     expect(model.state.jobs.has('a')).toBe(true);
   });
 
-  it('reads the figures again after a change, once for many', async () => {
+  it('takes figures and places in line from the stream, and asks for none of them', async () => {
+    scheduler.jobs.set('a', aJob('a', { position: 7 }));
+    model.start();
+    await live();
+    scheduler.asked.length = 0;
+    scheduler.set(aJob('b'));
+    const train = { gpus: 6, allocated: 4, over_quota: 0, free: 2 };
+    scheduler.tellFigures({
+      pool: { build: scheduler.pool.build, train, waiting: 30 },
+      projects: [aProject('vision', { allocated: 4 }), aProject('speech')],
+      jobs: [{ id: 'a', reason: 'Waits.', position: 6, estimated_start: 5000 }]
+    });
+    const state = await until(({ jobs }) => jobs.get('a')?.position === 6);
+    expect(state.jobs.get('a')).toEqual(
+      aJob('a', { reason: 'Waits.', position: 6, estimated_start: 5000 })
+    );
+    expect(state.pool).toEqual({ ...scheduler.pool, train, waiting: 30 });
+    expect(state.projects.map(one => [one.name, one.allocated])).toEqual([
+      ['vision', 4],
+      ['speech', 0]
+    ]);
+    expect(scheduler.asked).toEqual([]);
+  });
+
+  it('reads every GPU again after a change where all are shown, once for many', async () => {
+    model.dispose();
+    model = new PoolModel(scheduler, QUICK, true);
     model.start();
     await live();
     scheduler.asked.length = 0;
@@ -95,6 +122,40 @@ describe('the pool model', () => {
     }
     await until(state => state.pool?.waiting === 30);
     expect(scheduler.asked.filter(path => path === 'GET pool').length).toBeLessThanOrEqual(2);
+  });
+
+  it('says which jobs it shows, once for all that show any', async () => {
+    model.start();
+    await live();
+    const hide = model.show(['a', 'b']);
+    model.show(['b', 'c']);
+    await vi.waitFor(() => expect(scheduler.shows).toEqual([[], ['a', 'b', 'c']]));
+    hide();
+    await vi.waitFor(() => expect(scheduler.shows[2]).toEqual(['b', 'c']));
+    scheduler.cut();
+    await vi.waitFor(() => expect(scheduler.shows[3]).toEqual(['b', 'c']));
+  });
+
+  it('reads all lists again when it has missed too much, and not when it goes on', async () => {
+    const lists = () => scheduler.asked.filter(path => path.startsWith('GET jobs')).length;
+    model.start();
+    await live();
+    expect(lists()).toBe(2);
+    scheduler.cut();
+    await vi.waitFor(() => expect(scheduler.resumed).toEqual([null, '7']));
+    scheduler.jobs.set('a', aJob('a'));
+    scheduler.beginAnew();
+    await until(state => state.jobs.has('a'));
+    expect(lists()).toBe(4);
+  });
+
+  it('begins anew when the scheduler has another store', async () => {
+    model.start();
+    await live();
+    scheduler.store = 'store-2';
+    scheduler.jobs.set('a', aJob('a'));
+    scheduler.cut();
+    await until(state => state.jobs.has('a'));
   });
 
   it('goes on after the last event when the stream ends, without a word', async () => {

@@ -35,14 +35,14 @@ describe('server-sent events', () => {
       }
     });
     const found: string[] = [];
-    for await (const message of readMessages(body, 1000)) {
+    for await (const message of readMessages(body, () => 1000)) {
       found.push(message.data);
     }
     expect(found).toEqual(['größer']);
   });
 
   it('end with an error when the line falls silent', async () => {
-    const messages = readMessages(new ReadableStream<Uint8Array>(), 5);
+    const messages = readMessages(new ReadableStream<Uint8Array>(), () => 5);
     await expect(messages.next()).rejects.toThrow('timed out');
   });
 });

@@ -1,0 +1,398 @@
+"""Tells every listener what happens: the one place where events leave the scheduler.
+
+What must hold:
+- An event is made once for all who may see it alike, and written to each of them in a batch with those beside it.
+- Who resumes after an event misses none of those behind it and is told none twice. Who keeps a view of the pool may instead
+  be told to read it anew, where that is shorter.
+- No listener holds up another, or anybody's request: all work is done in slices of a few milliseconds.
+- Who has gone costs nothing more; who does not read for a while is let go.
+- Nobody is told of what they may not see, also when that changes while the stream runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from tornado.iostream import StreamClosedError
+
+from scheduler.api.figures import Figures
+from scheduler.api.listener import Listener
+from scheduler.api.messages import Message, written
+from scheduler.api.readers import Readers
+from scheduler.api.recent import KEPT, Recent
+from scheduler.schema import Event
+from scheduler.store import JOB_DELETED, EventFilter, EventRecord, JobFilter
+
+if TYPE_CHECKING:
+    from scheduler.api.access import Caller
+    from scheduler.api.context import Context
+    from scheduler.model import Job
+
+log = logging.getLogger("runai.api")
+
+TOGETHER = 0.01
+"""What happens within so many seconds after a batch is written together."""
+
+SLICE = 0.004
+"""So many seconds are worked at once, before others come in between."""
+
+QUIET, VIEW_QUIET = 5.0, 15.0
+"""After so many seconds of silence a listener (one that keeps a view) is sent a comment: a proxy may keep a line open whose
+other end is gone."""
+
+PATIENCE = 30.0
+"""A listener that has not read for so many seconds is let go."""
+
+AFTER_FAULT = 1.0
+
+CARE = 0.5
+"""How often, in seconds, that is looked at."""
+
+CHECK_EVERY, CHECKS, ASKING = 30.0, 25, 10
+"""After how many seconds it is asked again whether a listener still may listen; of all together so many a second, and so many
+at once."""
+
+PERIOD, RATE, AT_ONCE = 0.5, 2000, 200
+"""Figures are told every so many seconds at most, and to so many listeners a second at most after the first ones."""
+
+REASONS = 200
+"""So many reasons a second are told to those who keep no view, each with the whole view of its job."""
+
+PAGE, SPAN = 100, 10_000
+"""So many events go together to who catches up; they are looked for in the store among so many."""
+
+READING = 2
+"""So many look into the store at once."""
+
+MESSAGES = 2000
+"""So many of the latest messages are in memory, for those who were away for a moment."""
+
+ANEW = 300
+"""Who missed more events than this, and keeps a view, is told to read it anew."""
+
+
+class Broadcast:
+    """Watches the controller. `close` ends every stream."""
+
+    def __init__(self, api: Context) -> None:
+        self._api = api
+        self._figures = Figures(api)
+        self._readers = Readers(api.access, self._figures.next_number)
+        self._recent = Recent(api.book.last_event)
+        self._listeners: dict[str, Listener] = {}
+        self._happened: deque[tuple[EventRecord, Job | None]] = deque()
+        self._something = asyncio.Event()
+        self._outlook = asyncio.Event()
+        self._pool = api.book.pool
+        self._messages: dict[int, Message] = {}
+        self._allowance = Allowance(REASONS)
+        self._reading = asyncio.Semaphore(READING)
+        self._asking = asyncio.Semaphore(ASKING)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._run(self._remember())
+        for work in (self._tell, self._show, self._look_after, self._check):
+            self._run(self._forever(work))
+        api.controller.watch(self)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _forever(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """One fault must not silence everybody."""
+        while True:
+            try:
+                await work()
+            except Exception:
+                log.exception("Telling listeners failed; going on.")
+                await asyncio.sleep(AFTER_FAULT)
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    # -- listeners ----------------------------------------------------------------------------------------
+
+    def add(self, listener: Listener, caller: Caller, after: int | None) -> None:
+        """Tell this listener what happened after an event and what happens then; from now on where it is `None`."""
+        self._readers.enter(listener, caller)
+        self._listeners[listener.id] = listener
+        if after is None:
+            self._begin(listener)
+        else:
+            self._run(self._catch_up(listener, after, resumes=True))
+
+    def remove(self, listener: Listener) -> None:
+        """Its stream has ended."""
+        if self._listeners.pop(listener.id, None) is not None:
+            self._readers.leave(listener)
+
+    def find(self, id: str, caller: Caller) -> Listener | None:
+        """A caller's own listener."""
+        found = self._listeners.get(id)
+        return found if found is not None and found.reader.access.caller.name == caller.name else None
+
+    def shows(self, listener: Listener, jobs: Sequence[str]) -> None:
+        """A listener shows these jobs from now on."""
+        listener.added = frozenset(jobs).difference(listener.shown or ())
+        listener.shown = tuple(jobs)
+        self._outlook.set()
+
+    # -- what the controller tells ------------------------------------------------------------------------
+
+    def happened(self, events: Sequence[EventRecord]) -> None:
+        self._recent.add(events)
+        for event in events:
+            if event.kind == JOB_DELETED:
+                self._messages.clear()
+            job = self._api.book.find(event.subject) if event.kind.startswith("job.") else None
+            self._happened.append((event, job))
+            self._figures.forget(event.subject)
+        self._something.set()
+        self._outlook.set()
+
+    def decided(self) -> None:
+        self._outlook.set()
+
+    def ended(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for listener in list(self._listeners.values()):
+            listener.close(whole=True)
+
+    # -- events -------------------------------------------------------------------------------------------
+
+    async def _tell(self) -> None:
+        """Write what happens, as it happens."""
+        slices = Slices()
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            if self._pool is not self._api.book.pool:
+                self._look_again()
+            touched: dict[Listener, None] = {}
+            while self._happened:
+                message = self._message(*self._happened.popleft())
+                for listener in self._readers.listeners_of(message.record):
+                    if _tell(listener, message):
+                        touched[listener] = None
+                    if slices.over:
+                        await slices.rest()
+            for listener in touched:
+                listener.flush()
+                if slices.over:
+                    await slices.rest()
+            await asyncio.sleep(TOGETHER)
+
+    def _message(self, record: EventRecord, job: Job | None) -> Message:
+        found = self._messages.get(record.id)
+        if found is None:
+            if len(self._messages) >= MESSAGES:
+                del self._messages[next(iter(self._messages))]
+            found = self._messages[record.id] = Message(record, job, self._api.book)
+        return found
+
+    def _look_again(self) -> None:
+        """The pool has changed: everybody sees what they may see now before they are told anything more."""
+        self._pool = self._api.book.pool
+        for reader in self._readers:
+            self._readers.look_again(reader)
+
+    # -- who was away -------------------------------------------------------------------------------------
+
+    async def _remember(self) -> None:
+        """Have the latest events of before the start in memory: who comes back after it has missed only some of them."""
+        since = max(0, self._recent.since - KEPT)
+        self._recent.before(await self._api.controller.past_events(since, KEPT), since)
+
+    def _begin(self, listener: Listener) -> None:
+        """Tell a listener what happens from now on."""
+        listener.begin(self._recent.last)
+        if listener.view:
+            listener.seen = 0
+            listener.add(self._begins(listener, resumed=False))
+        self._join(listener)
+
+    def _begins(self, listener: Listener, *, resumed: bool) -> bytes:
+        data = {"resumed": resumed, "heartbeat": VIEW_QUIET}
+        event = Event(
+            id=listener.told, at=self._api.clock(), kind="stream.begin", subject=listener.id, data=data
+        )
+        return written(event, id=event.id)
+
+    def _join(self, listener: Listener) -> None:
+        listener.live = True
+        self._show_to(listener)
+
+    async def _catch_up(self, listener: Listener, after: int, *, resumes: bool) -> None:
+        """Tell a listener, by pages and no faster than it reads, what happened after an event, until it is live.
+
+        `resumes`: it has just come back.
+        """
+        listener.live = False
+        listener.begin(after)
+        try:
+            if resumes and listener.view and self._misses_few(listener):
+                await listener.send([self._begins(listener, resumed=True)])
+            while listener.told < self._recent.last:
+                if listener.view and not self._misses_few(listener):
+                    return self._begin(listener)
+                records, upto = await self._missed(listener)
+                pieces = [
+                    message.text(listener.reader.access) for message in await self._messages_of(records)
+                ]
+                if pieces:
+                    await listener.send(pieces)
+                listener.begin(upto)
+            self._join(listener)
+        except StreamClosedError:
+            listener.close()
+
+    def _misses_few(self, listener: Listener) -> bool:
+        found = self._recent.after(listener.told, listener.reader.access, listener.subject)
+        return found is not None and len(found) <= ANEW
+
+    async def _missed(self, listener: Listener) -> tuple[Sequence[EventRecord], int]:
+        """The next page of what a listener missed, and the last event that it covers."""
+        after, access, last = listener.told, listener.reader.access, self._recent.last
+        found = self._recent.after(after, access, listener.subject)
+        if found is None:
+            wanted = EventFilter(listener.subject)
+            if listener.subject is None:
+                last = min(after + SPAN, last)
+            if not access.caller.admin:
+                wanted = replace(wanted, user=access.caller.name, projects=access.seen_projects)
+            async with self._reading:
+                if listener.closed:
+                    raise StreamClosedError
+                found = await self._api.controller.past_events(after, PAGE, wanted=wanted, until=last)
+        page = found[:PAGE]
+        return page, page[-1].id if len(page) == PAGE else last
+
+    async def _messages_of(self, records: Sequence[EventRecord]) -> list[Message]:
+        """Jobs that are over are read together."""
+        subjects = {record.subject for record in records if record.kind.startswith("job.")}
+        found = {id: job for id in subjects if (job := self._api.book.find(id))}
+        if missing := subjects - found.keys():
+            for job in await self._api.controller.jobs(JobFilter(ids=missing), limit=len(missing)):
+                found[job.id] = job
+        return [self._message(record, found.get(record.subject)) for record in records]
+
+    # -- figures ------------------------------------------------------------------------------------------
+
+    async def _show(self) -> None:
+        """Tell listeners how what they show stands now, in rounds: one after something has changed."""
+        slices, loop = Slices(), asyncio.get_running_loop()
+        while True:
+            await self._outlook.wait()
+            self._outlook.clear()
+            began = loop.time()
+            self._figures.renew()
+            for number, listener in enumerate(list(self._listeners.values())):
+                self._show_to(listener)
+                if (early := began + (number - AT_ONCE) / RATE - loop.time()) > SLICE:
+                    await asyncio.sleep(early)
+                if slices.over:
+                    await slices.rest()
+            await asyncio.sleep(max(0.0, began + PERIOD - loop.time()))
+
+    def _show_to(self, listener: Listener) -> None:
+        if not listener.live or listener.blocked or listener.behind or listener.closed:
+            return
+        pieces: list[bytes] = []
+        if listener.view:
+            pieces += self._figures.view(listener)
+        elif (allowed := self._allowance.left()) >= 1:
+            pieces += islice(self._figures.reasons(listener), int(allowed))
+            self._allowance.take(len(pieces))
+        for piece in pieces:
+            listener.add(piece)
+        listener.flush()
+
+    # -- care ---------------------------------------------------------------------------------------------
+
+    async def _look_after(self) -> None:
+        """Heartbeats; who does not read is let go, and who has read what it was slow to take catches up."""
+        slices, loop = Slices(), asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(CARE)
+            for listener in list(self._listeners.values()):
+                quiet = loop.time() - listener.since
+                if listener.blocked:
+                    if quiet > PATIENCE:
+                        listener.close()
+                elif listener.behind and listener.live:
+                    self._run(self._catch_up(listener, listener.sent, resumes=False))
+                elif quiet >= (VIEW_QUIET if listener.view else QUIET):
+                    listener.beat()
+                if slices.over:
+                    await slices.rest()
+
+    async def _check(self) -> None:
+        """Ask again, of one after the other, whether they still may listen."""
+        while True:
+            for listener in [*self._listeners.values(), None]:
+                await asyncio.sleep(max(1 / CHECKS, CHECK_EVERY / (1 + len(self._listeners))))
+                if listener is not None and not listener.closed:
+                    await self._asking.acquire()
+                    self._run(self._check_one(listener))
+
+    async def _check_one(self, listener: Listener) -> None:
+        try:
+            caller = await listener.identify()
+        except Exception:
+            log.warning("A listener cannot be identified again; its stream ends.", exc_info=True)
+            caller = None
+        finally:
+            self._asking.release()
+        if caller is None:
+            listener.close(whole=True)
+        elif listener.id in self._listeners and caller != listener.reader.access.caller:
+            self._readers.leave(listener)
+            self._readers.enter(listener, caller)
+
+
+def _tell(listener: Listener, message: Message) -> bool:
+    """Whether there is something to write."""
+    if listener.view and message.record.kind.startswith("project."):
+        return listener.tell(None, message.record.id)  # beside it the pool has changed
+    return listener.tell(message.text(listener.reader.access), message.record.id)
+
+
+class Slices:
+    """Work that is done in slices: after each, others come in between."""
+
+    def __init__(self) -> None:
+        self._time = asyncio.get_running_loop().time
+        self._began = self._time()
+
+    @property
+    def over(self) -> bool:
+        return self._time() - self._began > SLICE
+
+    async def rest(self) -> None:
+        await asyncio.sleep(0)
+        self._began = self._time()
+
+
+class Allowance:
+    """So many a second, and none are saved up."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._left, self._at = rate, time.monotonic()
+
+    def left(self) -> float:
+        now = time.monotonic()
+        self._left, self._at = min(self._rate, self._left + (now - self._at) * self._rate), now
+        return self._left
+
+    def take(self, count: int) -> None:
+        self._left -= count

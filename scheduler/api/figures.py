@@ -1,0 +1,198 @@
+"""What listeners show of the pool as it is now, made once for all who see it alike.
+
+Nothing of this is kept or told as an event: it is the latest plan's. Each piece has the number of its latest change, and a
+listener remembers only up to which number it has been told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from scheduler.api import discretion, views
+from scheduler.api.messages import mentioned, written
+from scheduler.api.projects import Standing
+from scheduler.model import Environment, Job, JobState
+from scheduler.schema import Event, PoolFigures, WaitingView, Wire
+from scheduler.schema.events import MOST_SHOWN
+
+if TYPE_CHECKING:
+    from scheduler.api.access import Access
+    from scheduler.api.context import Context
+    from scheduler.api.listener import Listener
+    from scheduler.controller.book import Book
+
+AT_LEAST = 30.0
+"""An estimated start has moved when it is off by so many seconds …"""
+
+PART = 0.1
+"""… and by this part of the time that is left."""
+
+
+class Piece:
+    """Something that is told when it has changed: what it was then, and the texts that were made of it."""
+
+    __slots__ = ("changed", "texts", "value")
+
+    def __init__(self) -> None:
+        self.changed = 0
+        self.value: Any = None
+        self.texts: dict[Hashable, bytes] = {}
+
+    def change(self, number: int, value: object) -> None:
+        self.changed, self.value = number, value
+        self.texts.clear()
+
+
+class Figures:
+    """`number` is that of the latest change."""
+
+    def __init__(self, api: Context) -> None:
+        self._api = api
+        self.number = 0
+        self._waiting: dict[str, Piece] = {}
+        self._projects: dict[tuple[str, bool], Piece] = {}
+        self._pool = Piece()
+        self._standing: Standing | None = None
+        self._fresh: set[Hashable] = set()
+
+    def next_number(self) -> int:
+        self.number += 1
+        return self.number
+
+    def renew(self) -> None:
+        """Read what is shown anew from now on."""
+        self._standing = None
+        self._fresh.clear()
+
+    def forget(self, job_id: str) -> None:
+        """The job waits no more, or is another now."""
+        self._waiting.pop(job_id, None)
+
+    # -- for a listener -----------------------------------------------------------------------------------
+
+    def view(self, listener: Listener) -> Iterator[bytes]:
+        """What has changed of what a listener shows, as one message."""
+        access, seen = listener.reader.access, listener.seen
+        parts = []
+        if listener.reader.changed > seen:
+            parts.append(b'"me":' + views.me(access).model_dump_json().encode())
+        if (pool := self._pool_figures()).changed > seen:
+            parts.append(b'"pool":' + pool.texts[None])
+        pieces = [self._project(name, access) for name in self._shown_projects(listener)]
+        if projects := [piece.texts[None] for piece in pieces if piece.changed > seen]:
+            parts.append(b'"projects":[' + b",".join(projects) + b"]")
+        rows = [
+            self._row(job, piece, access)
+            for job, piece in self._rows(listener)
+            if piece.changed > seen or job.id in listener.added
+        ]
+        if rows:
+            parts.append(b'"jobs":[' + b",".join(rows) + b"]")
+        listener.seen, listener.added = self.number, frozenset()
+        if parts:
+            event = Event(id=listener.told, at=self._api.clock(), kind="view.figures", subject="", data={})
+            yield written(event).replace(b'"data":{}', b'"data":{' + b",".join(parts) + b"}", 1)
+
+    def reasons(self, listener: Listener) -> Iterator[bytes]:
+        """What jobs wait for, each as an event of its own with the job's view: for who keeps no view of the pool."""
+        for job, piece in self._rows(listener):
+            if piece.changed > listener.seen:
+                text = self._reason(job, piece, listener.reader.access)
+                told = listener.told  # who resumes after it misses nothing
+                yield b"id: %d\n" % told + text.replace(b'{"id":0,', b'{"id":%d,' % told, 1)
+        listener.seen = self.number
+
+    def _rows(self, listener: Listener) -> Iterator[tuple[Job, Piece]]:
+        """The waiting jobs that a listener shows, and that it may see."""
+        book, access = self._api.book, listener.reader.access
+        for job in self._shown(listener, book):
+            if job.state is JobState.QUEUED and access.sees_job(job):
+                yield job, self._expects(job, book)
+
+    def _shown(self, listener: Listener, book: Book) -> Iterator[Job]:
+        if listener.subject is not None or listener.shown is not None:
+            ids = listener.shown if listener.subject is None else (listener.subject,)
+            found = (book.jobs.get(id) for id in ids or ())
+            return (job for job in found if job is not None)
+        mine = book.jobs_of(listener.reader.access.caller.name)
+        return iter(list(mine.values())[-MOST_SHOWN:])
+
+    # -- pieces -------------------------------------------------------------------------------------------
+
+    def _expects(self, job: Job, book: Book) -> Piece:
+        """What a waiting job may expect."""
+        piece = self._waiting.setdefault(job.id, Piece())
+        expected = views.waits(job, book)
+        reason, position, start = job.reason, None, None
+        if expected is not None:
+            reason, position, start = expected.reason, expected.position, expected.estimated_start
+        before = piece.value
+        if before is None or before[:2] != (reason, position) or _moved(before[2], start, self._api.clock()):
+            piece.change(self.next_number(), (reason, position, start))
+        return piece
+
+    def _row(self, job: Job, piece: Piece, access: Access) -> bytes:
+        book = self._api.book
+        alike = ("row", access.owns(job), discretion.seen(mentioned(job, book), book, access))
+        if alike not in piece.texts:
+            expected = views.waits(job, book)
+            view = WaitingView(
+                id=job.id,
+                reason=views.reason_of(job, expected, book, access),
+                position=expected.position if expected else None,
+                estimated_start=expected.estimated_start if expected else None,
+            )
+            piece.texts[alike] = view.model_dump_json().encode()
+        return piece.texts[alike]
+
+    def _reason(self, job: Job, piece: Piece, access: Access) -> bytes:
+        book = self._api.book
+        alike = ("event", access.owns(job), discretion.seen(mentioned(job, book), book, access))
+        if alike not in piece.texts:
+            view = views.job_view(job, book, access)
+            data = view.model_dump(mode="json", include={"state", "reason", "position", "estimated_start"})
+            event = Event(id=0, at=self._api.clock(), kind="job.reason", subject=job.id, data=data, job=view)
+            piece.texts[alike] = written(event)
+        return piece.texts[alike]
+
+    def _shown_projects(self, listener: Listener) -> Iterable[str]:
+        access = listener.reader.access
+        return self._standing_now().projects if listener.all_projects else access.projects
+
+    def _project(self, name: str, access: Access) -> Piece:
+        named = access.sees_project(name)
+        piece = self._projects.setdefault((name, named), Piece())
+        if (name, named) not in self._fresh:
+            self._fresh.add((name, named))
+            standing = self._standing_now()
+            project = standing.projects.get(name)
+            if project is not None:
+                self._put(piece, standing.view(project, named=named))
+        return piece
+
+    def _pool_figures(self) -> Piece:
+        if None not in self._fresh:
+            self._fresh.add(None)
+            book = self._api.book
+            totals = views.environment_totals(book)
+            build, train = totals[Environment.BUILD], totals[Environment.TRAIN]
+            self._put(self._pool, PoolFigures(build=build, train=train, waiting=sum(book.queued.values())))
+        return self._pool
+
+    def _standing_now(self) -> Standing:
+        if self._standing is None:
+            self._standing = Standing(self._api.book, self._api.clock())
+        return self._standing
+
+    def _put(self, piece: Piece, view: Wire) -> None:
+        value = view.model_dump_json(exclude={"recent_use"})  # which changes all the time
+        if piece.value != value:
+            piece.change(self.next_number(), value)
+            piece.texts[None] = view.model_dump_json().encode()
+
+
+def _moved(told: float | None, start: float | None, now: float) -> bool:
+    if told is None or start is None:
+        return told is not start
+    return abs(start - told) > max(AT_LEAST, PART * (start - now))

@@ -1,0 +1,156 @@
+"""One open event stream: what waits to be written to it, and how far it has come.
+
+What must hold: a listener costs a bounded amount of memory however slow it is. What waits is shared with all who are told the
+same, and of that only so many pieces are kept; one that falls behind them is told again from where it stands, by pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+from tornado.iostream import IOStream, StreamClosedError
+
+if TYPE_CHECKING:
+    from scheduler.api.access import Caller
+    from scheduler.api.readers import Reader
+
+QUEUE = 256
+"""So many pieces wait for a slow listener before it falls behind."""
+
+_HEARTBEAT = b": still here\n\n"
+
+
+class Listener:
+    """`told` is the last event that it was told or needs not be told, `sent` the last one before everything that waits.
+
+    `subject`: it is told of this one only. `view`: it keeps a view of the pool, and can read it anew. `shown` are the jobs of
+    whose place in line it is told (`None`: the caller's own), `added` those of them that are new; `all_projects`: it is told
+    of every project's figures, not only of the caller's; `seen` is the number of the latest figures that it was told.
+    `identify` asks again whose it is; `None`: nobody's who may listen. `since`: when it was last written to, or took that.
+    """
+
+    __slots__ = (
+        "_chunked",
+        "_pending",
+        "_stream",
+        "_writing",
+        "added",
+        "all_projects",
+        "behind",
+        "id",
+        "identify",
+        "live",
+        "reader",
+        "seen",
+        "sent",
+        "shown",
+        "since",
+        "subject",
+        "told",
+        "view",
+    )
+
+    def __init__(
+        self,
+        stream: IOStream,
+        identify: Callable[[], Awaitable[Caller | None]],
+        *,
+        id: str,
+        chunked: bool,
+        subject: str | None,
+        view: bool,
+        shown: tuple[str, ...] | None,
+        all_projects: bool,
+    ) -> None:
+        self.id = id
+        self.reader: Reader
+        self.identify = identify
+        self.subject = subject
+        self.view = view
+        self.shown = shown
+        self.all_projects = all_projects
+        self.seen = 0
+        self.added: frozenset[str] = frozenset()
+        self.told = self.sent = 0
+        self.live = False
+        self.behind = False
+        self.since = asyncio.get_running_loop().time()
+        self._stream = stream
+        self._chunked = chunked
+        self._pending: list[bytes] = []
+        self._writing: asyncio.Future[None] | None = None
+
+    @property
+    def closed(self) -> bool:
+        return self._stream.closed()
+
+    @property
+    def blocked(self) -> bool:
+        """Whether what was written last is not all taken yet; since `since`."""
+        return self._writing is not None
+
+    def begin(self, event: int) -> None:
+        """It has been told everything up to this event."""
+        self.told = self.sent = event
+        self.behind = False
+
+    def beat(self) -> None:
+        self.add(_HEARTBEAT)
+        self.flush()
+
+    def tell(self, piece: bytes | None, event: int) -> bool:
+        """Put an event behind what waits, once; whether there is something new to `flush`. `None`: it needs not be told."""
+        if event <= self.told or self.behind:
+            return False
+        self.told = event
+        return piece is not None and self.add(piece)
+
+    def add(self, piece: bytes) -> bool:
+        """Put a piece behind what waits; whether it has a place."""
+        if len(self._pending) >= QUEUE:
+            self.behind = True
+            self._pending.clear()
+        else:
+            self._pending.append(piece)
+        return not self.behind
+
+    def flush(self) -> None:
+        """Write what waits, if what was written before has been taken."""
+        if self._pending and self._writing is None and not self._stream.closed():
+            self.sent = self.told
+            self._write(self._pending)
+            self._pending = []
+
+    async def send(self, pieces: Iterable[bytes]) -> None:
+        """Write at once, and wait until it is taken. Raises `StreamClosedError`."""
+        while self._writing is not None:
+            await asyncio.wait((self._writing,))
+        self._write(pieces)
+        if self._writing is not None:
+            await asyncio.wait((self._writing,))
+        if self._stream.closed():
+            raise StreamClosedError
+
+    def close(self, *, whole: bool = False) -> None:
+        """End the stream; `whole`: in good order."""
+        if whole and self._chunked and self._writing is None and not self._stream.closed():
+            self._stream.write(b"0\r\n\r\n")
+        self._stream.close()
+
+    def _write(self, pieces: Iterable[bytes]) -> None:
+        data = b"".join(pieces)
+        if self._chunked:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        writing = self._stream.write(data)
+        self.since = asyncio.get_running_loop().time()
+        if not writing.done():
+            self._writing = asyncio.ensure_future(writing)
+            self._writing.add_done_callback(self._written)
+
+    def _written(self, writing: asyncio.Future[None]) -> None:
+        self._writing = None
+        self.since = asyncio.get_running_loop().time()
+        if not writing.cancelled() and writing.exception() is None:
+            self.flush()

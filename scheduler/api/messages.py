@@ -1,0 +1,79 @@
+"""Events as they are written to a stream: made once for all who may see them alike.
+
+What must hold: whoever may not see a job that a reason speaks of is never given a text that was made for somebody who may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from scheduler.api import discretion, views
+from scheduler.schema import Event
+
+if TYPE_CHECKING:
+    from scheduler.api.access import Access
+    from scheduler.controller.book import Book
+    from scheduler.model import Job
+    from scheduler.store import EventRecord
+
+
+def written(event: Event, *, id: int | None = None) -> bytes:
+    """A message of a stream of server-sent events; with an id whoever resumes after it."""
+    head = "" if id is None else f"id: {id}\n"
+    return f"{head}event: {event.kind}\ndata: {event.model_dump_json()}\n\n".encode()
+
+
+class Message:
+    """One event. `job` is the one that it is about, as it is now; `None` where nothing is left of it."""
+
+    def __init__(self, record: EventRecord, job: Job | None, book: Book) -> None:
+        self.record = record
+        self._job = job
+        self._book = book
+        self._texts: dict[Hashable, bytes] = {}
+        self._mentioned: tuple[str, ...] = ()
+        if job is not None:
+            reason = str((record.data or {}).get("reason", ""))
+            self._mentioned = mentioned(job, book, reason)
+
+    def text(self, access: Access) -> bytes:
+        """For a caller who may see the event."""
+        key = self._alike(access)
+        text = self._texts.get(key)
+        if text is None:
+            text = self._texts[key] = written(self._event(access), id=self.record.id)
+        return text
+
+    def _alike(self, access: Access) -> Hashable:
+        """Callers for whom this is the same are told the same."""
+        if self._job is not None:
+            return access.owns(self._job), discretion.seen(self._mentioned, self._book, access)
+        return access.caller.admin
+
+    def _event(self, access: Access) -> Event:
+        record, book = self.record, self._book
+        told = Event(
+            id=record.id, at=record.at, kind=record.kind, subject=record.subject, data=dict(record.data or {})
+        )
+        if self._job is not None:
+            if "reason" in told.data:
+                told.data["reason"] = discretion.told(told.data["reason"], self._job, book, access)
+            return told.model_copy(update={"job": views.job_views([self._job], book, access)[0]})
+        if record.kind.startswith("job."):
+            told.data.pop("reason", None)  # nobody can say any more whom it speaks of
+        elif record.kind.startswith("session.") and (session := book.sessions.get(record.subject)):
+            view = views.session_view(session, {node.name: node for node in book.nodes})
+            return told.model_copy(update={"session": view})
+        elif record.kind.startswith(("project.", "pool.")) and not access.caller.admin:
+            told.data.clear()
+        return told
+
+
+def mentioned(job: Job, book: Book, *texts: str) -> tuple[str, ...]:
+    """Whom the view of a job, and these texts, speak of."""
+    decision = book.decision(job.id)
+    reasons = [job.reason, *texts, *(attempt.reason for attempt in job.attempts)]
+    if decision is None:
+        return discretion.mentioned(job, *reasons)
+    return discretion.mentioned(job, *reasons, decision.reason, details=decision.details)

@@ -1,0 +1,102 @@
+"""The projects as a caller sees them, and how they stand now."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from scheduler.api.access import Access, leaves
+from scheduler.api.convert import from_milli
+from scheduler.api.views import Guarantees
+from scheduler.controller.usage import averages
+from scheduler.model import Project
+from scheduler.policy import quotas
+from scheduler.policy.types import ProjectFigures
+from scheduler.pool.file import policy_entry, quota_entries
+from scheduler.schema import PartView, ProjectView
+
+if TYPE_CHECKING:
+    from scheduler.controller.book import Book
+
+_NOTHING = ProjectFigures(fair_share=0, allocated=0, demand=0, could_start=0)
+
+
+def project_views(book: Book, access: Access, now: float) -> list[ProjectView]:
+    """Every project in the pool's order."""
+    standing = Standing(book, now)
+    return [standing.view(project, named=access.sees_project(project.name)) for project in book.pool.projects]
+
+
+class Standing:
+    """How all projects stand, read from the book once. A department's running and waiting jobs are those below it."""
+
+    def __init__(self, book: Book, now: float) -> None:
+        self.projects = {project.name: project for project in book.pool.projects}
+        self._plan = book.plan
+        self._accepting = {project.name for project in leaves(book.pool)}
+        self._guarantees = Guarantees(book)
+        self._recent_use = averages(book.usage, book.pool, now)
+        self._running, self._waiting = _counts(book)
+
+    def view(self, project: Project, *, named: bool) -> ProjectView:
+        """`named`: with its members and groups."""
+        figures = self._plan.projects.get(project.name, _NOTHING)
+        parts = [
+            _part_view(project.name, part, figures.partitions.get(part, figures), self._guarantees)
+            for part in self._guarantees.parts
+        ]
+        amounts = [part.guaranteed for part in parts]
+        return ProjectView(
+            name=project.name,
+            parent=project.parent,
+            guaranteed=None if project.guaranteed is None else from_milli(project.guaranteed),
+            guaranteed_in_all=None if None in amounts else sum(filter(None, amounts)),
+            limit=None if project.limit is None else from_milli(project.limit),
+            weight=None if project.weight is None else from_milli(project.weight),
+            priority=project.priority,
+            members=sorted(project.members) if named else [],
+            groups=sorted(project.groups) if named else [],
+            policy=policy_entry(project.policy),
+            quotas=quota_entries(project),
+            parts=parts if len(parts) > 1 else [],
+            takes_jobs=project.name in self._accepting,
+            fair_share=from_milli(figures.fair_share),
+            allocated=from_milli(figures.allocated),
+            demand=from_milli(figures.demand),
+            over_quota=sum(part.over_quota for part in parts),
+            could_start=from_milli(figures.could_start),
+            recent_use=from_milli(round(self._recent_use[project.name])),
+            running=self._running[project.name],
+            waiting=self._waiting[project.name],
+        )
+
+
+def _part_view(
+    project: str, part: quotas.PartitionKey, figures: ProjectFigures, guarantees: Guarantees
+) -> PartView:
+    node_pool, gpu_type = part
+    guaranteed = guarantees.of(project, part)
+    return PartView(
+        node_pool=node_pool,
+        gpu_type=gpu_type,
+        guaranteed=None if guaranteed is None else from_milli(guaranteed),
+        fair_share=from_milli(figures.fair_share),
+        allocated=from_milli(figures.allocated),
+        demand=from_milli(figures.demand),
+        over_quota=from_milli(guarantees.beyond(project, part, figures.allocated)),
+    )
+
+
+def _counts(book: Book) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    parents = {project.name: project.parent for project in book.pool.projects}
+    running: dict[str, int] = defaultdict(int)
+    waiting: dict[str, int] = defaultdict(int)
+    holding = Counter(job.request.project for job in book.holding.values())
+    for counts, found in ((running, holding), (waiting, book.queued)):
+        for project, jobs in found.items():
+            name: str | None = project
+            while name is not None:
+                counts[name] += jobs
+                name = parents.get(name)
+    return running, waiting
