@@ -31,8 +31,8 @@ from scheduler.schema import Event
 from scheduler.store import JOB_DELETED, EventFilter, EventRecord, JobFilter
 
 if TYPE_CHECKING:
-    from scheduler.api.access import Caller
-    from scheduler.api.context import Context
+    from scheduler.api.access import Access, Caller
+    from scheduler.controller import Controller
     from scheduler.model import Job
 
 log = logging.getLogger("runai.api")
@@ -79,18 +79,21 @@ ANEW = 300
 
 
 class Broadcast:
-    """Watches the controller. `close` ends every stream."""
+    """Watches the controller, and ends every stream when that ends. `access` tells what a caller may see now."""
 
-    def __init__(self, api: Context) -> None:
-        self._api = api
-        self._figures = Figures(api)
-        self._readers = Readers(api.access, self._figures.next_number)
-        self._recent = Recent(api.book.last_event)
+    def __init__(
+        self, controller: Controller, access: Callable[[Caller], Access], clock: Callable[[], float]
+    ) -> None:
+        self._controller = controller
+        self._clock = clock
+        self._figures = Figures(controller, clock)
+        self._readers = Readers(access, self._figures.next_number)
+        self._recent = Recent(controller.book.last_event)
         self._listeners: dict[str, Listener] = {}
         self._happened: deque[tuple[EventRecord, Job | None]] = deque()
         self._something = asyncio.Event()
         self._outlook = asyncio.Event()
-        self._pool = api.book.pool
+        self._pool = controller.book.pool
         self._messages: dict[int, Message] = {}
         self._allowance = Allowance(REASONS)
         self._reading = asyncio.Semaphore(READING)
@@ -99,7 +102,7 @@ class Broadcast:
         self._run(self._remember())
         for work in (self._tell, self._show, self._look_after, self._check):
             self._run(self._forever(work))
-        api.controller.watch(self)
+        controller.watch(self)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -152,7 +155,7 @@ class Broadcast:
         for event in events:
             if event.kind == JOB_DELETED:
                 self._messages.clear()
-            job = self._api.book.find(event.subject) if event.kind.startswith("job.") else None
+            job = self._controller.book.find(event.subject) if event.kind.startswith("job.") else None
             self._happened.append((event, job))
             self._figures.forget(event.subject)
         self._something.set()
@@ -175,7 +178,7 @@ class Broadcast:
         while True:
             await self._something.wait()
             self._something.clear()
-            if self._pool is not self._api.book.pool:
+            if self._pool is not self._controller.book.pool:
                 self._look_again()
             touched: dict[Listener, None] = {}
             while self._happened:
@@ -196,12 +199,12 @@ class Broadcast:
         if found is None:
             if len(self._messages) >= MESSAGES:
                 del self._messages[next(iter(self._messages))]
-            found = self._messages[record.id] = Message(record, job, self._api.book)
+            found = self._messages[record.id] = Message(record, job, self._controller.book)
         return found
 
     def _look_again(self) -> None:
         """The pool has changed: everybody sees what they may see now before they are told anything more."""
-        self._pool = self._api.book.pool
+        self._pool = self._controller.book.pool
         for reader in self._readers:
             self._readers.look_again(reader)
 
@@ -210,7 +213,7 @@ class Broadcast:
     async def _remember(self) -> None:
         """Have the latest events of before the start in memory: who comes back after it has missed only some of them."""
         since = max(0, self._recent.since - KEPT)
-        self._recent.before(await self._api.controller.past_events(since, KEPT), since)
+        self._recent.before(await self._controller.past_events(since, KEPT), since)
 
     def _begin(self, listener: Listener) -> None:
         """Tell a listener what happens from now on."""
@@ -222,9 +225,7 @@ class Broadcast:
 
     def _begins(self, listener: Listener, *, resumed: bool) -> bytes:
         data = {"resumed": resumed, "heartbeat": VIEW_QUIET}
-        event = Event(
-            id=listener.told, at=self._api.clock(), kind="stream.begin", subject=listener.id, data=data
-        )
+        event = Event(id=listener.told, at=self._clock(), kind="stream.begin", subject=listener.id, data=data)
         return written(event, id=event.id)
 
     def _join(self, listener: Listener) -> None:
@@ -272,16 +273,16 @@ class Broadcast:
             async with self._reading:
                 if listener.closed:
                     raise StreamClosedError
-                found = await self._api.controller.past_events(after, PAGE, wanted=wanted, until=last)
+                found = await self._controller.past_events(after, PAGE, wanted=wanted, until=last)
         page = found[:PAGE]
         return page, page[-1].id if len(page) == PAGE else last
 
     async def _messages_of(self, records: Sequence[EventRecord]) -> list[Message]:
         """Jobs that are over are read together."""
         subjects = {record.subject for record in records if record.kind.startswith("job.")}
-        found = {id: job for id in subjects if (job := self._api.book.find(id))}
+        found = {id: job for id in subjects if (job := self._controller.book.find(id))}
         if missing := subjects - found.keys():
-            for job in await self._api.controller.jobs(JobFilter(ids=missing), limit=len(missing)):
+            for job in await self._controller.jobs(JobFilter(ids=missing), limit=len(missing)):
                 found[job.id] = job
         return [self._message(record, found.get(record.subject)) for record in records]
 

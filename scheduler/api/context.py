@@ -51,7 +51,7 @@ class Context:
     _members: Members = field(default_factory=lambda: Members(Pool()))
 
     def __post_init__(self) -> None:
-        self.broadcast = Broadcast(self)
+        self.broadcast = Broadcast(self.controller, self.access, self.clock)
 
     @property
     def book(self) -> Book:

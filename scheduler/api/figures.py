@@ -6,7 +6,7 @@ listener remembers only up to which number it has been told.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from scheduler.api import discretion, views
@@ -18,8 +18,8 @@ from scheduler.schema.events import MOST_SHOWN
 
 if TYPE_CHECKING:
     from scheduler.api.access import Access
-    from scheduler.api.context import Context
     from scheduler.api.listener import Listener
+    from scheduler.controller import Controller
     from scheduler.controller.book import Book
 
 AT_LEAST = 30.0
@@ -47,8 +47,9 @@ class Piece:
 class Figures:
     """`number` is that of the latest change."""
 
-    def __init__(self, api: Context) -> None:
-        self._api = api
+    def __init__(self, controller: Controller, clock: Callable[[], float]) -> None:
+        self._controller = controller
+        self._clock = clock
         self.number = 0
         self._waiting: dict[str, Piece] = {}
         self._projects: dict[tuple[str, bool], Piece] = {}
@@ -91,7 +92,7 @@ class Figures:
             parts.append(b'"jobs":[' + b",".join(rows) + b"]")
         listener.seen, listener.added = self.number, frozenset()
         if parts:
-            event = Event(id=listener.told, at=self._api.clock(), kind="view.figures", subject="", data={})
+            event = Event(id=listener.told, at=self._clock(), kind="view.figures", subject="", data={})
             yield written(event).replace(b'"data":{}', b'"data":{' + b",".join(parts) + b"}", 1)
 
     def reasons(self, listener: Listener) -> Iterator[bytes]:
@@ -105,7 +106,7 @@ class Figures:
 
     def _rows(self, listener: Listener) -> Iterator[tuple[Job, Piece]]:
         """The waiting jobs that a listener shows, and that it may see."""
-        book, access = self._api.book, listener.reader.access
+        book, access = self._controller.book, listener.reader.access
         for job in self._shown(listener, book):
             if job.state is JobState.QUEUED and access.sees_job(job):
                 yield job, self._expects(job, book)
@@ -128,12 +129,12 @@ class Figures:
         if expected is not None:
             reason, position, start = expected.reason, expected.position, expected.estimated_start
         before = piece.value
-        if before is None or before[:2] != (reason, position) or _moved(before[2], start, self._api.clock()):
+        if before is None or before[:2] != (reason, position) or _moved(before[2], start, self._clock()):
             piece.change(self.next_number(), (reason, position, start))
         return piece
 
     def _row(self, job: Job, piece: Piece, access: Access) -> bytes:
-        book = self._api.book
+        book = self._controller.book
         alike = ("row", access.owns(job), discretion.seen(mentioned(job, book), book, access))
         if alike not in piece.texts:
             expected = views.waits(job, book)
@@ -147,12 +148,12 @@ class Figures:
         return piece.texts[alike]
 
     def _reason(self, job: Job, piece: Piece, access: Access) -> bytes:
-        book = self._api.book
+        book = self._controller.book
         alike = ("event", access.owns(job), discretion.seen(mentioned(job, book), book, access))
         if alike not in piece.texts:
             view = views.job_view(job, book, access)
             data = view.model_dump(mode="json", include={"state", "reason", "position", "estimated_start"})
-            event = Event(id=0, at=self._api.clock(), kind="job.reason", subject=job.id, data=data, job=view)
+            event = Event(id=0, at=self._clock(), kind="job.reason", subject=job.id, data=data, job=view)
             piece.texts[alike] = written(event)
         return piece.texts[alike]
 
@@ -174,7 +175,7 @@ class Figures:
     def _pool_figures(self) -> Piece:
         if None not in self._fresh:
             self._fresh.add(None)
-            book = self._api.book
+            book = self._controller.book
             totals = views.environment_totals(book)
             build, train = totals[Environment.BUILD], totals[Environment.TRAIN]
             self._put(self._pool, PoolFigures(build=build, train=train, waiting=sum(book.queued.values())))
@@ -182,7 +183,7 @@ class Figures:
 
     def _standing_now(self) -> Standing:
         if self._standing is None:
-            self._standing = Standing(self._api.book, self._api.clock())
+            self._standing = Standing(self._controller.book, self._clock())
         return self._standing
 
     def _put(self, piece: Piece, view: Wire) -> None:

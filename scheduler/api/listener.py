@@ -1,4 +1,4 @@
-"""One open event stream: what waits to be written to it, and how far it has come.
+"""One open event stream: what waits to be written to it, how far it has come, and whose it is.
 
 What must hold: a listener costs a bounded amount of memory however slow it is. What waits is shared with all who are told the
 same, and of that only so many pieces are kept; one that falls behind them is told again from where it stands, by pages.
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from tornado.iostream import IOStream, StreamClosedError
 
 if TYPE_CHECKING:
-    from scheduler.api.access import Caller
-    from scheduler.api.readers import Reader
+    from scheduler.api.access import Access, Caller
 
 QUEUE = 256
 """So many pieces wait for a slow listener before it falls behind."""
@@ -154,3 +153,14 @@ class Listener:
         self.since = asyncio.get_running_loop().time()
         if not writing.cancelled() and writing.exception() is None:
             self.flush()
+
+
+class Reader:
+    """All listeners of one caller, who see alike; `changed` is the number of the latest change of what that is."""
+
+    __slots__ = ("access", "changed", "listeners")
+
+    def __init__(self, access: Access, changed: int) -> None:
+        self.access = access
+        self.changed = changed
+        self.listeners: set[Listener] = set()

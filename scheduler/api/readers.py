@@ -6,21 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from scheduler.api.access import Access, Caller
+from scheduler.api.listener import Listener, Reader
 
 if TYPE_CHECKING:
-    from scheduler.api.listener import Listener
     from scheduler.store import EventRecord
-
-
-class Reader:
-    """All listeners of one caller, who see alike; `changed` is the number of the latest change of what that is."""
-
-    __slots__ = ("access", "changed", "listeners")
-
-    def __init__(self, access: Access, changed: int) -> None:
-        self.access = access
-        self.changed = changed
-        self.listeners: set[Listener] = set()
 
 
 class Readers:
