@@ -30,12 +30,15 @@ PART = 0.1
 
 
 class Piece:
-    """Something that is told when it has changed: what it was then, and the texts that were made of it."""
+    """Something that is told when it has changed: what it was then, and the texts that were made of it.
 
-    __slots__ = ("changed", "texts", "value")
+    `reworded` is the number of the latest change of a waiting job's reason.
+    """
+
+    __slots__ = ("changed", "reworded", "texts", "value")
 
     def __init__(self) -> None:
-        self.changed = 0
+        self.changed = self.reworded = 0
         self.value: Any = None
         self.texts: dict[Hashable, bytes] = {}
 
@@ -84,7 +87,7 @@ class Figures:
         if projects := [piece.texts[None] for piece in pieces if piece.changed > seen]:
             parts.append(b'"projects":[' + b",".join(projects) + b"]")
         rows = [
-            self._row(job, piece, access)
+            self._row(job, piece, access, whole=piece.reworded > seen or job.id in listener.added)
             for job, piece in self._rows(listener)
             if piece.changed > seen or job.id in listener.added
         ]
@@ -131,11 +134,14 @@ class Figures:
         before = piece.value
         if before is None or before[:2] != (reason, position) or _moved(before[2], start, self._clock()):
             piece.change(self.next_number(), (reason, position, start))
+            if before is None or before[0] != reason:
+                piece.reworded = piece.changed
         return piece
 
-    def _row(self, job: Job, piece: Piece, access: Access) -> bytes:
+    def _row(self, job: Job, piece: Piece, access: Access, *, whole: bool) -> bytes:
+        """`whole`: with its reason, which mostly stays the same when its place in line changes."""
         book = self._controller.book
-        alike = ("row", access.owns(job), discretion.seen(mentioned(job, book), book, access))
+        alike = (whole, access.owns(job), discretion.seen(mentioned(job, book), book, access))
         if alike not in piece.texts:
             expected = views.waits(job, book)
             view = WaitingView(
@@ -144,7 +150,7 @@ class Figures:
                 position=expected.position if expected else None,
                 estimated_start=expected.estimated_start if expected else None,
             )
-            piece.texts[alike] = view.model_dump_json().encode()
+            piece.texts[alike] = view.model_dump_json(exclude=None if whole else {"reason"}).encode()
         return piece.texts[alike]
 
     def _reason(self, job: Job, piece: Piece, access: Access) -> bytes:

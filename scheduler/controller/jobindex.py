@@ -60,6 +60,7 @@ class JobIndex:
 
     def copy(self) -> Self:
         twin = type(self)()
-        for job in (*self._ended.values(), *self.jobs.values()):
-            twin.put(job)
+        twin.jobs, twin.holding, twin.queued = dict(self.jobs), dict(self.holding), self.queued.copy()
+        twin._users = {user: dict(jobs) for user, jobs in self._users.items()}
+        twin._ended = dict(self._ended)
         return twin

@@ -41,7 +41,7 @@ class WaitingView(Wire):
     """What a job that waits may expect."""
 
     id: str
-    reason: str
+    reason: str | None = Field(None, description="absent where it is the same as before")
     position: int | None
     estimated_start: float | None
 

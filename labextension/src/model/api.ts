@@ -369,7 +369,8 @@ export interface ViewFigures {
 /** What a job that waits may expect. */
 export interface WaitingView {
   id: string;
-  reason: string;
+  /** absent where it is the same as before */
+  reason: string | null;
   position: number | null;
   estimated_start: number | null;
 }

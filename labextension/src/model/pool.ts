@@ -408,7 +408,7 @@ export class PoolModel implements IPoolModel {
       const job =
         [...jobs].reverse().find(one => one.id === row.id) ?? this._state.jobs.get(row.id);
       if (job?.state === 'queued') {
-        jobs.push({ ...job, ...row });
+        jobs.push({ ...job, ...row, reason: row.reason ?? job.reason });
       }
     }
   }

@@ -1,0 +1,248 @@
+"""One place tells all listeners: once for all who see alike, bounded however many wait, and never what may not be seen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.api import broadcast, recent
+from scheduler.api.access import Access, Caller, Scope
+from scheduler.api.messages import Message
+from scheduler.api.recent import Recent
+from scheduler.model import JobState, Pool, Project
+from scheduler.schema import Event
+from scheduler.store import EventRecord
+
+
+@dataclass
+class View:
+    """The stream of a caller who keeps a view of the pool."""
+
+    store: str
+    lines: AsyncIterator[str]
+    bytes: int = 0
+
+    async def next(self) -> dict[str, Any]:
+        async with asyncio.timeout(20):
+            async for line in self.lines:
+                self.bytes += len(line) + 1
+                if line.startswith("data: "):
+                    found: dict[str, Any] = json.loads(line.removeprefix("data: "))
+                    return found
+        raise AssertionError("the stream has ended")
+
+    async def until(self, kind: str, subject: str | None = None) -> dict[str, Any]:
+        """The next event of a kind."""
+        while (event := await self.next())["kind"] != kind or subject not in (None, event["subject"]):
+            pass
+        return event
+
+    async def places(self, wanted: dict[str, int]) -> None:
+        """Read on until these jobs have been told these places in line."""
+        told: dict[str, int] = {}
+        while told != wanted:
+            rows = (await self.until("view.figures"))["data"].get("jobs") or []
+            told |= {row["id"]: row["position"] for row in rows}
+
+
+@asynccontextmanager
+async def viewing(
+    service: Any, who: str = "owner", after: int | None = None, **query: Any
+) -> AsyncIterator[View]:
+    headers = {} if after is None else {"Last-Event-ID": str(after)}
+    params = {"view": "true", **query}
+    async with service.http[who].stream("GET", "events", params=params, headers=headers) as answer:
+        assert answer.status_code == 200
+        yield View(answer.headers["Runai-Store"], answer.aiter_lines())
+
+
+async def a_line_of(service: Any, length: int) -> list[str]:
+    """Jobs that wait for a pool that is full, in their order."""
+    train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
+    first = await service.submit(gpus=train, priority=90)
+    await service.until(first["id"], JobState.RUNNING)
+    return [(await service.submit(gpus=train))["id"] for _ in range(length)]
+
+
+async def test_an_event_is_made_once_for_all_who_see_it_alike(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[int, str]] = []
+    make = Message._event
+
+    def counting(message: Message, access: Access) -> Event:
+        made.append((message.record.id, access.caller.name))
+        return make(message, access)
+
+    async with AsyncExitStack() as stack:
+        streams = [
+            await stack.enter_async_context(viewing(service, who))
+            for who in ("owner", "owner", "mate", "reader", "admin")
+        ]
+        for stream in streams:
+            await stream.until("stream.begin")
+        monkeypatch.setattr(Message, "_event", counting)
+        job = (await service.submit(gpus=0))["id"]
+        told = [await stream.until("job.submitted", job) for stream in streams]
+    event = told[0]["id"]
+    assert [told["job"]["mine"] for told in told] == [True, True, False, False, False]
+    names = [name for id, name in made if id == event]
+    assert len(names) == 2
+    assert names.count("ann") == 1
+
+
+async def test_a_view_is_told_the_places_of_the_jobs_that_it_shows_and_of_no_others(service: Any) -> None:
+    jobs = await a_line_of(service, 4)
+    async with viewing(service, "mate", shows=jobs[1:3]) as stream:
+        begin = await stream.until("stream.begin")
+        assert begin["data"]["resumed"] is False
+        await stream.places({jobs[1]: 2, jobs[2]: 3})
+        answer = await service.http["mate"].post(f"events/{begin['subject']}", json={"jobs": jobs[3:]})
+        assert answer.status_code == 204
+        await stream.places({jobs[3]: 4})
+        await service.http["owner"].post(f"jobs/{jobs[0]}/cancel")
+        await stream.places({jobs[3]: 3})
+
+
+async def test_who_may_not_see_a_job_is_not_told_its_place(service: Any) -> None:
+    jobs = await a_line_of(service, 2)
+    theirs = (await service.submit("stranger", gpus=2))["id"]
+    async with viewing(service, "stranger", shows=[*jobs, theirs]) as stream:
+        while not (rows := (await stream.until("view.figures"))["data"].get("jobs")):
+            pass
+    assert {row["id"] for row in rows} == {theirs}
+
+
+async def test_a_submission_in_front_of_many_is_one_event_and_the_rows_that_are_shown(service: Any) -> None:
+    jobs = await a_line_of(service, 120)
+    shown = jobs[:50]
+    async with viewing(service, "mate", shows=shown) as stream:
+        await stream.places({job: place for place, job in enumerate(shown, 1)})
+        before, last = stream.bytes, service.controller.book.last_event
+        train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
+        first = await service.submit(gpus=train, priority=70)
+        await stream.places({job: place for place, job in enumerate(shown, 2)})
+    assert stream.bytes - before <= 10_000, stream.bytes - before
+    told = await service.store.events(last)
+    assert {event.subject for event in told} == {first["id"]}
+
+
+async def test_who_missed_too_much_reads_the_lists_again_and_others_miss_nothing(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broadcast, "ANEW", 3)
+    before = service.controller.book.last_event
+    jobs = await a_line_of(service, 5)
+    last = service.controller.book.last_event
+    async with viewing(service, after=last - 2) as stream:
+        assert (await stream.until("stream.begin"))["data"]["resumed"] is True
+        assert [(await stream.until("job.submitted"))["subject"] for _ in range(2)] == jobs[-2:]
+    async with viewing(service, after=before) as stream:
+        begin = await stream.until("stream.begin")
+        assert (begin["data"]["resumed"], begin["id"]) == (False, last)
+        sent = (await service.submit(gpus=0))["id"]
+        assert (await stream.until("job.submitted"))["subject"] == sent
+
+
+async def test_an_id_of_another_store_or_from_the_future_begins_with_the_first_event(service: Any) -> None:
+    jobs = await a_line_of(service, 1)
+    last = service.controller.book.last_event
+    for after, query in ((last, {"store": "another"}), (last + 1000, {})):
+        headers = {"Last-Event-ID": str(after)}
+        async with service.http["owner"].stream("GET", "events", headers=headers, params=query) as answer:
+            stream = View(answer.headers["Runai-Store"], answer.aiter_lines())
+            ids = [(await stream.next())["id"]]
+            while ids[-1] < last:
+                ids.append((await stream.next())["id"])
+        assert ids == [event.id for event in await service.store.events(0) if event.id <= last]
+    async with viewing(service, after=last, store=stream.store) as view:
+        assert (await view.until("stream.begin"))["data"]["resumed"] is True
+    assert jobs
+
+
+async def test_who_is_behind_what_is_in_memory_is_told_by_pages_from_the_store(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent, "KEPT", 2)
+    monkeypatch.setattr(broadcast, "KEPT", 2)
+    monkeypatch.setattr(broadcast, "PAGE", 2)
+    monkeypatch.setattr(broadcast, "SPAN", 3)
+    monkeypatch.setattr(Recent.__init__, "__defaults__", (2,))
+    service = await start()
+    sent = [(await service.submit("owner" if n % 3 else "stranger", gpus=0))["id"] for n in range(12)]
+    last = service.controller.book.last_event
+    async with service.http["mate"].stream("GET", "events", headers={"Last-Event-ID": "0"}) as answer:
+        stream = View("", answer.aiter_lines())
+        told = [await stream.next()]
+        while told[-1]["id"] < last:
+            more = await stream.next()
+            assert more["id"] > told[-1]["id"]
+            told.append(more)
+            if more["subject"] == sent[-1]:
+                break
+    submitted = [event["subject"] for event in told if event["kind"] == "job.submitted"]
+    assert submitted == [job for n, job in enumerate(sent) if n % 3]
+
+
+async def test_a_member_who_was_taken_out_is_told_nothing_more(service: Any) -> None:
+    async with viewing(service, "mate") as stream:
+        await stream.until("stream.begin")
+        body: dict[str, Any] = {"name": "vision", "guaranteed": 2, "members": ["ann", "rex"]}
+        assert (await service.http["admin"].put("projects/vision", json=body)).is_success
+        await service.submit(gpus=0)
+        body["guaranteed"] = 1
+        assert (await service.http["admin"].put("projects/vision", json=body)).is_success
+        told: list[str] = []
+        while told.count("pool.changed") < 2:
+            told.append((await stream.next())["kind"])
+    assert "job.submitted" not in told
+
+
+# -- what is in memory --------------------------------------------------------------------------------------
+
+POOL = Pool(
+    projects=(
+        Project("p", members=frozenset({"ann"})),
+        Project("q", members=frozenset({"ann", "zoe"})),
+    )
+)
+records = st.builds(
+    EventRecord,
+    at=st.just(0.0),
+    kind=st.sampled_from(["job.state", "job.deleted", "session.state", "pool.changed"]),
+    subject=st.sampled_from(["j-1", "j-2", "j-3"]),
+    user=st.sampled_from(["ann", "zoe", "bob"]),
+    project=st.sampled_from(["p", "q"]),
+)
+
+
+@given(st.lists(records, max_size=40), st.integers(0, 45), st.sampled_from(["ann", "zoe", "bob", "root"]))
+def test_what_a_caller_missed_is_what_they_may_see_of_all_or_unknown(
+    happened: list[EventRecord], after: int, name: str
+) -> None:
+    numbered = [
+        replace(e, id=id, project=e.project if e.kind.startswith("job.") else None)
+        for id, e in enumerate(happened, 1)
+    ]
+    kept = Recent(0, kept=10)
+    for event in numbered:
+        kept.add([event])
+    access = Access(Caller.of(name, frozenset({Scope.ADMIN if name == "root" else Scope.READ})), POOL)
+    found = kept.after(after, access)
+    if found is None:
+        assert after < len(numbered) - 10
+        return
+    deleted = {e.subject for e in numbered[kept.since :] if e.kind == "job.deleted"}
+    assert found == [
+        e
+        for e in numbered[after:]
+        if access.sees_event(e) and (e.kind == "job.deleted" or e.subject not in deleted)
+    ]
