@@ -250,7 +250,7 @@ async def _messages(reply: httpx.Response) -> AsyncIterator[Message]:
 def _parsed(raw: bytes) -> Message | None:
     """A message with data; `None` for any other."""
     fields: dict[str, str] = {}
-    for line in raw.decode().splitlines():
+    for line in raw.decode().split("\n"):
         name, _, value = line.partition(":")
         fields[name] = value.removeprefix(" ")
     if "data" not in fields:
