@@ -53,7 +53,7 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
     blocked = decision.details if decision and waits else {}
     for_gpus = waits and blocked.get("kind") not in (*_JOBS, "retry")
     nodes = _nodes(job.request, book.pool, book.nodes) if for_gpus else frozenset()
-    standing = [job for job in book.jobs.values() if job.state.holds_gpus] if for_gpus else []
+    standing = book.holding.values() if for_gpus else ()
     holding = list(_holding(blocked, nodes, standing, book))
     sessions = sum(_on(nodes, session.placement) for session in book.sessions.values())
     expected = book.run_times.estimate(job)
@@ -69,7 +69,7 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
         ),
         blocked_by=discretion.blocked_by(blocked, book, access),
         position=decision.position if decision else None,
-        waiting=_waiting(job.request.project, book),
+        waiting=book.queued.get(job.request.project, 0),
         estimated_start=decision.estimated_start if decision and waits else None,
         not_before=book.forecast.until
         if decision and for_gpus and decision.estimated_start is None
@@ -88,10 +88,6 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
             job, decision, others=any(other.request.project != job.request.project for other, _ in holding)
         ),
     )
-
-
-def _waiting(project: str, book: Book) -> int:
-    return sum(job.state is JobState.QUEUED and job.request.project == project for job in book.jobs.values())
 
 
 # -- who holds what it waits for ----------------------------------------------------------------------------

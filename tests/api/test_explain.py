@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -368,3 +369,32 @@ def test_where_recent_use_counts_it_is_told() -> None:
     book.usage["vision"] = ProjectUsage("vision", average=2000.0, at=NOW - 600)
     told = explanation(waiting, book, caller("ann"), NOW).recent_use
     assert told.startswith("Project vision has used 1 GPU on average recently, 17% of the pool.")
+
+
+class OneByOne(Mapping[str, Job]):
+    """Jobs that are found by their ids and by nothing else."""
+
+    def __init__(self, jobs: Mapping[str, Job]) -> None:
+        self._jobs = jobs
+
+    def __getitem__(self, job_id: str) -> Job:
+        return self._jobs[job_id]
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("this goes through all jobs")
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+
+def test_no_answer_goes_through_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = a_job("vision", gpus=4)
+    book = planned(*four("speech", "zoe"), waiting)
+    everything = explanation(waiting, book, caller("ann"), NOW)
+    jobs = vars(Book)["jobs"].fget
+    monkeypatch.setattr(Book, "jobs", property(lambda book: OneByOne(jobs(book))))
+    with pytest.raises(AssertionError, match="through all jobs"):
+        list(book.jobs.values())
+    assert explanation(waiting, book, caller("ann"), NOW) == everything
+    assert everything.holders
+    assert everything.waiting == 1
