@@ -71,9 +71,7 @@ async def test_a_node_that_cannot_run_a_job_is_avoided_also_after_a_restart(
     async with opened(tmp_path, world, *NODES, N2, decide=decide) as bench:
         stands(bench, job, WorkerState.LOST, "it was evicted", Fault.PLACE)
         waiting = "Needs 1 GPU. n1 and n2 could not run it and are avoided for a while"
-        events = bench.controller.events(0)
-        while not bench.controller.book.plan.decisions[job.id].reason.startswith(waiting):
-            await anext(events)
+        await bench.until(lambda: bench.controller.book.plan.decisions[job.id].reason.startswith(waiting))
 
 
 async def test_a_node_is_tried_again_after_a_while(

@@ -98,14 +98,13 @@ async def test_a_launch_that_the_engine_refuses_fails_the_job(bench: Bench) -> N
 async def test_a_launch_that_is_impossible_now_is_tried_again_after_ever_longer_pauses(bench: Bench) -> None:
     bench.engine.refuse = Unavailable("No.")
     job = await bench.controller.submit(make_job())
-    events = bench.controller.events(0)
-    async for _ in events:
-        decision = bench.controller.book.decision(job.id)
-        if decision is not None and decision.details.get("kind") == "retry":
-            break
-    await events.aclose()
-    assert decision is not None
-    assert decision.reason == "Could not be started (No.); retried 10 s after that."
+
+    def decision() -> Decision | None:
+        return bench.controller.book.decision(job.id)
+
+    await bench.until(lambda: (found := decision()) is not None and found.details.get("kind") == "retry")
+    assert (waits := decision()) is not None
+    assert waits.reason == "Could not be started (No.); retried 10 s after that."
     assert len(bench.controller.book.jobs[job.id].attempts) == 2
 
 
