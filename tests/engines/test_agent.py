@@ -480,6 +480,9 @@ async def test_what_is_on_its_way_counts_and_a_file_does_not_grow_beyond_what_it
     with pytest.raises(TooLarge):
         await uploaded.put(FIRST, Area.OUTPUT, "a", uploads.Piece(60, b"x" * 60, 80, 1.0, "1"))
     assert await uploaded.put(FIRST, Area.OUTPUT, "a", uploads.Piece(60, b"x" * 20, 80, 1.0, "1")) == 80
+    await uploaded.put(SECOND, Area.OUTPUT, "c", uploads.Piece(0, b"x", 20, 1.0, "1"))
+    uploaded.keep(SECOND)  # it has ended before it had sent all of it
+    await uploaded.put(FIRST, Area.OUTPUT, "d", uploads.Piece(0, b"x", 20, 1.0, "1"))
 
 
 async def test_reports_that_were_added_before_a_crash_are_not_added_again(

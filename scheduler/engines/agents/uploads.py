@@ -2,7 +2,7 @@
 
 ```
 jobs/<id>/output/  checkpoint/              as the workers have sent them
-jobs/<id>/incoming/<name>.<version>         a file that has not been sent to its end
+jobs/<id>/incoming/<rank>-<name>.<version>  a file that has not been sent to its end
 jobs/<id>/merged.json                       how much of each worker's reports is in output/metrics.jsonl
 jobs/<id>/attempts/<n>/<rank>/log           what a worker has printed
 ```
@@ -107,7 +107,9 @@ class Uploads(JobFiles):
             event.set()
 
     def keep(self, worker: Worker) -> None:
-        """What a worker has added to is durable when this returns: its agent forgets it then."""
+        """A worker has ended: what it has added to is durable when this returns, and what it has begun to send is gone."""
+        for begun in (self.job(worker.job) / "incoming").glob(f"{worker.rank}-*"):
+            begun.unlink(missing_ok=True)
         output = self._area(worker.job, Area.OUTPUT)
         displays = DISPLAYS_FILE.format(worker.attempt)
         for folder, path in ((self.folder(worker), "log"), (output, throughput.FILE), (output, displays)):
@@ -131,7 +133,7 @@ class Uploads(JobFiles):
                 return piece.size  # its last piece comes again
         incoming = self.job(worker.job) / "incoming"
         incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
-        name = hashlib.sha256(f"{worker.rank}/{area}/{path}".encode()).hexdigest()[:32]
+        name = f"{worker.rank}-{hashlib.sha256(f'{area}/{path}'.encode()).hexdigest()[:32]}"
         content = f"{piece.version} {piece.size} {piece.modified}"
         file = incoming / f"{name}.{hashlib.sha256(content.encode()).hexdigest()[:16]}"
         if piece.offset == 0:
