@@ -1,7 +1,7 @@
-"""The running jobs of one project that may be preempted, kept in the order in which they would be victims.
+"""The preemptible running jobs of one project, in the order in which they become victims.
 
-The work that a stop loses grows with time, but among jobs that hold equally much the one that saved its state last
-always loses least. So jobs are kept sorted within their priority and amount, and merged where they are compared.
+The work that a stop loses grows with time. Among jobs that hold the same amount, however, the one that saved its state
+last always loses least. Jobs are therefore kept sorted by priority and amount, and merged when they are compared.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Candidates:
         return bool(self.classes)
 
     def below(self, priority: int | None) -> Iterator[int]:
-        """The priorities (below one), the lowest first."""
+        """The priorities below `priority` (`None`: all), the lowest first."""
         return iter(sorted(p for p in self.classes if priority is None or p < priority))
 
     def by_loss(self, priority: int, now: float) -> Iterator[tuple[float, WorkloadState]]:

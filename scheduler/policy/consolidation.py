@@ -1,11 +1,11 @@
-"""Moving preemptible jobs together so that a newcomer fits: nobody is queued again, but each move costs a restart.
+"""Move preemptible jobs closer together so that a newcomer fits. No job is queued again, but each move costs a restart.
 
-A node is cleared for one worker of the newcomer only if everybody in its way finds another place in the same plan.
-Nodes with the most free GPUs are looked at, up to a bound, and the one that loses least work is tried first. In each, those
-who lose least are moved, or else the smallest, which find a place elsewhere most easily.
+A node is cleared for one worker of the newcomer only if every job in its way gets another place in the same plan. The
+search considers a bounded number of nodes, those with the most free GPUs, and first tries the one that loses least work. On
+each node, it moves the jobs that lose least, or else the smallest, which are the easiest to place elsewhere.
 
-Where neither moving nor stopping alone makes node, both together may (`rearrange`): of those in the way the newcomer's
-project stops whom it may, and the others move, taking back for themselves what their own project is guaranteed.
+If neither moving nor stopping jobs makes room, both together may (`rearrange`): the newcomer's project stops the jobs that it
+may stop, and the others move to GPUs that their own projects may reclaim.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TRIALS = 8
 
 
 class Moving(EligibilityRules):
-    """Whoever may be preempted may be moved; nobody loses GPUs by it, and nobody goes where a place is reserved."""
+    """Preemptible jobs may move. They lose no GPUs, and they avoid reserved nodes."""
 
     def __init__(
         self, state: PoolState, newcomer: WorkloadState, now: float, reservations: Reservations
@@ -42,7 +42,7 @@ class Moving(EligibilityRules):
         self.reservations = reservations
 
     def kept_from(self, job: WorkloadState) -> NodeSet:
-        """The nodes that somebody who moves must not go to."""
+        """The nodes to which a job must not move."""
         if job.project is None:
             return 0
         must, should = self.reservations.kept_from(job, job.project, moving_for=self.newcomer)
@@ -55,7 +55,7 @@ class Moving(EligibilityRules):
         return True
 
     def on_node(self, node: NodeState) -> list[Eviction]:
-        """Who might be moved out of a node, the least work lost first."""
+        """The jobs that may be moved away from a node, the one that loses least work first."""
         evictions = []
         for job in self.state.standing.get(node.index, {}).values():
             if job.project is None or not job.preemptible or not job.workload.running or job.moved:
@@ -80,7 +80,7 @@ def consolidate(
     kept_from: NodeSet,
     now: float,
 ) -> SearchResult | None:
-    """Places for the newcomer's gang, and who moves for it; None, and nothing done, where that can't be."""
+    """Places for the newcomer's gang and the jobs that move for it. None, with nothing changed, if there are none."""
     rules = Moving(state, newcomer, now, reservations)
 
     def settle(eviction: Eviction) -> list[Eviction] | None:
@@ -97,7 +97,7 @@ def rearrange(
     budget: Budget,
     kept_from: NodeSet,
 ) -> SearchResult | None:
-    """Places for the newcomer's gang, who moves for it, and who is stopped for it or for those who move."""
+    """Places for the newcomer's gang, the jobs that move for it, and those that are stopped for it or for a job that moves."""
     rules = Moving(state, reclaim.newcomer, reclaim.now, reservations)
     in_vain: set[tuple[int, str]] = set()
 
@@ -130,7 +130,7 @@ def rearrange(
 def _clear_nodes(
     state: PoolState, placer: Placer, rules: Moving, settle: Settle, kept_from: NodeSet
 ) -> SearchResult | None:
-    """Places for the newcomer's gang in nodes that are cleared one after the other, and who leaves for it."""
+    """Clear one node after another: places for the newcomer's gang, and the jobs that leave for it."""
     request = rules.newcomer.request
     mask = request.eligible & ~kept_from
     if request.groups and request.require == NODE:
@@ -210,7 +210,7 @@ def _one_more(
 
 
 def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_from: NodeSet = 0) -> bool:
-    """Place a job again that had to leave; whether that could be done. What it held itself is free for it."""
+    """Place a job that had to leave again, if there is a place. What it held itself is free for it."""
     if job.project is not None:
         kept_from |= job.project.nodes_at_limit(job.amount)
     with state.without_own(job):

@@ -1,8 +1,8 @@
 """One scheduling cycle: sessions first, then jobs in the order of their projects, then elastic jobs grow.
 
-The job that is next gets, in this order: what is free now; what becomes free as others leave; what it may take back
-from other projects, or from less important jobs of its own. If none of that gives it a place its class is closed for
-this cycle. Classes that could get nothing in any of these ways are not even opened.
+The next job gets GPUs that are free now, or else GPUs that are being released, or else GPUs that it may reclaim from other
+projects or preempt from jobs of lower priority in its own. If none of these give it a place, its request class is closed
+for this cycle. Classes that could not get a place in any of these ways are not opened.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LOOKS = 500_000
 
 
 class Cycle:
-    """Makes one plan; leaves the planner as the plan would have it."""
+    """Makes one plan, and leaves the planner's state as it is after the plan."""
 
     def __init__(self, planner: PlannerState, now: float) -> None:
         self.planner = planner
@@ -102,7 +102,7 @@ class Cycle:
     # -- jobs ---------------------------------------------------------------------------------------------
 
     def _start_jobs(self) -> None:
-        """Go through the queues; once more if somebody left meanwhile, who may have held more than was needed."""
+        """Go through the queues, and again if a job was stopped meanwhile: it may have held more than was needed."""
         self._honour_nominations()
         gains = -1
         while gains != self.state.gains:
@@ -136,7 +136,7 @@ class Cycle:
             queue.close()
 
     def _hopeless(self, jobs: JobClassQueue, project: ProjectState) -> bool:
-        """Whether there is no place, nobody could move or be reclaimed from, and nothing would be reserved."""
+        """Whether there is no place, no job to move or to reclaim from, and nothing to reserve."""
         request, gains, name = jobs.request, self.state.gains, (jobs.request.fit_class, 0)
         return (
             self._in_vain.get(name) == gains
@@ -155,7 +155,7 @@ class Cycle:
                 self.started.append(job)
 
     def _expect_gang(self, partition: Partition, queues: dict[str, ProjectQueue]) -> None:
-        """The nodes of the first gang that others could starve are avoided by those whose turn is before it, too."""
+        """Find the nodes of the first gang that others could starve, so that jobs ahead of it avoid these nodes, too."""
         self.reservations.expected = None
         first = {
             name: ProjectQueue(queue.project, [jobs])
@@ -169,7 +169,7 @@ class Cycle:
             self.reservations.expect(gang.next.first, gang.project, gang.next.request)
 
     def _open_queues(self, partition: Partition, waiting: Waiting) -> dict[str, ProjectQueue]:
-        """The classes that might get something of this partition in this cycle."""
+        """The queues of the classes that may get GPUs of this partition in this cycle."""
         here = [
             (project, classes) for project, classes in waiting.items() if project.partition == partition.key
         ]
@@ -230,7 +230,7 @@ class Cycle:
     def _find_place(
         self, job: WorkloadState, project: ProjectState, request: RequestClass, order: ProjectOrder
     ) -> list[WorkerPlacement] | None:
-        """Free places, or else others' places; where there are none, one may be reserved."""
+        """Free places, or else places of other jobs. If there are none, nodes may be reserved."""
         full = project.nodes_at_limit(request.gang_amount) if self.state.limited else 0
         limited = self._refused(request, project) or bool(full and not request.eligible & ~full)
         reserved, better_not = self.reservations.kept_from(job, project)
@@ -258,11 +258,11 @@ class Cycle:
         return result.workers
 
     def _refused(self, request: RequestClass, project: ProjectState) -> bool:
-        """Whether limits, or for what can't be preempted guarantees, forbid it on the path."""
+        """Whether a limit on the path forbids it or, if it can't be preempted, a guarantee."""
         return project.over_limit(request.gang_amount) is not None or breaks_guarantee(request, project)
 
     def _place(self, request: RequestClass, kept_from: NodeSet) -> list[WorkerPlacement] | None:
-        """Places for the gang: now, or once those are gone who leave. What failed is not tried again."""
+        """Places for the gang: now, or after the releasing workloads have ended. A search that failed is not repeated."""
         name = (request.fit_class, kept_from)
         if self.state.gains in (self._in_vain.get(name), self._in_vain.get((request.fit_class, 0))):
             return None
@@ -287,7 +287,7 @@ class Cycle:
             self.stopped[eviction.job.id] = what_for
 
     def _settle_victims(self) -> None:
-        """Who was stopped goes on elsewhere, where there is a place for it that nobody who waits could use."""
+        """Move stopped jobs to places that no waiting job can use, if there are any."""
         victims = [job for job in self.evicted.values() if job.releasing and job.placement]
         for job in sorted(victims, key=lambda job: job.urgency):
             project = job.project
@@ -296,7 +296,7 @@ class Cycle:
                 settle_elsewhere(self.state, self.placer, job, must | should)
 
     def _grow(self) -> None:
-        """Elastic jobs grow that nothing else happens to in this plan."""
+        """Grow the elastic jobs that this plan does not change otherwise."""
         elastic = [
             job
             for job in (*self.planner.elastic.values(), *self.started)
@@ -315,7 +315,7 @@ class Cycle:
     # -- the plan -----------------------------------------------------------------------------------------
 
     def _after(self, job: WorkloadState) -> tuple[str, ...]:
-        """Who must be gone before a job has its places."""
+        """The workloads that must end before a job gets its places."""
         if not self.state.releasing_jobs:
             return ()
         after = self.state.in_the_way(job.placement)

@@ -1,7 +1,7 @@
-"""The decisions of a plan, one for every workload, told when asked for.
+"""The decisions of a plan, one for every workload, made when they are read.
 
-What changes (starts, stops, moves, grows, shrinks) is written down as the plan is made. Everybody else stays or waits
-as before, and their decisions follow from the workload itself and from `Why`.
+Changes (start, stop, move, grow, shrink) are recorded while the plan is made. All other workloads stay or wait as before;
+their decisions follow from the workload itself and from `Why`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scheduler.policy.workloads import WorkloadState
 
 
 class Decisions(Mapping[str, Decision]):
-    """By the workload's id, in the order of the snapshot. Of a workload that changed since, it is told as it is then."""
+    """By the workload's id, in the order of the snapshot. A workload that has changed since is described as it is now."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Decisions(Mapping[str, Decision]):
         return f"Decisions({dict(self)!r})"
 
     def _tell(self, job: WorkloadState) -> Decision:
-        """What is told of a workload: the very decision that was told before, where that still holds."""
+        """The decision for a workload: the same object as before if it still holds."""
         workload, before = job.workload, job.told
         if workload.stopping:
             return before or job.tell(Decision(Action.KEEP, "Stopping."))
@@ -78,12 +78,12 @@ class Decisions(Mapping[str, Decision]):
         return job.tell(before)
 
     def _in_the_way(self, project: ProjectState, job: WorkloadState) -> Blocked:
-        """Of several partitions, the first with enough free GPUs, where only a rule is in the way, else the first."""
+        """What blocks it in the first partition with enough free GPUs, where that can only be a rule, else in the first."""
         ruled = (self._why.blocked(*option) for option in job.options if self._why.has_capacity(option[1]))
         return next(ruled, None) or self._why.blocked(project, job.request)
 
     def _position(self, job: WorkloadState) -> int | None:
-        """Its place among the jobs of its project that wait, from 1."""
+        """Its position in the queue of its project, from 1."""
         if job.project is None:
             return None
         project = job.project.name

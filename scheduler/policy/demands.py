@@ -1,7 +1,7 @@
-"""What one worker needs, in the form in which nodes are searched for it.
+"""What one worker needs, in the form that the search for nodes uses.
 
 A demand is a count of whole GPUs, or a share of one GPU, or memory on one GPU (a share that depends on the node), or none
-of these; and CPUs and memory beside it. Equal demands are one object, so that a demand is judged once for all who have it.
+of these; in each case with CPUs and memory. Equal demands are one object, so each demand is judged once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""From whom a newcomer may take, how far, and in which order.
+"""From which jobs a newcomer may take GPUs, how many, and in which order.
 
-Reclaim is between projects, compared where their paths part: siblings as themselves, cousins as their parents. A project
-takes back what stays within its fair share from those above their due, and what stays inside its guarantee from all
-above their guarantee. Preemption is inside one project, from the less important. Surplus workers of elastic jobs come
-before whole jobs, and a job whose eviction crosses the floor down to which its project may be taken comes last.
+Reclaim works between projects, which are compared where their paths diverge: siblings as themselves, cousins as their
+parents. Up to its fair share, a project reclaims from projects above their due; up to its guarantee, from all projects above
+their guarantee. Preemption works inside one project, from jobs of lower priority. Surplus workers of elastic jobs come before
+whole jobs, and a job whose eviction takes its project below its floor comes last.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Eviction:
 
     @property
     def gone(self) -> bool:
-        """Whether this was done already, or can't be done any more."""
+        """Whether it has been made already, or can no longer be made."""
         if self.worker is None:
             return self.job.releasing or self.amount != self.job.amount
         return self.job.releasing or self.worker not in self.job.placement
@@ -102,7 +102,7 @@ class EligibilityRules(ABC):
                 yield Eviction(job, loss, job.amount)
 
     def _surplus(self, project: ProjectState, most: int | None = None) -> list[Eviction]:
-        """The workers that elastic jobs (of a priority up to `most`) have above their minimum."""
+        """The workers above their minimum of elastic jobs with a priority up to `most`."""
         evictions: list[Eviction] = []
         for job in list(self.state.candidates[project].elastic.values()):
             if (most is None or job.priority <= most) and self._unprotected(job):
@@ -124,7 +124,7 @@ class EligibilityRules(ABC):
 
 
 class Preemption(EligibilityRules):
-    """A more important job takes from less important ones of its own project, and surplus from its equals."""
+    """A job takes GPUs from jobs of lower priority in its own project, and surplus workers from jobs of equal priority."""
 
     def __init__(self, state: PoolState, newcomer: WorkloadState, project: ProjectState, now: float) -> None:
         super().__init__(state, newcomer, now)
@@ -159,7 +159,7 @@ class Sides:
 
 
 class Reclaim(EligibilityRules):
-    """A project takes back what it is due, or was guaranteed: only from `within` what has its limit in the way, if any."""
+    """A project takes back what it is due or guaranteed. If a limit is in the way, only from projects below `within`."""
 
     def __init__(
         self,

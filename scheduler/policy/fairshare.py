@@ -1,10 +1,10 @@
-"""Fair share: what each project may count on of what there is, level by level down the tree.
+"""Fair share: how many GPUs each project may count on, level by level down the tree.
 
 For the children of one project and the `total` it may use:
 1. Each wants the smaller of its limit and its demand.
 2. Each first gets its guarantee, as far as it wants it. This is never scaled down.
-3. What remains goes to those still wanting, the highest project priority first; within one priority in proportion to
-   weight, in rounds: whoever wants no more than its part takes what it wants and the rest is divided again. Parts
+3. What remains goes to the projects that want more, the highest project priority first; within one priority in proportion to
+   weight, in rounds: a project that wants no more than its part gets what it wants, and the rest is divided again. Parts
    are cut to whole GPUs.
 4. Whole GPUs left over from the cutting go one at a time to the largest cut-off fraction, the older first on a tie.
 5. With `time_aware` k > 0 the weight in 3 becomes max(0, w + k (w - u)): w is the share of the weights, u that of use.
@@ -67,7 +67,7 @@ def _divide_surplus(level: list[ProjectState], rest: Milli, time_aware: float) -
 
 
 def _cut_to_whole(wanting: list[ProjectState], weights: dict[str, int], rest: Milli) -> Milli:
-    """Everyone wants more than its part: give whole GPUs, then those left over by the largest cut-off fraction."""
+    """All want more than their parts: give whole GPUs, then those left over by the largest cut-off fraction."""
     whole = sum(weights[a.name] for a in wanting)
     cut_off = {a.name: rest * weights[a.name] % (whole * ONE) for a in wanting}
     parts = {a.name: rest * weights[a.name] // (whole * ONE) * ONE for a in wanting}
@@ -87,7 +87,7 @@ def _cut_to_whole(wanting: list[ProjectState], weights: dict[str, int], rest: Mi
 
 
 def _weights(level: list[ProjectState], time_aware: float) -> dict[str, int]:
-    """The weights by which a surplus is divided, as whole numbers: what time has changed is brought to one denominator."""
+    """The weights by which a surplus is divided, as whole numbers with a common denominator."""
     if time_aware <= 0:
         return {a.name: a.weight for a in level}
     whole, k = sum(a.weight for a in level) or 1, Fraction(time_aware)

@@ -1,8 +1,8 @@
-"""When the jobs that wait will start, found by playing the policy forward.
+"""Estimates when waiting jobs will start, by simulating the policy.
 
-Jobs end when their expected run time is over; of those without one nobody knows, so what waits for them has no estimate.
-Every plan is carried out at once. Nobody new comes, so an estimate is never a promise. How far it looks is bounded by
-count, never by time, so that the same snapshot gives the same forecast.
+Jobs end when their expected run time is over. If a job has none, jobs that wait for it have no estimate. Every plan is
+carried out at once, and no new jobs are submitted, so an estimate is not a promise. The simulation is bounded by counts and
+never by time, so the same snapshot gives the same forecast.
 """
 
 from __future__ import annotations

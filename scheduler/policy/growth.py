@@ -1,4 +1,4 @@
-"""When a running job may be ended to begin again with more workers.
+"""When a running job may be restarted with more workers.
 
 Growing is a gain that nobody asked for, so it must not cost what was done: a job that has never saved its state would begin
 from nothing, and one that was only just started, or is about to end, would lose more time than it gains.
@@ -67,7 +67,7 @@ class Growth:
         self.reclaimed: list[tuple[WorkloadState, SearchResult]] = []
 
     def grow(self, elastic: Iterable[WorkloadState], interval: float) -> None:
-        """Grow those that may grow already; where only its time keeps one that could from it, decide again then."""
+        """Grow the jobs that may grow now. If only the time is in the way of a job, plan again at that time."""
         classes: dict[ProjectState, list[JobClassQueue]] = {}
         too_early: list[tuple[float, str, WorkloadState]] = []
         for job in elastic:

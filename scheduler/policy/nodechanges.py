@@ -1,8 +1,8 @@
-"""Nodes that change between two plans: cordoned or not, used more or less by others, declared differently, new or gone.
+"""Nodes that change between two plans: cordoned, used more or less by others, declared differently, new or gone.
 
-What must hold: the plans that follow are those of a planner that begins anew with these nodes. Plans depend on the order of
-the nodes, so the order must stay, and new nodes come last. Otherwise, and where a node comes, leaves or is declared
-differently in a pool whose projects have quotas for parts of it, a planner has to begin anew.
+What must hold: the plans that follow are those of a new planner with these nodes. Plans depend on the order of the nodes, so
+it must stay the same, with new nodes last. If it does not, a new planner is needed. The same is true if a node comes, leaves
+or is declared differently in a pool whose projects have quotas for parts of the pool.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEFT = 16
 
 
 def change_nodes(planner: PlannerState, nodes: Sequence[Node]) -> int | None:
-    """Take over the nodes of a pool. Returns how many workloads were read again; None where nothing could be done."""
+    """Take over the nodes of a pool. Returns how many workloads were read again; None if a new planner is needed."""
     index = planner.state.nodes
     places = _places(index, nodes)
     if places is None:
@@ -65,7 +65,7 @@ def change_nodes(planner: PlannerState, nodes: Sequence[Node]) -> int | None:
 
 
 def _places(index: NodeIndex, nodes: Sequence[Node]) -> list[int] | None:
-    """The place of each node in the index, new ones last; None where the nodes that were there have another order."""
+    """The place of each node in the index, new ones last. None if the order of the nodes has changed."""
     places, last, end = list[int](), -1, len(index.all)
     for node in nodes:
         known = index.by_name.get(node.name)
@@ -90,7 +90,7 @@ def _redeclared(index: NodeIndex, place: int, spec: Node) -> bool:
 
 
 def _depends(job: WorkloadState, names: set[str]) -> bool:
-    """Whether a workload stands on one of these nodes, or is to, or counts for a share that depends on eligible nodes."""
+    """Whether a workload runs on one of these nodes, is nominated for one, or has an amount that depends on eligible nodes."""
     workload, request = job.workload, job.request
     return any(each.demand.gpu_memory for each in (request, *request.groups)) or any(
         worker.node in names for worker in (*workload.placement, *workload.nomination)

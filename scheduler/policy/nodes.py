@@ -1,9 +1,9 @@
 """The state of each node, indexed by what is free on it.
 
-A node has two sides. *Later* is how it stands once the plan is carried out; *now* is what can be had at once: what is
-free later and is not still held by somebody who leaves. Sets of nodes are the bits of one integer, so that "free, of
-this type, in this rack, not tried in vain" is an `&` of four of them. Every step has an inverse, and the state depends
-only on who stands where, never on the way it came about: that makes trials cheap and plans repeatable.
+A node has two sides. `LATER` is its state once the plan is carried out. `NOW` is what can be used at once: what is free later
+and not still held by a workload that is being stopped. Sets of nodes are the bits of one integer, so "free, of this type, in
+this rack, not tried in vain" is an `&` of four sets. Every step has an inverse, and the state depends only on which workloads
+run where, not on the steps that led to it. Trials are therefore cheap and plans repeatable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Workloads that an earlier plan nominated for places get them before anybody else is asked, as long as they can be had.
+"""Workloads that an earlier plan nominated for places get them first, if these are still available.
 
-These are newcomers that wait for others to leave, and jobs that are leaving some places to continue in others. A nomination
-has lapsed where a limit or a guarantee forbids it, its node is gone, or it no longer lies in one required domain.
+These are newcomers that wait for victims to stop, and jobs that stop in some places to continue in others. A nomination lapses
+if a limit or a guarantee forbids it, if its node is gone, or if its places are no longer in one required domain.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def honour_nominations(planner: PlannerState) -> list[WorkloadState]:
 
 
 def _together(planner: PlannerState, job: WorkloadState, workers: tuple[WorkerPlacement, ...]) -> bool:
-    """Whether they stand in one domain of the topology, if they have to: labels may have changed since."""
+    """Whether all are in one required domain of the topology; labels may have changed since."""
     level, nodes = job.request.require, planner.state.nodes.by_name
     bits = {nodes[worker.node].bit for worker in workers if worker.node in nodes}
     if level is None or level == NODE:
@@ -53,6 +53,6 @@ def _may_have(state: PoolState, job: WorkloadState, workers: tuple[WorkerPlaceme
 
 
 def _under(state: PoolState, quota: QuotaState, workers: tuple[WorkerPlacement, ...]) -> Milli:
-    """What of these workers counts under a limit."""
+    """The amount of these workers that counts against a limit."""
     nodes = state.nodes.by_name
     return amount_of(tuple([w for w in workers if w.node in nodes and nodes[w.node].bit & quota.mask]))

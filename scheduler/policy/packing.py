@@ -1,8 +1,8 @@
 """Places for workers of several shapes together, by a bounded search.
 
-Group after group, each as close together as it can be, fails now and then where another order would do: two machines with 8
-and 6 free GPUs take 4 + 3 and 3 + 3, but not 4 on the fuller one first. What the search has found not to job with so many
-machines of each amount free it does not try again, so that small gangs are judged exactly. It is bounded by a count.
+Placing one group after another, each as close together as possible, sometimes fails although another order would succeed:
+two machines with 8 and 6 free GPUs take 4 + 3 and 3 + 3, but not if 4 goes to the fuller one first. The search does not repeat
+what failed with the same number of machines of each free amount, so small gangs are judged exactly. A count bounds it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Packing:
         ]
 
     def within(self, mask: NodeSet) -> dict[int, list[WorkerPlacement]] | None:
-        """The workers of each group, all in nodes of `mask`; None, and nothing taken, where none were found."""
+        """The workers of each group, all in nodes of `mask`. None, with nothing taken, if there are no places."""
         found: list[WorkerPlacement] = []
         if not mask & (mask - 1) or not self._seat(found, mask, set()):
             return None
@@ -63,7 +63,7 @@ class Packing:
         return False
 
     def _nodes(self, group: RequestClass, here: list[tuple[Key, int]], mask: NodeSet) -> list[NodeState]:
-        """One node for each amount that is free, the fullest first; for who needs no whole GPU the best alone."""
+        """One node for each free amount, the fullest first; for workers without whole GPUs only the best node."""
         nodes, demand, mask = self.state.nodes, group.demand, mask & group.eligible
         if not demand.whole:
             best = nodes.best(demand, mask, self.when, False)

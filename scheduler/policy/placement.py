@@ -1,8 +1,8 @@
-"""Where a gang stands: as close together as it can be, and so that whole machines stay free.
+"""Places a gang as close together as possible, and keeps whole machines free.
 
-A gang goes to one node if one takes it, else to the narrowest domain that does, else anywhere on the fewest nodes. A
-node pool that spreads takes the emptiest nodes instead, unless the gang wishes to stand together. A required level is
-a rule: what does not fit into one of its domains does not fit.
+A gang goes to one node if it fits there, else to the narrowest domain in which it fits, else to the fewest nodes anywhere. A
+node pool that spreads uses the emptiest nodes instead, unless the gang prefers to be together. A required level is a rule: a
+gang that fits in none of its domains waits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STEPS = 500
 
 
 class Placer:
-    """Finds and takes places; whatever it does not finish it gives back."""
+    """Finds and takes places. If a gang can't be placed whole, nothing is taken."""
 
     def __init__(self, state: PoolState, topology: Topology) -> None:
         self.state = state
@@ -38,7 +38,7 @@ class Placer:
     def place(
         self, request: RequestClass, count: int, when: When, mask: NodeSet | None = None
     ) -> Workers | None:
-        """Stand `count` workers of `request` in nodes of `mask`, or none of them."""
+        """Place `count` workers of `request` on nodes of `mask`, or none."""
         for preferred, one_node in self._preferences(request):
             within = preferred if mask is None else preferred & mask
             if within:
@@ -51,7 +51,7 @@ class Placer:
     def _place_groups(
         self, request: RequestClass, count: int, when: When, mask: NodeSet, one_node: bool
     ) -> Workers | None:
-        """Stand the groups of a gang, the largest workers first, as close together as they can be."""
+        """Place the groups of a gang as close together as possible, the largest workers first."""
         if count != request.gang_size:
             return None
         packing = Packing(self.state, request, when, STEPS)
@@ -76,7 +76,7 @@ class Placer:
     def domains(
         self, request: RequestClass, mask: NodeSet, when: When, one_node: bool = False
     ) -> Iterator[NodeSet]:
-        """Where the groups of a gang are tried together: one node, then wider and wider, as far as it may be."""
+        """The sets of nodes in which the groups of a gang are tried together: from one node to ever wider domains."""
         within = (request.require, request.prefer)
         if request.require not in (None, NODE):
             mask &= _union(self.topology.domains(request.require))
@@ -199,7 +199,7 @@ class Placer:
         return None
 
     def beside(self, request: RequestClass, placement: tuple[WorkerPlacement, ...]) -> NodeSet:
-        """The nodes in which a gang that stands may grow: where a level is required, its domain only."""
+        """The nodes on which a running gang may grow. If it requires a level, only those of its domain."""
         if request.require is None:
             return request.eligible
         bits = _union([self.nodes.by_name[worker.node].bit for worker in placement])

@@ -1,7 +1,7 @@
-"""The policy's doors: `decide` for one snapshot, `Planner` and `SnapshotPlanner` for a pool that changes little between plans.
+"""Entry points: `decide` for one snapshot, `Planner` and `SnapshotPlanner` for a pool that changes little between plans.
 
-All make the same plan of the same workloads. A planner is told what changed and keeps the rest, so that the next plan
-does not begin by reading everything anew; a snapshot planner finds out by itself what changed from one snapshot to the next.
+All make the same plan for the same pool. A planner is told what has changed and keeps the rest, so it does not read everything
+again for each plan. A snapshot planner compares each snapshot with the one before and finds the changes itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def decide(snapshot: Snapshot) -> Plan:
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """A plan makes many objects that stay; looking through all of them for garbage, again and again, doubles the time."""
+    """Suspend garbage collection: a plan makes many objects that stay, and scanning them again and again doubles its time."""
     resting = not gc.isenabled()
     gc.disable()
     try:
@@ -70,7 +70,7 @@ class Planner:
     def plan(self, now: float, usage: Mapping[str, float] | None = None) -> Plan:
         """The plan at an instant, when projects have used so much of the pool recently (as `Snapshot.usage` has it).
 
-        Nothing of it is taken as done: what is done of it comes back by `put`.
+        The planner does not assume that the plan is carried out: report what was done with `put`.
         """
         with collector_at_rest():
             self._take_in()
@@ -98,7 +98,7 @@ class Planner:
 
 
 class SnapshotPlanner:
-    """Decides for one snapshot after the other, as `decide` would. Its plans don't change any more: the planner does.
+    """Decides one snapshot after another, as `decide` does. Its plans stay as they are when the next one is made.
 
     `read` is how many workloads the latest plan had to read, as `Planner.read` says.
     """

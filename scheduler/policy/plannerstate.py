@@ -1,7 +1,7 @@
-"""What the policy knows of the pool, kept up to date: nodes, projects, and the workloads sorted by what they do.
+"""What the policy knows of the pool: nodes, projects, and the workloads by what they do.
 
-`put` and `forget` are all that ever changes it, each in time that does not grow with the pool, so that a plan after one
-change costs little. What it holds depends on the workloads alone, not on the order in which they came.
+`put` and `remove` update it in time that does not grow with the pool, so a plan after one change costs little;
+`nodechanges` takes over changed nodes. The state depends only on the nodes and workloads, not on the order of the changes.
 """
 
 from __future__ import annotations
@@ -194,10 +194,9 @@ class PlannerState:
                 project.usage = usage.get(name, 0.0)
 
     def share_out(self) -> None:
-        """Find the fair shares of each partition; what jobs can't have in their first partition they request for in their
-        next.
+        """Find the fair shares of each partition.
 
-        The most urgent requests first.
+        What jobs can't have in their first partition counts as demand in their next one, the most urgent jobs first.
         """
         time_aware = self.pool.settings.time_aware
         for partition in self.partitions:
@@ -289,7 +288,7 @@ class PlannerState:
 
 
 def _never(project: ProjectState, request: RequestClass) -> bool:
-    """Whether a limit, or for what can't be preempted a guarantee, is too small for a job of this project."""
+    """Whether a limit is too small for such a job of this project or, if it can't be preempted, a guarantee."""
     return any(
         request.gang_amount > step.limit or (not request.preemptible and request.gang_amount > step.guarantee)
         for step in project.path
@@ -301,7 +300,7 @@ def _by_urgency(job: WorkloadState) -> tuple[int, float, str]:
 
 
 def _demand(job: WorkloadState, sign: int) -> None:
-    """What a job holds, how far it may grow, or what it requests for, counts as demand all the way up."""
+    """What a job holds, how far it may grow, or what it asks for counts as demand of its project and all above it."""
     if job.project is None:
         return
     missing = max(0, job.request.workers - len(job.placement))

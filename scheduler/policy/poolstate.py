@@ -1,7 +1,7 @@
-"""The pool while a plan is made of it: nodes, projects and who stands where.
+"""The pool while a plan is made: nodes, projects, and which workloads run where.
 
-Every change is a step that is written down with its inverse, so that a `Trial` can take steps back: checkpoint, try, and
-commit or roll back.
+Every change is a step that is recorded with its inverse, so that a `Trial` can undo steps: checkpoint, try, and commit or roll
+back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Journal = list[tuple[Callable[..., None], tuple[Any, ...]]]
 
 
 class Trial:
-    """A checkpoint to which the state goes back. Trials may lie inside each other."""
+    """A checkpoint to which the state returns unless the trial is committed. Trials may be nested."""
 
     __slots__ = ("_checkpoint", "_committed", "_journal")
 
@@ -117,7 +117,7 @@ class PoolState:
         return worker
 
     def take_places(self, workers: Iterable[WorkerPlacement], request: RequestClass) -> bool:
-        """Take the very places that were promised; whether they could be had."""
+        """Take exactly the places of a nomination. Returns whether they are available."""
         nodes = self.nodes
         workers = tuple(workers)
         standing = list(zip(workers, request.demands_of(len(workers)), strict=False))
@@ -156,7 +156,7 @@ class PoolState:
             self._did(self._count, job, more, -1)
 
     def release(self, job: WorkloadState) -> None:
-        """A running job gives back what it holds; until it is gone it is in the way."""
+        """A running job is to stop: what it holds is free later, but not now."""
         self._unlist(job)
         for worker, demand in job.standing:
             self.nodes.vacate(worker, demand)
@@ -267,7 +267,7 @@ class PoolState:
         return True
 
     def in_the_way(self, workers: Iterable[WorkerPlacement]) -> set[str]:
-        """The jobs that stop or shrink and still hold what these workers are to have."""
+        """The jobs that stop or shrink and still hold what these workers are nominated for."""
         found: set[str] = set()
         for worker in workers:
             node = self.nodes.by_name[worker.node]

@@ -43,8 +43,8 @@ class QuotaState:
 class ProjectState:
     """One project in one partition of the pool, its place in the tree and its sums.
 
-    `overflow` is what its jobs request here because they can't have it in a partition that they prefer. `kept` is what would
-    be its fair share if what it holds counted less as recent use.
+    `overflow` is what its jobs ask for here because they can't have it in a partition that they prefer. `kept` is its
+    fair share if part of what it holds did not count as recent use.
     """
 
     __slots__ = (
@@ -88,7 +88,7 @@ class ProjectState:
 
     @property
     def kept_from_reclaim(self) -> Milli:
-        """What others can't take back up to their fair shares: what is due, and what recent use does not cost it yet."""
+        """What others can't reclaim up to their fair shares: its due, or what `kept` spares it."""
         return max(self.due, min(self.limit, self.kept))
 
     def frozen(self) -> ProjectState:

@@ -107,7 +107,7 @@ class ProjectOrder:
             heapq.heappush(heap, (key, project.name, next(self._pushed), project))
 
     def _asked(self, project: ProjectState) -> Milli | None:
-        """What the next job of the project, or of the first of its children, requests for."""
+        """What the next job of the project, or of the first of its children, asks for."""
         if project.children:
             first = self._first(project.name)
             return None if first is None else self._next[first.name]
@@ -129,14 +129,14 @@ class ProjectOrder:
         return None if project is None else self.queues[project.name]
 
     def changed(self, project: ProjectState) -> None:
-        """What the project holds or requests for next has changed."""
+        """What the project holds, or what its next job asks for, has changed."""
         for step in project.path:
             if step.name in self._keys:
                 self._push(step)
 
 
 def order_key(project: ProjectState, asked: Milli) -> OrderKey:
-    """The rule by which projects are compared, the first difference deciding."""
+    """The key by which projects are compared: the first difference decides."""
     held, due = project.allocated, project.due
     after = held + asked
     return (
