@@ -26,9 +26,10 @@ import pytest
 import sqlalchemy
 
 from scheduler.client import AsyncClient
+from scheduler.controller.retries import LOSSES
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.errors import Conflict, RunaiError
-from scheduler.model import JobState
+from scheduler.model import Ending, JobState
 from scheduler.schema import JobSubmit, JobView, SessionOpen
 from tests.app.conftest import Service, end_all, until
 from tests.chaos.campaign import LONG, seed, tell
@@ -147,10 +148,12 @@ class OnPostgreSQL(Alone):
 
 
 def kill_worker(kind: str, state_dir: Path, scheduler: int | None, chance: random.Random) -> bool:
-    """Kill the launcher, which is the scheduler's child, or a supervisor."""
-    found = [
-        each.pid for each in supervisors(state_dir) if (each.parent == scheduler) is (kind == "launcher")
-    ]
+    """Kill the launcher, which is the scheduler's child, or a supervisor: the launcher's child, or nobody's any more. A
+    supervisor's own child is a worker that has not begun yet, and would fail as a worker that is killed does."""
+    parents = {each.pid: each.parent for each in supervisors(state_dir)}
+    launchers = [pid for pid, parent in parents.items() if parent == scheduler]
+    found = [pid for pid, parent in parents.items() if parent not in parents or parent in launchers]
+    found = launchers if kind == "launcher" else [pid for pid in found if pid not in launchers]
     return kill_one(found, chance)
 
 
@@ -201,6 +204,8 @@ class Campaign:
     """The jobs that were to be cancelled, with the number of their attempts then; infinite where they had ended."""
     succeeded: dict[str, int] = field(default_factory=dict)
     """The jobs that were seen to have succeeded, with the number of their attempts."""
+    given_up: set[str] = field(default_factory=set)
+    """The jobs whose supervisors were killed so often, one after the other, that they are not tried again."""
     kills: Counter[str] = field(default_factory=Counter)
     over: bool = False
 
@@ -261,6 +266,9 @@ class Campaign:
                 f"{job.id} has run again"
             )
             self.check_whole(job)
+        elif job.state is JobState.FAILED:
+            assert [attempt.ending for attempt in job.attempts[-LOSSES:]] == [Ending.LOST] * LOSSES, job
+            self.given_up.add(job.id)
         else:
             assert job.state is JobState.CANCELLED, f"{job.id}: {job.state} {job.reason} {job.attempts}"
             assert job.id in self.cancelled, f"{job.id} was cancelled by nobody"
@@ -277,7 +285,7 @@ class Campaign:
         found = {job: self.witness.of(job) for job in self.jobs}
         twice = [job for job, told in found.items() if any(times > 1 for times in told.begins.values())]
         after = [job for job, most in self.cancelled.items() if found[job].attempts > most]
-        lost = self.jobs.keys() - self.succeeded.keys() - self.cancelled.keys()
+        lost = self.jobs.keys() - self.succeeded.keys() - self.cancelled.keys() - self.given_up
         with contextlib.suppress(AssertionError):
             until(lambda: not processes(self.target.state_dir))
         orphans = processes(self.target.state_dir)
@@ -286,6 +294,7 @@ class Campaign:
             **{f"kills: {kind}": count for kind, count in sorted(self.kills.items())},
             "jobs": len(self.jobs),
             "attempts": sum(told.attempts for told in found.values()),
+            f"given up after {LOSSES} kills of their supervisors": len(self.given_up),
             "lost": len(lost),
             "twice": len(twice) + len(after) + len(self.witness.taken()),
             "orphans": len(orphans),
