@@ -54,12 +54,13 @@ class NodeTrial:
 
     def take(self, eviction: Eviction, rules: EligibilityRules, floor: Floor) -> bool:
         """Try one more eviction, if the rules allow it; whether that was done."""
-        if not self._takes(eviction) or not rules.may_lose(eviction, self.losses, floor):
+        name = _name(eviction)
+        if name in self._seen or not self._has(eviction) or not rules.may_lose(eviction, self.losses, floor):
             return False
         if eviction.worker is None and any(other.job is eviction.job for other, _ in self.evictions):
             self._instead_of_surplus(eviction, floor)
             return True
-        self._seen.add(_name(eviction))
+        self._seen.add(name)
         self.evictions.append((eviction, floor))
         self._free(eviction, 1)
         return True
@@ -67,11 +68,11 @@ class NodeTrial:
     def refused_for_others(self, eviction: Eviction, rules: EligibilityRules, floor: Floor) -> bool:
         """Whether an eviction that the rules do not allow now would be allowed alone."""
         return (
-            bool(self.evictions) and self._takes(eviction) and rules.may_lose(eviction, NOTHING_LOST, floor)
+            bool(self.evictions)
+            and _name(eviction) not in self._seen
+            and self._has(eviction)
+            and rules.may_lose(eviction, NOTHING_LOST, floor)
         )
-
-    def _takes(self, eviction: Eviction) -> bool:
-        return _name(eviction) not in self._seen and self._has(eviction)
 
     def _has(self, eviction: Eviction) -> bool:
         """Whether that worker may still go: an elastic job keeps its minimum until it goes whole, with all its workers."""

@@ -166,7 +166,7 @@ class VictimSearch:
     def _go_through(self, search: SearchState, count: int, floor: Floor) -> None:
         for members in self.rules.classes():
             for eviction in members:
-                while search.seated < count and search.cheapest() <= (eviction.loss, 1):
+                while search.cleared and search.seated < count and search.cheapest() <= (eviction.loss, 1):
                     search.take()
                 if search.seated == count or self.budget.looks <= 0:
                     return
