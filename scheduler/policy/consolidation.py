@@ -211,6 +211,8 @@ def _one_more(
 
 def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_from: NodeSet = 0) -> bool:
     """Place a job that had to leave again, if there is a place. What it held itself is free for it."""
+    if job.amount and state.nodes.all_taken():
+        return False
     if job.project is not None:
         kept_from |= job.project.nodes_at_limit(job.amount)
     with state.without_own(job):

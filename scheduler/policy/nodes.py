@@ -379,6 +379,10 @@ class NodeIndex:
         ]
         return self.free_gpus(-1, LATER) + sum(parts)
 
+    def all_taken(self) -> bool:
+        """Whether no GPU is free later, not even in part."""
+        return not self.sharing and not self.free_gpus(-1, LATER)
+
     def free_gpus(self, mask: NodeSet, when: When = NOW) -> Milli:
         """The whole GPUs that are free in nodes of `mask`."""
         return (
