@@ -354,5 +354,7 @@ class PoolState:
 
 def _collide(one: WorkerPlacement, other: WorkerPlacement, node: NodeState) -> bool:
     """Whether two workers can't hold their GPUs at the same time."""
-    shared = set(one.gpus) & set(other.gpus)
-    return any(one.share == ONE or other.share == ONE or node.share_free(gpu, NOW) < 0 for gpu in shared)
+    for gpu in one.gpus:
+        if gpu in other.gpus and (one.share == ONE or other.share == ONE or node.share_free(gpu, NOW) < 0):
+            return True
+    return False
