@@ -10,15 +10,14 @@ import os
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
-
-from tornado.netutil import bind_sockets
 
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.backend import Backend, Setup
 from scheduler.engines.local.backend import local
+from scheduler.engines.local.ports import Ports
 from scheduler.model import Node
 from tests.engines.remote import ADDRESS, Containers, answering, remote
 from tests.engines.scripted import World, scripted
@@ -92,8 +91,7 @@ class RemotePlace(Place):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.containers = Containers(folder.parent / "containers")
-        with closing(bind_sockets(0, ADDRESS)[0]) as bound:
-            self.port = int(bound.getsockname()[1])
+        (self.port,) = Ports(ADDRESS).take("scheduler", 1)  # no outgoing connection can get it meanwhile
 
     def backend(self) -> Backend:
         return remote(self.folder, self.containers, f"http://{ADDRESS}:{self.port}")
