@@ -64,6 +64,8 @@ class PlanLoop(Loop):
 
     def _digest(self, snapshot: Snapshot) -> Digest:
         plan = self._decide(snapshot)
+        # Both are worked out when they are first asked for: here in the thread, so that no request waits for it.
+        len(plan.stop_order.over_quota), len(plan.stop_order.positions)
         acts = {
             workload: decision
             for workload, decision in plan.decisions.items()
