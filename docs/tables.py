@@ -34,9 +34,7 @@ REFERENCE = Path(__file__).parent / "reference"
 def magic() -> str:
     """A table for each group."""
     groups = {group: [option for option in of(Door.MAGIC) if option.group is group] for group in Group}
-    return "\n".join(
-        _table((group.value, ""), map(_line, options)) for group, options in groups.items() if options
-    )
+    return "\n".join(_table((group.value, ""), map(_line, options)) for group, options in groups.items() if options)
 
 
 def command_line() -> str:
@@ -112,9 +110,7 @@ def main() -> int:
     stale = [page for page in TABLES if (REFERENCE / page).read_text("utf-8") != render(page)]
     if "--check" in sys.argv[1:]:
         for page in stale:
-            print(
-                f"{REFERENCE / page} is not what the options say: run python docs/tables.py", file=sys.stderr
-            )
+            print(f"{REFERENCE / page} is not what the options say: run python docs/tables.py", file=sys.stderr)
         return 1 if stale else 0
     for page in stale:
         (REFERENCE / page).write_text(render(page), "utf-8")

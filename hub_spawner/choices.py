@@ -1,6 +1,7 @@
 """What a user may choose when a server starts: how many build GPUs, within their fixed quota.
 
-The form is HTML that the hub puts into its page; what comes from elsewhere is escaped. The scheduler decides in the end.
+The form is HTML that the hub puts into its page; what comes from elsewhere is escaped. The scheduler decides in the
+end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A spawner that holds a lease: the part to mix into any JupyterHub spawner.
 
-What must hold: a notebook server runs only with the GPUs of an open session of the scheduler; the session is closed when
-the server has ended or failed to start, and not before; a restart of the hub keeps both. What cannot be closed now,
-because the scheduler is down, is closed by the reconciliation later.
+What must hold: a notebook server runs only with the GPUs of an open session of the scheduler; the session is closed
+when the server has ended or failed to start, and not before; a restart of the hub keeps both. What cannot be closed
+now, because the scheduler is down, is closed by the reconciliation later.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ class LeaseSpawner(Spawner):
 
     scheduler_url = Unicode(help="The scheduler's address.").tag(config=True)
     scheduler_token = Unicode(help="A token with the scope custom:runai:admin.").tag(config=True)
-    scheduler_timeout = Float(30, help="Seconds to wait for a scheduler that is still starting.").tag(
-        config=True
-    )
+    scheduler_timeout = Float(30, help="Seconds to wait for a scheduler that is still starting.").tag(config=True)
     ask = Enum(
         ["always", "when_needed"],
         default_value="always",
@@ -107,9 +105,7 @@ class LeaseSpawner(Spawner):
         except (TypeError, ValueError):
             gpus = -1
         if not math.isfinite(gpus) or gpus < 0:
-            raise refusal(
-                RunaiError("Ask for a number of GPUs: 0 for none, 0.5 for half a GPU, 1, 2 and so on.")
-            )
+            raise refusal(RunaiError("Ask for a number of GPUs: 0 for none, 0.5 for half a GPU, 1, 2 and so on."))
         self.gpus = gpus
 
     # -- the life of a server ----------------------------------------------------------------------------

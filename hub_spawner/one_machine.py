@@ -1,8 +1,8 @@
 """A hub for one machine and the folder that it keeps everything in.
 
-What must hold: one hub for a folder; the folder is closed to others; addresses and passwords stay the same from one start
-to the next, so that servers which outlived a hub (`kill -9`) find the next one, and people their way in. They are durable
-before anybody is told of them; what is damaged all the same is made anew, and the greeting tells it.
+What must hold: one hub for a folder; the folder is closed to others; addresses and passwords stay the same from one
+start to the next, so that servers which outlived a hub (`kill -9`) find the next one, and people their way in. They are
+durable before anybody is told of them; what is damaged all the same is made anew, and the greeting tells it.
 
     hub/      the hub's database, keys, addresses, passwords and log
     pool/     the scheduler's state folder
@@ -88,9 +88,7 @@ class HubFolder:
         """A Jupyter configuration folder for the servers: JupyterLab greets nobody with a question about its news."""
         defaults = self.hub / "jupyter" / "labconfig" / "default_setting_overrides.json"
         defaults.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(
-            defaults, json.dumps({"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}})
-        )
+        write_durably(defaults, json.dumps({"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}))
         return defaults.parents[1]
 
     def passwords(self) -> Passwords:
@@ -144,7 +142,8 @@ class HubFolder:
             found = str(error)
         if found != "ok":
             raise Invalid(
-                f"The hub's database {self.database} is damaged ({found.strip()}). Restore it from a backup, or move it to "
+                f"The hub's database {self.database} is damaged ({found.strip()}). Restore it from a backup, or move "
+                f"it to "
                 "another folder to start with a new one; everybody then starts their server again."
             )
 

@@ -31,7 +31,8 @@ def any_free() -> int:
 
 
 def reserve(port: int, owner: int) -> bool:
-    """Keep a port for the user `owner` until this process ends; false where others have it. Only root can keep it for others.
+    """Keep a port for the user `owner` until this process ends; false where others have it. Only root can keep it for
+    others.
 
     The socket is bound and does not listen: while no server of the owner's runs, connections are refused. Linux binds
     further sockets to the port only if they belong to the same user and all set SO_REUSEPORT.

@@ -1,4 +1,5 @@
-"""The hub's proxy, `configurable-http-proxy`, bundled into one file, so that Node.js is all that a machine must have."""
+"""The hub's proxy, `configurable-http-proxy`, bundled into one file, so that Node.js is all that a machine must
+have."""
 
 from __future__ import annotations
 

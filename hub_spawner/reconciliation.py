@@ -15,7 +15,8 @@ from scheduler.errors import RunaiError
 from scheduler.schema import SessionOpen, SessionView
 
 PAUSES = (0.2, 10.0)
-"""Seconds between two passes while the scheduler does not answer or a server is on its way: the first, and the longest."""
+"""Seconds between two passes while the scheduler does not answer or a server is on its way: the first, and the
+longest."""
 
 KEY = "runai_reconciliation"
 
@@ -95,9 +96,7 @@ class Reconciliation:
             if spawner is not None and spawner.pending:
                 unsettled = True
             elif spawner is None or not spawner.ready:
-                self._log.info(
-                    "Closing the lease of %s/%s, whose server is gone", session.user, session.server
-                )
+                self._log.info("Closing the lease of %s/%s, whose server is gone", session.user, session.server)
                 await client.close_session(session.id)
         known = {session.id for session in sessions}
         for spawner in self._leasing():
@@ -114,9 +113,7 @@ class Reconciliation:
         except RunaiError as error:
             if error.status >= 500:
                 raise
-            self._log.error(
-                "The server of %s runs on without its lease: %s", spawner._log_name, error.sentence
-            )
+            self._log.error("The server of %s runs on without its lease: %s", spawner._log_name, error.sentence)
             return
         if session.env != spawner.lease.env:
             self._log.error("The server of %s runs on other GPUs than its lease says", spawner._log_name)

@@ -26,9 +26,7 @@ class _LocalLease(LeaseSpawner, LocalProcessSpawner):
         while not is_taken(ip, port):
             if (status := await self.poll()) is not None:
                 raise refusal(
-                    RunaiError(
-                        f"The notebook server ended at once (status {status}); the hub's log says why."
-                    )
+                    RunaiError(f"The notebook server ended at once (status {status}); the hub's log says why.")
                 )
             await asyncio.sleep(0.02)
         return ip, port

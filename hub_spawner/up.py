@@ -38,9 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     ports = folder.ports(options.port)
     passwords = folder.passwords()
     # servers find the commands of this environment, also where it is not activated
-    os.environ["PATH"] = os.pathsep.join(
-        [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-    )
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     config = hub_config(
         folder,
         ports,
@@ -105,9 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         default=Path(jupyter_data_dir()) / "runai-hub",
         help="the folder that holds everything (default: %(default)s)",
     )
-    parser.add_argument(
-        "--port", type=int, help="where the hub listens (default: 8000, or the next free one)"
-    )
+    parser.add_argument("--port", type=int, help="where the hub listens (default: 8000, or the next free one)")
     parser.add_argument("--gpus", type=int, help="how many GPUs to declare where none is found (default: 8)")
     parser.add_argument("--pool-file", type=Path, help="a pool file to bring about at the start")
     parser.add_argument("--allow-root", action="store_true", help="run the notebooks as root")
@@ -115,7 +111,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _log_to(path: Path) -> Any:
-    """Send what this process and its children print into the file `path`; what is returned still writes to the terminal."""
+    """Send what this process and its children print into the file `path`; what is returned still writes to the
+    terminal."""
     if path.exists() and path.stat().st_size > KEPT_LOG:
         path.replace(path.with_suffix(".log.1"))
     terminal = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)

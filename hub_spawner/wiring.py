@@ -55,15 +55,15 @@ def configure(
 ) -> None:
     """Wire the hub whose configuration is `c`.
 
-    `state_dir` is the scheduler's folder (default: `runai` in Jupyter's data folder, or `/var/lib/runai` where jobs run as
-    their owners). `pool_file` declares projects and quotas. `declared_gpus` is how many GPUs the pool has where NVML finds
-    none. `spawner_class` is what starts notebook servers (default: the one that `c` names, else local processes of the
-    system's users); it is given a lease where it has none. `admins` and `admin_groups` administer the pool (default: the
-    hub's `admin_users`).
+    `state_dir` is the scheduler's folder (default: `runai` in Jupyter's data folder, or `/var/lib/runai` where jobs run
+    as their owners). `pool_file` declares projects and quotas. `declared_gpus` is how many GPUs the pool has where NVML
+    finds none. `spawner_class` is what starts notebook servers (default: the one that `c` names, else local processes
+    of the system's users); it is given a lease where it has none. `admins` and `admin_groups` administer the pool
+    (default: the hub's `admin_users`).
 
-    `jobs_as` says as whom jobs run: `"owner"`, each as the system user who owns it, or `"scheduler"`, all as the user who
-    runs the scheduler. Where it is left out, it is the owner if the hub runs as root and its servers are processes of the
-    system's users. Raises `Invalid` where everybody's jobs would run as root unasked.
+    `jobs_as` says as whom jobs run: `"owner"`, each as the system user who owns it, or `"scheduler"`, all as the user
+    who runs the scheduler. Where it is left out, it is the owner if the hub runs as root and its servers are processes
+    of the system's users. Raises `Invalid` where everybody's jobs would run as root unasked.
     """
     c.JupyterHub.spawner_class = _lease_spawner(c, spawner_class)
     as_owner = (jobs_as or _jobs_as(c)) == "owner"
@@ -87,9 +87,7 @@ def configure(
         users=_admin_users(c) if admins is None else list(admins),
         groups=list(admin_groups),
     )
-    _extend_role(
-        c, "runai-service", [ACCESS, ADMIN, "read:users:name", "read:users:groups"], services=[SERVICE]
-    )
+    _extend_role(c, "runai-service", [ACCESS, ADMIN, "read:users:name", "read:users:groups"], services=[SERVICE])
 
     linked = _add_template(c)
     command = [
@@ -143,9 +141,7 @@ def _define_scopes(c: Config) -> None:
     c.JupyterHub.custom_scopes = {**SCOPES, **_read(c.JupyterHub, "custom_scopes", dict)}
 
 
-def _extend_role(
-    c: Config, name: str, scopes: list[str], *, base: Iterable[str] = (), **bearers: list[str]
-) -> None:
+def _extend_role(c: Config, name: str, scopes: list[str], *, base: Iterable[str] = (), **bearers: list[str]) -> None:
     """Add `scopes` and bearers to the role of that name; where its scopes are the hub's own, those are `base`."""
     roles = _read(c.JupyterHub, "load_roles")
     role = dict(next((role for role in roles if role["name"] == name), {"name": name}))
@@ -199,7 +195,8 @@ def _jobs_as(c: Config) -> JobsAs:
     if issubclass(spawner, LocalProcessSpawner) and not issubclass(spawner, SimpleLocalProcessSpawner):
         return "owner"
     raise Invalid(
-        "Everybody's jobs would run as root: say jobs_as=\"owner\" where the hub's users are users of this machine; or name a "
+        "Everybody's jobs would run as root: say jobs_as=\"owner\" where the hub's users are users of this machine; or "
+        "name a "
         'user for the scheduler before this call, c.JupyterHub.services = [{"name": "runai", "user": "…"}], and '
         'give it the state folder; or say jobs_as="scheduler" where everybody is root anyway.',
         field="jobs_as",
@@ -247,6 +244,7 @@ def _port(folder: Path, owner: int) -> int:
 
 
 def _is_ours(folder: Path, port: int) -> bool:
-    """Whether a hub of this folder has reserved the port, or a scheduler that a killed hub has left still listens there."""
+    """Whether a hub of this folder has reserved the port, or a scheduler that a killed hub has left still listens
+    there."""
     endpoint = StateFolder(folder).endpoint()
     return is_locked(folder / "hub-port") or (endpoint is not None and f":{port}/" in endpoint.url)

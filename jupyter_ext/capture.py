@@ -129,7 +129,8 @@ def _used_by(value: Any, namespace: dict[str, Any]) -> Iterator[str]:
 
 
 def _functions(value: Any, namespace: dict[str, Any], seen: set[int]) -> Iterator[types.FunctionType]:
-    """The functions written in the notebook that `value` is made of (itself, its methods, what it wraps or closes over)."""
+    """The functions written in the notebook that `value` is made of (itself, its methods, what it wraps or closes
+    over)."""
     if id(value) in seen:
         return
     seen.add(id(value))
@@ -181,14 +182,10 @@ def _globals_of(code: types.CodeType) -> Iterator[str]:
 def _check_outputs(outputs: Iterable[str], names: Names, namespace: Mapping[str, Any]) -> None:
     for name in outputs:
         if not name.isidentifier():
-            raise CannotTravel(
-                f"--out names variables, and {name!r} is not a name; separate them with commas."
-            )
+            raise CannotTravel(f"--out names variables, and {name!r} is not a name; separate them with commas.")
         if name in names.assigns or name in namespace or names.opaque:
             continue
-        raise CannotTravel(
-            f"The cell never assigns `{name}`, so --out can't return it{_meant(name, names.assigns)}"
-        )
+        raise CannotTravel(f"The cell never assigns `{name}`, so --out can't return it{_meant(name, names.assigns)}")
 
 
 def _check_only(only: Iterable[str], namespace: Mapping[str, Any]) -> None:
@@ -271,9 +268,7 @@ def _blame(value: Any, depth: int = 4) -> tuple[str, Any]:
 
 def _too_large(name: str, value: Any, limit: int) -> str:
     size = getattr(value, "nbytes", None)
-    how_large = (
-        f" (`{name}` alone takes {in_words(size)})" if isinstance(size, int) and size > limit / 2 else ""
-    )
+    how_large = f" (`{name}` alone takes {in_words(size)})" if isinstance(size, int) and size > limit / 2 else ""
     return (
         f"`{name}` brings the variables to more than {in_words(limit)}{how_large}, the most that a cell can send. "
         "Write large data to a file that the job can read, choose what to send with --in, or raise "

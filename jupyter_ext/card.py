@@ -1,4 +1,5 @@
-"""How a job looks in a notebook: a bundle that holds its id for a live renderer, and HTML and text for everything else."""
+"""How a job looks in a notebook: a bundle that holds its id for a live renderer, and HTML and text for everything
+else."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from scheduler.schema import JobView
 MIME = "application/vnd.runai.job+json"
 """`{"id": …}`: a renderer asks the server for the rest, so that it is right after a reload, too.
 
-`"follows": true` where a kernel writes the job's output below the card: when it no longer does (it was restarted, the page
-was reloaded), the renderer goes on in its place.
+`"follows": true` where a kernel writes the job's output below the card: when it no longer does (it was restarted, the
+page was reloaded), the renderer goes on in its place.
 """
 
 _COLOURS = {
@@ -52,8 +53,7 @@ def _where(job: JobView) -> list[str]:
     found: list[str] = []
     if job.state.holds_gpus and job.attempts:
         places = [
-            f"{w.node} · GPU {', '.join(map(str, w.gpus))}" if w.gpus else w.node
-            for w in job.attempts[-1].workers
+            f"{w.node} · GPU {', '.join(map(str, w.gpus))}" if w.gpus else w.node for w in job.attempts[-1].workers
         ]
         if len(places) == 1:
             found.append(f"on {places[0]}")
@@ -128,9 +128,7 @@ def _sparkline(values: list[float], width: int = 120, height: int = 24) -> str:
         shown.append(values[-1])
     low, high = min(shown), max(shown)
     across, up = width / (len(shown) - 1), (height - 4) / ((high - low) or 1)
-    points = " ".join(
-        f"{at * across:.1f},{height - 2 - (value - low) * up:.1f}" for at, value in enumerate(shown)
-    )
+    points = " ".join(f"{at * across:.1f},{height - 2 - (value - low) * up:.1f}" for at, value in enumerate(shown))
     return (
         f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" aria-hidden="true">'
         f'<polyline points="{points}" fill="none" stroke="var(--jp-brand-color1, #1976d2)" stroke-width="1.5"/></svg>'

@@ -188,9 +188,7 @@ def _write_result(folder: Path, about: Mapping[str, Any], shell: _Shell, code: i
     try:
         packed = pack(present, limit=about["limit"])
     except TooMuch as error:
-        refused = dict.fromkeys(
-            present, f"with `{error.name}` they come to more than the limit for variables"
-        )
+        refused = dict.fromkeys(present, f"with `{error.name}` they come to more than the limit for variables")
     else:
         refused = {name: str(error) for name, error in packed.refused.items()}
         sizes = packed.sizes
@@ -201,9 +199,7 @@ def _write_result(folder: Path, about: Mapping[str, Any], shell: _Shell, code: i
             file=sys.stderr,
         )
     for name, reason in refused.items():
-        print(
-            f"`{name}` can't be returned: {reason}. Write it to a file in RUNAI_OUTPUT_DIR.", file=sys.stderr
-        )
+        print(f"`{name}` can't be returned: {reason}. Write it to a file in RUNAI_OUTPUT_DIR.", file=sys.stderr)
     result = {
         "exit_code": code,
         "error": shell.failure if code else None,

@@ -2,8 +2,8 @@
 
 It is sent as `%runai_train` sends it from a notebook in that folder, with this server's Python.
 
-What must hold: what is wrong is refused in one sentence with the field of the form that is at fault, before anything is sent;
-meanwhile the server goes on answering.
+What must hold: what is wrong is refused in one sentence with the field of the form that is at fault, before anything is
+sent; meanwhile the server goes on answering.
 """
 
 from __future__ import annotations
@@ -80,9 +80,7 @@ def send(form: Form, folder: Path, address: Address) -> Sent:
     except RunaiError as error:
         raise _at_field(error, values) from None
     job = jobs[0]
-    return Sent(
-        job.array or job.id, sent.name or job.name, job.project, job.state.value, len(jobs), " ".join(said)
-    )
+    return Sent(job.array or job.id, sent.name or job.name, job.project, job.state.value, len(jobs), " ".join(said))
 
 
 def _values(form: Form) -> dict[str, Any]:
@@ -117,9 +115,7 @@ def _program(run: str, folder: Path, values: Mapping[str, Any]) -> Program:
     parameters = values.get("notebook_parameters")
     if parameters and not words[0].endswith(notebooks.SUFFIX):
         label = BY_NAME["notebook_parameters"].label
-        raise Misused(
-            f"{label} are for notebooks; write arguments after the script.", field="notebook_parameters"
-        )
+        raise Misused(f"{label} are for notebooks; write arguments after the script.", field="notebook_parameters")
     found = program_of(
         words[:1] if of_file else (),
         words[1:] if of_file else words,
@@ -184,9 +180,7 @@ class FilesHandler(FormHandler):
         chosen = self.get_query_argument("in", "")
         try:
             patterns = _value("in", chosen) if chosen else ()
-            listing = await asyncio.to_thread(
-                survey, self.folder(self.get_query_argument("folder")), patterns
-            )
+            listing = await asyncio.to_thread(survey, self.folder(self.get_query_argument("folder")), patterns)
         except RunaiError as error:
             self.problem(error)
             return

@@ -1,11 +1,12 @@
 """What a job displays, beside what it prints: plots, tables, HTML, as Jupyter's output messages in a file.
 
-`displays.<attempt>.jsonl` in the output folder has a line for each: `output` as nbformat has it (and `update_display_data`
-and `clear_output`), the text that stands for it in the log (`plain`), and from which byte of the log on that is to be
-found (`at`). The log alone reads as in a terminal; with this file beside it, it reads as in a notebook.
+`displays.<attempt>.jsonl` in the output folder has a line for each: `output` as nbformat has it (and
+`update_display_data` and `clear_output`), the text that stands for it in the log (`plain`), and from which byte of the
+log on that is to be found (`at`). The log alone reads as in a terminal; with this file beside it, it reads as in a
+notebook.
 
-What must hold: a line is written before its text, so that whoever reads the log and then this file misses none; the file is
-only ever added to, and never grows beyond a limit.
+What must hold: a line is written before its text, so that whoever reads the log and then this file misses none; the
+file is only ever added to, and never grows beyond a limit.
 """
 
 from __future__ import annotations
@@ -94,9 +95,7 @@ class Displays:
             os.write(self._file, data)
         elif self._left:
             size = f"{len(data) / 2**20:.1f} MiB"
-            print(
-                f"[A display of {size} is too large to keep; its text follows.]", file=sys.stderr, flush=True
-            )
+            print(f"[A display of {size} is too large to keep; its text follows.]", file=sys.stderr, flush=True)
 
 
 def _json(line: Output) -> str:

@@ -1,7 +1,8 @@
 """The server extension: it brings the pool to the notebook server's user, with the user's own rights and no more.
 
 It holds the token (of the hub, or of an embedded scheduler's state folder) and passes the API on to the browser, which
-never sees one. Starting costs the server nothing: where the user has no hub, a scheduler is started when first asked for.
+never sees one. Starting costs the server nothing: where the user has no hub, a scheduler is started when first asked
+for.
 """
 
 from __future__ import annotations
@@ -26,18 +27,16 @@ class RunaiExtension(ExtensionApp):
 
     name = "jupyter_runai"
 
-    embedded = Bool(
-        True, help="Whether to start a scheduler for this user if there is no hub and none runs."
-    ).tag(config=True)
+    embedded = Bool(True, help="Whether to start a scheduler for this user if there is no hub and none runs.").tag(
+        config=True
+    )
 
     def initialize_settings(self) -> None:
         self.upstream = Upstream(embedded=self.embedded)
         self.relay = Relay(self.upstream)
         self.settings["runai_upstream"] = self.upstream
         self.settings["runai_relay"] = self.relay
-        os.environ[RENDERER] = (
-            "jupyterlab"  # for kernels: jobs are shown by the front end that has come with this
-        )
+        os.environ[RENDERER] = "jupyterlab"  # for kernels: jobs are shown by the front end that has come with this
         if self.upstream.mode is Mode.EMBEDDED:
             # So that kernels find the same one, whatever their own Jupyter makes of its data folder.
             os.environ.setdefault("RUNAI_STATE_DIR", str(default_state_dir()))

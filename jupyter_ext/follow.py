@@ -72,7 +72,8 @@ class Follower:
             self._queue.put_nowait(None)
 
     def __iter__(self) -> Iterator[Happening]:
-        """The last thing is the job as it ended. Raises what the scheduler refuses, `Unavailable` after a minute without."""
+        """The last thing is the job as it ended. Raises what the scheduler refuses, `Unavailable` after a minute
+        without."""
         while (happening := self._queue.get()) is not None and not self._let_go.is_set():
             if isinstance(happening, Exception):
                 raise happening

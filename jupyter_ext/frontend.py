@@ -1,8 +1,8 @@
 """Which front end looks on: one with JupyterLab's renderer of jobs, or another, which gets an ipywidget in its place.
 
-A kernel cannot ask. A notebook server with our extension has the front end's part, too: they come in one package. It says
-so to the kernels that it starts. Whoever else starts one (VS Code, Voilà, papermill, …) gets a widget beside the HTML;
-where both are there after all, JupyterLab takes its own, which stands before widgets in its order.
+A kernel cannot ask. A notebook server with our extension has the front end's part, too: they come in one package. It
+says so to the kernels that it starts. Whoever else starts one (VS Code, Voilà, papermill, …) gets a widget beside the
+HTML; where both are there after all, JupyterLab takes its own, which stands before widgets in its order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lets a job's output into the notebook at a rate that a browser can take.
 
-What must hold: little output is shown as it is, at once; of much, the beginning and the newest are shown and how much is left
-out between them is told; a character of several bytes is never cut.
+What must hold: little output is shown as it is, at once; of much, the beginning and the newest are shown and how much
+is left out between them is told; a character of several bytes is never cut.
 """
 
 from __future__ import annotations

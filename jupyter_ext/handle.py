@@ -221,9 +221,7 @@ class Job(ShownOnce):
         try:
             return unpack(self._fetch(VARIABLES), tuple(report["variables"]))
         except Unreadable as error:
-            raise Calm(
-                f"{error} ({error.__cause__}); the job still has it. Use _job.outputs to try again."
-            ) from error
+            raise Calm(f"{error} ({error.__cause__}); the job still has it. Use _job.outputs to try again.") from error
 
     def _fetch(self, path: str) -> bytes:
         with tempfile.TemporaryDirectory(prefix="runai-") as folder:

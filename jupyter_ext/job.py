@@ -114,11 +114,10 @@ def restore(default: Any = None, name: str = "checkpoint") -> Any:
         return pickle.load(saved)
 
 
-def report(
-    step: int | None = None, total: int | None = None, **metrics: float | int | str | bool | None
-) -> None:
-    """Tell how the job goes: `report(step=120, total=5000, loss=0.18)`. Numbers of any library will do; outside a job it
-    does nothing. `total` is the last step there will be: with it the job's card shows how far it is and how long it takes.
+def report(step: int | None = None, total: int | None = None, **metrics: float | int | str | bool | None) -> None:
+    """Tell how the job goes: `report(step=120, total=5000, loss=0.18)`. Numbers of any library will do; outside a job
+    it does nothing. `total` is the last step there will be: with it the job's card shows how far it is and how long it
+    takes.
 
     One line of JSON is added to `metrics.jsonl` in the job's output folder, with the time, the attempt and the rank.
     """

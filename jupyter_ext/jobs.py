@@ -29,9 +29,7 @@ class Jobs(Sequence[Job]):
         self._jobs = [job if isinstance(job, Job) else Job(job) for job in jobs]
 
     @classmethod
-    def mine(
-        cls, *, state: Iterable[JobState] | None = None, project: str | None = None, limit: int = 20
-    ) -> Jobs:
+    def mine(cls, *, state: Iterable[JobState] | None = None, project: str | None = None, limit: int = 20) -> Jobs:
         """One's own jobs, the newest first."""
         return cls(connect().jobs(state=state, project=project, mine=True, limit=limit).jobs)
 
@@ -86,8 +84,7 @@ class Jobs(Sequence[Job]):
         rows = [COLUMNS, *self._rows()]
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
         return "\n".join(
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
+            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -105,9 +102,7 @@ class Jobs(Sequence[Job]):
         """Names and reasons are a user's text: escaped, always."""
         head = "".join(f'<th style="text-align: left">{column}</th>' for column in COLUMNS)
         body = "".join(
-            "<tr>"
-            + "".join(f'<td style="text-align: left">{html.escape(text)}</td>' for text in row)
-            + "</tr>"
+            "<tr>" + "".join(f'<td style="text-align: left">{html.escape(text)}</td>' for text in row) + "</tr>"
             for row in self._rows()
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

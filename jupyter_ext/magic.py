@@ -1,4 +1,5 @@
-"""`%%runai_train` for a cell, `%runai_train` for a script or a command: from a line in the notebook to a job in the pool.
+"""`%%runai_train` for a cell, `%runai_train` for a script or a command: from a line in the notebook to a job in the
+pool.
 
 What must hold: whatever is wrong is said in one sentence before anything is queued; once a job is queued, nothing that
 happens here stops it but its owner.
@@ -44,12 +45,8 @@ class RunaiMagics(Magics):
         min=0,
         help="GPUs of a worker where --gpus says nothing; default: what the project says, or 1.",
     ).tag(config=True)
-    project = Unicode(None, allow_none=True, help="The project where --project says nothing.").tag(
-        config=True
-    )
-    max_capture = Int(4 * 2**30, min=0, help="The most bytes of variables that a cell takes along.").tag(
-        config=True
-    )
+    project = Unicode(None, allow_none=True, help="The project where --project says nothing.").tag(config=True)
+    max_capture = Int(4 * 2**30, min=0, help="The most bytes of variables that a cell takes along.").tag(config=True)
 
     @line_cell_magic
     def runai_train(self, line: str, cell: str | None = None) -> Any:
@@ -75,9 +72,7 @@ class RunaiMagics(Magics):
                 job = self._send(asked, given, sent)
         return self._follow(asked, job)
 
-    def _found(
-        self, asked: argparse.Namespace, line: str, cell: str | None
-    ) -> tuple[dict[str, Any], Program] | None:
+    def _found(self, asked: argparse.Namespace, line: str, cell: str | None) -> tuple[dict[str, Any], Program] | None:
         """What is said, with what its template says, and what is to be run; `None` where it was only to be kept."""
         from scheduler.submission import jobfile
 

@@ -139,9 +139,7 @@ class _Reading:
     def _targets(self, target: ast.expr, known: set[str]) -> set[str]:
         """The names that an assignment gives a value; what its targets read (`a[i].b = …`) is used."""
         self._use(target, known)
-        return self._give(
-            {n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        )
+        return self._give({n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)})
 
     def _walrus(self, node: ast.AST) -> set[str]:
         given = {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
@@ -221,7 +219,8 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _free(node: ast.AST, assigns: set[str]) -> Iterator[str]:
-    """Names that `node` reads from the namespace around it, in order; names it declares `global` and assigns are told."""
+    """Names that `node` reads from the namespace around it, in order; names it declares `global` and assigns are
+    told."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
             arguments = node.args

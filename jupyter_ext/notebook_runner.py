@@ -1,8 +1,8 @@
 """Executes a whole notebook in a job: `python -P -m jupyter_ext.notebook_runner train.ipynb -p lr=0.1`.
 
-Its cells run one after the other in a kernel of their own, in the notebook's folder. After each of them the notebook with its
-outputs so far lies in the output folder, whole (`train.out.ipynb`); what the cells show is shown as it comes, and
-how many are done is reported. SIGTERM reaches the kernel, so that `jupyter_ext.job` works in a cell as everywhere;
+Its cells run one after the other in a kernel of their own, in the notebook's folder. After each of them the notebook
+with its outputs so far lies in the output folder, whole (`train.out.ipynb`); what the cells show is shown as it comes,
+and how many are done is reported. SIGTERM reaches the kernel, so that `jupyter_ext.job` works in a cell as everywhere;
 no other cell is begun then.
 
 Exit codes: 0, 1 for an exception or a kernel that died, 3 for what is no notebook, 143 when it was stopped.

@@ -52,9 +52,7 @@ class _Parser(argparse.ArgumentParser):
             known = [flag for option in of(Door.MAGIC) for flag in option.flags]
             close = difflib.get_close_matches(unknown[1].partition("=")[0], known, n=1, cutoff=0.75)
             other = "; put the arguments of a script after `--`; `%runai_train?` lists the options."
-            raise UsageError(
-                f"There is no option {unknown[1]}{f'; did you mean {close[0]}?' if close else other}"
-            )
+            raise UsageError(f"There is no option {unknown[1]}{f'; did you mean {close[0]}?' if close else other}")
         sentence = explain(message)
         raise UsageError(sentence if sentence.endswith("?") else f"{sentence}.")
 

@@ -16,7 +16,8 @@ _BEST = "var(--jp-success-color1, #388e3c)"
 
 
 def picture(names: Sequence[str], rows: Sequence[Mapping[str, Any]], best: int | None) -> str:
-    """`rows` with a value for some of `names` each; `best` is the one to stand out. Nothing for fewer than two of either."""
+    """`rows` with a value for some of `names` each; `best` is the one to stand out. Nothing for fewer than two of
+    either."""
     axes = [_Axis(name, [row[name] for row in rows if row.get(name) is not None]) for name in names]
     axes = [axis for axis in axes if axis.values]
     if len(axes) < 2 or len(rows) < 2:
@@ -27,7 +28,8 @@ def picture(names: Sequence[str], rows: Sequence[Mapping[str, Any]], best: int |
     scales = "".join(axis.drawn(x) for axis, x in zip(axes, places, strict=True))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" style="max-width: {WIDTH}px" '
-        f'font-size="11" text-anchor="middle" role="img" aria-label="Parallel coordinates of {html.escape(", ".join(names))}">'
+        f'font-size="11" text-anchor="middle" role="img" aria-label="Parallel coordinates of '
+        f'{html.escape(", ".join(names))}">'
         f"{lines}{scales}</svg>"
     )
 
@@ -43,7 +45,8 @@ def _line(axes: Sequence[_Axis], places: Sequence[float], row: Mapping[str, Any]
 
 
 class _Axis:
-    """Numbers by their size (by their magnitude where they span two or more), everything else in the order it comes in."""
+    """Numbers by their size (by their magnitude where they span two or more), everything else in the order it comes
+    in."""
 
     def __init__(self, name: str, values: Sequence[Any]) -> None:
         self.name = name

@@ -1,7 +1,7 @@
 """Widgets of a job as HTML: progress bars, labels and boxes of them, drawn again in their place as they change.
 
-A widget is a conversation of a kernel with a front end, and a job has neither beside it; what a widget looks like can be
-displayed all the same. Told every message of the widgets' comms, this knows their states as a front end does.
+A widget is a conversation of a kernel with a front end, and a job has neither beside it; what a widget looks like can
+be displayed all the same. Told every message of the widgets' comms, this knows their states as a front end does.
 
 What must hold: what is drawn last is how the widget stood last; a bar that changes all day long fills no disk.
 """
@@ -138,11 +138,7 @@ def _drawn(states: Mapping[str, State], model: str) -> str:
         case "HBoxModel" | "VBoxModel" | "BoxModel" as kind:
             parts = "".join(_children(states, state))
             way = "column" if kind == "VBoxModel" else "row; align-items: center"
-            return (
-                f'<div style="display: flex; gap: 0 8px; flex-direction: {way}">{parts}</div>'
-                if parts
-                else ""
-            )
+            return f'<div style="display: flex; gap: 0 8px; flex-direction: {way}">{parts}</div>' if parts else ""
         case "HTMLModel" | "HTMLMathModel":
             return f"<span>{about} {value}</span>"
         case "LabelModel":

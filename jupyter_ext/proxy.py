@@ -113,9 +113,7 @@ class RunaiHandler(APIHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = kwargs.get("exc_info", (None, None, None))[1]
         detail = (error.log_message or error.reason) if isinstance(error, HTTPError) else None
-        self._write_problem(
-            status_code, "server", detail or responses.get(status_code, "Something went wrong.")
-        )
+        self._write_problem(status_code, "server", detail or responses.get(status_code, "Something went wrong."))
 
 
 class ProxyHandler(RunaiHandler):
@@ -140,7 +138,8 @@ class ProxyHandler(RunaiHandler):
 
     async def _pass(self, path: str) -> None:
         try:
-            # A task of its own: when the handler's is cancelled, Tornado sends an error behind an answer that has begun.
+            # A task of its own: when the handler's is cancelled, Tornado sends an error behind an answer that has
+            # begun.
             self._passing = asyncio.create_task(self._answer(self._allowed(path), path))
             await self._passing
         except asyncio.CancelledError:

@@ -51,9 +51,7 @@ def _cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> A
 
 
 def _dispatches(function: types.FunctionType) -> bool:
-    return function.__module__ == "__main__" and isinstance(
-        function.__dict__.get("registry"), types.MappingProxyType
-    )
+    return function.__module__ == "__main__" and isinstance(function.__dict__.get("registry"), types.MappingProxyType)
 
 
 def _reduce_dispatching(function: types.FunctionType) -> Any:

@@ -91,7 +91,8 @@ class Relay:
     # -- tabs ---------------------------------------------------------------------------------------------
 
     async def join(self, after: int | None, store: str | None, shows: Iterable[str]) -> Tab:
-        """A tab that is told what happened after an event, and what happens. Raises `RunaiError` where nobody answers."""
+        """A tab that is told what happened after an event, and what happens. Raises `RunaiError` where nobody
+        answers."""
         async with self._joining:
             if self._reading is None or self._reading.done():
                 await self._connect()
@@ -152,9 +153,7 @@ class Relay:
             if self.store:
                 headers["Last-Event-ID"] = str(self._last)
                 query["store"] = self.store
-            async with self._upstream.send(
-                "GET", f"events?{urlencode(query)}", headers, streams=True
-            ) as reply:
+            async with self._upstream.send("GET", f"events?{urlencode(query)}", headers, streams=True) as reply:
                 if reply.is_error:
                     await reply.aread()
                     raise error_of(reply, str(reply.url))
@@ -220,12 +219,8 @@ class Relay:
             self._shown = frozenset(shown)
             body = json.dumps({"jobs": sorted(self._shown)}).encode()
             headers = {"Content-Type": "application/json"}
-            with contextlib.suppress(
-                RunaiError, httpx.TransportError
-            ):  # with the next stream it is told again
-                async with self._upstream.send(
-                    "POST", f"events/{self._stream}", headers, content=body
-                ) as reply:
+            with contextlib.suppress(RunaiError, httpx.TransportError):  # with the next stream it is told again
+                async with self._upstream.send("POST", f"events/{self._stream}", headers, content=body) as reply:
                     await reply.aread()
 
 

@@ -36,11 +36,7 @@ def continuous(points: Iterable[Point]) -> list[Point]:
 
 def _redone(before: Point, now: Point) -> bool:
     step = before.get("step")
-    return (
-        step is not None
-        and step >= now["step"]
-        and int(before.get("attempt", 1)) < int(now.get("attempt", 1))
-    )
+    return step is not None and step >= now["step"] and int(before.get("attempt", 1)) < int(now.get("attempt", 1))
 
 
 class Reported:

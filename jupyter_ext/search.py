@@ -1,7 +1,8 @@
 """A search by Optuna: jobs as trials, a few at once, each with values that the ones before make promising.
 
-It is driven by the kernel. Everything that it knows is in a journal of Optuna's in Jupyter's data folder, written before it is
-acted on: after a restart `Search("…").wait()` goes on where it stood. Jobs that run do so without it; only new ones wait.
+It is driven by the kernel. Everything that it knows is in a journal of Optuna's in Jupyter's data folder, written
+before it is acted on: after a restart `Search("…").wait()` goes on where it stood. Jobs that run do so without it; only
+new ones wait.
 
 What must hold:
 - A trial is submitted once: its job's idempotency key is made of the search and its number.
@@ -130,9 +131,7 @@ class Search(Trials):
         }
         if self._sent.kind is not JobKind.CELL:
             fields["command"] = command_with(self._sent.command, trial.params)
-        view = connect().submit(
-            self._sent.model_copy(update=fields), idempotency_key=f"{self.id}-{trial.number}"
-        )
+        view = connect().submit(self._sent.model_copy(update=fields), idempotency_key=f"{self.id}-{trial.number}")
         trial.set_user_attr("job", view.id)
         self._jobs.append(Job(view))
 

@@ -38,7 +38,8 @@ def put_files(
     folder: Path,
     tell: Callable[[str], None],
 ) -> JobSubmit:
-    """Tell what goes and put it where the scheduler finds it, after it could have refused; the submission with its files."""
+    """Tell what goes and put it where the scheduler finds it, after it could have refused; the submission with its
+    files."""
     from scheduler.client.uploading import upload
     from scheduler.files.bundle import Listing, pack, survey
 

@@ -1,4 +1,5 @@
-"""Many jobs as one, each with values of its own: a table and a picture as they come, and the best one's result in hand."""
+"""Many jobs as one, each with values of its own: a table and a picture as they come, and the best one's result in
+hand."""
 
 from __future__ import annotations
 
@@ -89,9 +90,7 @@ class Trials(ShownOnce, Jobs):
         except ImportError:
             raise Calm("sweep.results is a pandas data frame; install pandas: %pip install pandas") from None
         self._look()
-        return pandas.DataFrame(
-            [self._row(job) for job in self._jobs], index=[job.name for job in self._jobs]
-        )
+        return pandas.DataFrame([self._row(job) for job in self._jobs], index=[job.name for job in self._jobs])
 
     def _best(self) -> int | None:
         values = [(at, self.value(job)) for at, job in enumerate(self._jobs)]
@@ -187,9 +186,7 @@ class Trials(ShownOnce, Jobs):
         ended = sum(job.seen.state.final for job in self._jobs)
         best = self._best()
         failed = sum(job.seen.state is JobState.FAILED for job in self._jobs)
-        said = (
-            f"{self.name}: {ended} of {self._planned()} jobs ended{f', {failed} failed' if failed else ''}."
-        )
+        said = f"{self.name}: {ended} of {self._planned()} jobs ended{f', {failed} failed' if failed else ''}."
         if best is None or self.goal is None:
             return said
         job = self._jobs[best]
@@ -228,9 +225,7 @@ class Trials(ShownOnce, Jobs):
 class Sweep(Trials):
     """The jobs of an array, in order. `Sweep("a-…", minimize="loss")` finds one again."""
 
-    def __init__(
-        self, array: str | ArrayView, *, minimize: str | None = None, maximize: str | None = None
-    ) -> None:
+    def __init__(self, array: str | ArrayView, *, minimize: str | None = None, maximize: str | None = None) -> None:
         super().__init__(
             jobs_of(connect(), array) if isinstance(array, str) else array.jobs,
             array if isinstance(array, str) else array.id,

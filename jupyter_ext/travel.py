@@ -181,9 +181,7 @@ def _there() -> dict[str, Any]:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    def __init__(
-        self, out: _Bounded, namespace: dict[str, Any] | None, withheld: Set[str], beside: bool
-    ) -> None:
+    def __init__(self, out: _Bounded, namespace: dict[str, Any] | None, withheld: Set[str], beside: bool) -> None:
         aside = out.put_beside if beside else None
         super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=aside)
         self._own, self._withheld = namespace, withheld
@@ -202,11 +200,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             if reductions.told_of_subclasses(obj):
                 make, arguments = reductions.make_untold, (make, arguments, obj.__bases__)
             return make, arguments, (fill, state), None, None, _fill_class
-        if (
-            isinstance(reduced, tuple)
-            and isinstance(obj, types.FunctionType)
-            and obj.__globals__ is self._own
-        ):
+        if isinstance(reduced, tuple) and isinstance(obj, types.FunctionType) and obj.__globals__ is self._own:
             _, slots = reduced[2]
             slots["__globals__"] = {n: v for n, v in slots["__globals__"].items() if n not in self._withheld}
             self.functions.append(obj)

@@ -1,4 +1,5 @@
-"""The notebook server's side of the way to the scheduler: where it is, the user's key to it, and one pool of connections."""
+"""The notebook server's side of the way to the scheduler: where it is, the user's key to it, and one pool of
+connections."""
 
 from __future__ import annotations
 
@@ -104,9 +105,7 @@ class Upstream:
     def _http(self) -> httpx.AsyncClient:
         if self._direct is None:
             local = urlsplit(self._address.url).hostname if self._address else None
-            self._direct = httpx.AsyncClient(
-                limits=_LIMITS, trust_env=local not in ("127.0.0.1", "::1", "localhost")
-            )
+            self._direct = httpx.AsyncClient(limits=_LIMITS, trust_env=local not in ("127.0.0.1", "::1", "localhost"))
         return self._direct
 
     async def status(self) -> dict[str, Any]:

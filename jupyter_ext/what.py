@@ -70,9 +70,7 @@ def _takes(
             meant = f"; did you mean `{close[0]}`?" if close else "."
             raise Misused(f"--in: there is neither a variable nor a file {name!r}{meant}")
     if nothing and variables:
-        raise Misused(
-            f"--in names the variable `{variables[0]}`, but --no-capture sends none; remove one of them."
-        )
+        raise Misused(f"--in names the variable `{variables[0]}`, but --no-capture sends none; remove one of them.")
     return (variables or ([] if nothing else None)), patterns
 
 
@@ -81,8 +79,7 @@ def of_line(asked: argparse.Namespace, given: Mapping[str, Any]) -> Program | No
     for name in ("outputs", "no_capture"):
         if name in asked.typed:
             raise Misused(
-                f"{asked.typed[name]} is for cells (%%runai_train); a script writes files to $RUNAI_OUTPUT_DIR "
-                "instead."
+                f"{asked.typed[name]} is for cells (%%runai_train); a script writes files to $RUNAI_OUTPUT_DIR instead."
             )
     patterns = given.get("in", ())
     found = program_of(

@@ -1,7 +1,9 @@
-"""A job's card from ipywidgets, for front ends without JupyterLab's renderer: it changes by itself, and its buttons act.
+"""A job's card from ipywidgets, for front ends without JupyterLab's renderer: it changes by itself, and its buttons
+act.
 
 What must hold:
-- The kernel never waits for the scheduler: one thread follows the job, and each press of a button has a short one of its own.
+- The kernel never waits for the scheduler: one thread follows the job, and each press of a button has a short one of
+  its own.
 - Following ends when the job has ended or the card is closed.
 - What a job says is a user's text: escaped, always.
 """
@@ -90,9 +92,7 @@ class JobWidget(widgets.VBox):
 
     def _follow(self) -> None:
         self._follower, self._tail = Follower(locate, self._job.seen), ""
-        threading.Thread(
-            target=self._run, args=(self._follower,), name=f"card {self._job.id}", daemon=True
-        ).start()
+        threading.Thread(target=self._run, args=(self._follower,), name=f"card {self._job.id}", daemon=True).start()
 
     def _run(self, follower: Follower) -> None:
         try:
@@ -132,9 +132,7 @@ class JobWidget(widgets.VBox):
 
     def _button(self, verb: str, icon: str) -> Any:
         button = widgets.Button(description=verb.capitalize(), icon=icon, layout=widgets.Layout(width="auto"))
-        button.on_click(
-            lambda _: threading.Thread(target=self._act, args=(verb,), name=verb, daemon=True).start()
-        )
+        button.on_click(lambda _: threading.Thread(target=self._act, args=(verb,), name=verb, daemon=True).start())
         return button
 
     def _act(self, verb: str) -> None:
@@ -197,12 +195,10 @@ def _text(output: Output) -> str:
 
 def _log(tail: str) -> str:
     """The last lines; of one that was written over, as progress bars are, what it says last."""
-    lines = [
-        line.rstrip("\r").rpartition("\r")[2]
-        for line in _STYLED.sub("", tail).strip("\n").split("\n")
-        if line
-    ]
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in _STYLED.sub("", tail).strip("\n").split("\n") if line]
     if not lines:
         return ""
     shown = html.escape("\n".join(lines[-LINES:]))
-    return f'<pre style="margin: 4px 0; line-height: 1.35; white-space: pre-wrap; overflow-wrap: anywhere">{shown}</pre>'
+    return (
+        f'<pre style="margin: 4px 0; line-height: 1.35; white-space: pre-wrap; overflow-wrap: anywhere">{shown}</pre>'
+    )

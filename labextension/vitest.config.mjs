@@ -6,9 +6,7 @@ const svg = {
   name: 'svg-as-text',
   enforce: 'pre',
   load(id) {
-    return id.endsWith('.svg')
-      ? `export default ${JSON.stringify(readFileSync(id, 'utf-8'))};`
-      : null;
+    return id.endsWith('.svg') ? `export default ${JSON.stringify(readFileSync(id, 'utf-8'))};` : null;
   }
 };
 

@@ -1,6 +1,7 @@
 """For all tests: what a machine lacks is skipped with a sentence, and the summary counts those.
 
-A skip whose reason begins with "needs " counts as that; `@pytest.mark.needs("chromium")` skips where there is no such command.
+A skip whose reason begins with "needs " counts as that; `@pytest.mark.needs("chromium")` skips where there is no such
+command.
 """
 
 from __future__ import annotations

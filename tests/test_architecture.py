@@ -61,10 +61,7 @@ ONE_FILE = {"scheduler.worker.agent"}
 def modules() -> dict[str, Path]:
     """Every module of the product by its name."""
     files = (file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
-    return {
-        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
-        for file in files
-    }
+    return {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in files}
 
 
 MODULES = modules()
@@ -137,9 +134,7 @@ def test_code_in_a_job_needs_the_standard_library_alone() -> None:
             else:
                 continue
             outside = tops - set(sys.stdlib_module_names)
-            assert not outside - {"scheduler"} or "TYPE_CHECKING" in file.read_text(), (
-                f"{file.name} imports {outside}"
-            )
+            assert not outside - {"scheduler"} or "TYPE_CHECKING" in file.read_text(), f"{file.name} imports {outside}"
 
 
 PRIVATE_ELSEWHERE = {"_actions", "_SubParsersAction", "_exit"}

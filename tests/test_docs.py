@@ -1,4 +1,5 @@
-"""Every link between the pages, and to a picture or a folder, leads somewhere; every promise of SECURITY.md names tests."""
+"""Every link between the pages, and to a picture or a folder, leads somewhere; every promise of SECURITY.md names
+tests."""
 
 from __future__ import annotations
 
@@ -25,9 +26,7 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
         assert target.exists(), link
         if anchor:
             headings = re.findall(r"^#+ (.+)$", target.read_text("utf-8"), flags=re.MULTILINE)
-            assert anchor in {
-                re.sub(r"[^\w -]", "", h).strip().lower().replace(" ", "-") for h in headings
-            }, link
+            assert anchor in {re.sub(r"[^\w -]", "", h).strip().lower().replace(" ", "-") for h in headings}, link
 
 
 PROMISES = re.findall(r"^\| (.+) \| (.+) \|$", (ROOT / "SECURITY.md").read_text("utf-8"), flags=re.MULTILINE)

@@ -14,7 +14,8 @@ from jupyter_ext import job
 def resume() -> keras.callbacks.Callback:
     """Keras' own `BackupAndRestore` in the job's checkpoint folder, with reports; one that does nothing outside a job.
 
-    When the scheduler asks to stop, the epoch ends after the batch at hand, counts as done, and `SystemExit` ends the worker.
+    When the scheduler asks to stop, the epoch ends after the batch at hand, counts as done, and `SystemExit` ends the
+    worker.
     """
     folder = os.environ.get("RUNAI_CHECKPOINT_DIR")
     return keras.callbacks.Callback() if folder is None or job.id is None else _Resume(Path(folder) / "keras")

@@ -25,8 +25,8 @@ def partial_fit(
 ) -> Model:
     """`model.partial_fit(x, y, **options)` for each of `batches`, the same and in the same order in every attempt.
 
-    Gives the model: the one that an earlier attempt saved, trained further, where there is one. With `test` its score is
-    reported after each batch. Raises `SystemExit` when the scheduler has asked to stop.
+    Gives the model: the one that an earlier attempt saved, trained further, where there is one. With `test` its score
+    is reported after each batch. Raises `SystemExit` when the scheduler has asked to stop.
     """
     any_model: Any
     any_model, done = job.restore(default=(model, 0))

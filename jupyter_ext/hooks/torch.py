@@ -19,8 +19,8 @@ EVERY = 300.0
 def resumable(steps: int, *, every: float = EVERY, **parts: Any) -> Iterator[int]:
     """The steps (or epochs) that are left of `steps`; between two of them the state is saved when it is time.
 
-    `parts` are what has a `state_dict`: model, optimizer, learning rate schedule. With several workers rank 0 saves, all
-    restore, and all stop after the same step. Raises `SystemExit` when the scheduler has asked to stop.
+    `parts` are what has a `state_dict`: model, optimizer, learning rate schedule. With several workers rank 0 saves,
+    all restore, and all stop after the same step. Raises `SystemExit` when the scheduler has asked to stop.
     """
     done = _restore(parts)
     saved = time.monotonic()
@@ -55,7 +55,8 @@ def _save(done: int, parts: dict[str, Any]) -> None:
 
 
 def _anybody(stop: bool) -> bool:
-    """Whether any worker was asked to stop: they hear of it at different steps, and must not wait for one that has ended."""
+    """Whether any worker was asked to stop: they hear of it at different steps, and must not wait for one that has
+    ended."""
     if not dist.is_initialized():
         return stop
     told = torch.tensor(int(stop), device="cuda" if dist.get_backend() == "nccl" else "cpu")

@@ -12,7 +12,8 @@ from jupyter_ext import job
 
 
 def train(trainer: Trainer) -> Any:
-    """What `trainer.train()` gives. In a job its checkpoints are kept in the job's folder, where the next attempt finds them.
+    """What `trainer.train()` gives. In a job its checkpoints are kept in the job's folder, where the next attempt finds
+    them.
 
     When the scheduler asks to stop, it saves after the step at hand, and `SystemExit` ends the worker.
     """

@@ -87,9 +87,8 @@ def declaration(name: str, spec: dict[str, Any]) -> str:
 def render() -> str:
     _, document = models_json_schema([(view, "serialization") for view in VIEWS])
     parts = [declaration(name, spec) for name, spec in sorted(document["$defs"].items())]
-    return (
-        "// Made by scripts/api_types.py from scheduler/schema/: change that file, not this one.\n\n"
-        + "\n".join(parts)
+    return "// Made by scripts/api_types.py from scheduler/schema/: change that file, not this one.\n\n" + "\n".join(
+        parts
     )
 
 

@@ -119,27 +119,21 @@ class Access:
 
     def visible_job(self, job: Job | None, job_id: str) -> Job:
         if job is None or not self.sees_job(job):
-            raise NotFound(
-                f"There is no job {job_id} that you may see. `jupyter runai list` lists your jobs."
-            )
+            raise NotFound(f"There is no job {job_id} that you may see. `jupyter runai list` lists your jobs.")
         return job
 
     def controlled_job(self, job: Job | None, job_id: str) -> Job:
         """The job, if the caller may stop, pause and resume it."""
         job = self.visible_job(job, job_id)
         if not (self.owns(job) or self.caller.admin):
-            raise Forbidden(
-                f"Job {job_id} belongs to {job.user}: only its owner and administrators may change it."
-            )
+            raise Forbidden(f"Job {job_id} belongs to {job.user}: only its owner and administrators may change it.")
         return job
 
     def owned_job(self, job: Job | None, job_id: str) -> Job:
         """The job, if its logs and outputs are the caller's to read."""
         job = self.visible_job(job, job_id)
         if not self.owns(job):
-            raise Forbidden(
-                f"Job {job_id} belongs to {job.user}: only its owner may read its logs and outputs."
-            )
+            raise Forbidden(f"Job {job_id} belongs to {job.user}: only its owner may read its logs and outputs.")
         return job
 
     def own_session(self, session: Session | None, session_id: str) -> Session:

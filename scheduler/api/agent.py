@@ -1,7 +1,7 @@
 """`/agent`: what the agent of a worker asks for and brings back, with the token of its worker.
 
-What must hold: such a token opens these paths alone, and no other token opens them. Whose job, attempt and rank a request is
-about is said by its token, never by a path or a body. All that is sent may be sent again.
+What must hold: such a token opens these paths alone, and no other token opens them. Whose job, attempt and rank a
+request is about is said by its token, never by a path or a body. All that is sent may be sent again.
 """
 
 from __future__ import annotations
@@ -107,9 +107,7 @@ class AgentStateHandler(AgentHandler):
     async def post(self) -> None:
         said = self.body(AgentState)
         state = WorkerState(said.state)
-        await self.agents.hear(
-            self.live, State(said.agent, state, said.at, said.started, said.exit_code, said.reason)
-        )
+        await self.agents.hear(self.live, State(said.agent, state, said.at, said.started, said.exit_code, said.reason))
         self.set_status(204)
         self.finish()
 
@@ -177,9 +175,7 @@ class AgentFilesHandler(AgentHandler):
     )
     async def get(self, area: str) -> None:
         found = await self.agents.files.list(self.live.worker.job, self.area(area))
-        self.answer(
-            AgentFileList(files=[AgentFileInfo(path=f.path, size=f.size, modified=f.modified) for f in found])
-        )
+        self.answer(AgentFileList(files=[AgentFileInfo(path=f.path, size=f.size, modified=f.modified) for f in found]))
 
 
 class AgentFileHandler(AgentHandler):

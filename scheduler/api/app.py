@@ -119,8 +119,8 @@ def make_app(
     metrics: Metrics | None = None,
     connections: int | None = None,
 ) -> Application:
-    """The API under `base_url` (with a slash at both ends). `max_blob` bounds a bundle, in bytes; `metrics` is given where
-    plans are timed with it; `connections` is how many may be open (default: what the system's limits allow).
+    """The API under `base_url` (with a slash at both ends). `max_blob` bounds a bundle, in bytes; `metrics` is given
+    where plans are timed with it; `connections` is how many may be open (default: what the system's limits allow).
 
     Must be made in the event loop that it will be served in.
     """

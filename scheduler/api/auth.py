@@ -37,8 +37,8 @@ class Authenticator(ABC):
 
     @abstractmethod
     async def identify(self, handler: RequestHandler) -> Caller | None:
-        """Who sends this request; `None` where the credentials are missing or not valid (any more). Raises `Forbidden` where
-        they are not meant for this service.
+        """Who sends this request; `None` where the credentials are missing or not valid (any more). Raises `Forbidden`
+        where they are not meant for this service.
 
         Asked again during a long stream, it verifies again.
         """

@@ -212,9 +212,7 @@ class ApiHandler(RequestHandler):
 def unauthenticated(handler: RequestHandler) -> Unauthenticated:
     """The refusal of who is not known."""
     handler.set_header("WWW-Authenticate", 'Bearer realm="runai"')
-    return Unauthenticated(
-        "Send a valid token as `Authorization: token …`; this one is missing, invalid or expired."
-    )
+    return Unauthenticated("Send a valid token as `Authorization: token …`; this one is missing, invalid or expired.")
 
 
 def _refusal_of(error: BaseException | None, status: int) -> RunaiError:
@@ -235,6 +233,4 @@ class NoSuchPath(ApiHandler):
 
     async def prepare(self) -> None:
         self.limit_body(DISCARDED)
-        raise NotFound(
-            f"There is nothing at {self.request.path}; see /api/v1/openapi.json for the available paths."
-        )
+        raise NotFound(f"There is nothing at {self.request.path}; see /api/v1/openapi.json for the available paths.")

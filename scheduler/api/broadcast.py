@@ -2,8 +2,8 @@
 
 What must hold:
 - An event is made once for all who may see it alike, and written to each of them in a batch with those beside it.
-- Who resumes after an event misses none of those behind it and is told none twice. Who keeps a view of the pool may instead
-  be told to read it anew, where that is shorter.
+- Who resumes after an event misses none of those behind it and is told none twice. Who keeps a view of the pool may
+  instead be told to read it anew, where that is shorter.
 - No listener holds up another, or anybody's request: all work is done in slices of a few milliseconds.
 - Who has gone costs nothing more; who does not read for a while is let go.
 - Nobody is told of what they may not see, also when that changes while the stream runs.
@@ -44,8 +44,8 @@ SLICE = 0.004
 """So many seconds are worked at once, before others come in between."""
 
 QUIET, VIEW_QUIET = 5.0, 15.0
-"""After so many seconds of silence a listener (one that keeps a view) is sent a comment: a proxy may keep a line open whose
-other end is gone."""
+"""After so many seconds of silence a listener (one that keeps a view) is sent a comment: a proxy may keep a line open
+whose other end is gone."""
 
 PATIENCE = 30.0
 """A listener that has not read for so many seconds is let go."""
@@ -56,8 +56,8 @@ CARE = 0.5
 """How often, in seconds, that is looked at."""
 
 CHECK_EVERY, CHECKS, ASKING = 30.0, 25, 10
-"""After how many seconds it is asked again whether a listener still may listen; of all together so many a second, and so many
-at once."""
+"""After how many seconds it is asked again whether a listener still may listen; of all together so many a second, and
+so many at once."""
 
 PERIOD, RATE, AT_ONCE = 0.5, 2000, 200
 """Figures are told every so many seconds at most, and to so many listeners a second at most after the first ones."""
@@ -81,9 +81,7 @@ ANEW = 300
 class Broadcast:
     """Watches the controller, and ends every stream when that ends. `access` tells what a caller may see now."""
 
-    def __init__(
-        self, controller: Controller, access: Callable[[Caller], Access], clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, controller: Controller, access: Callable[[Caller], Access], clock: Callable[[], float]) -> None:
         self._controller = controller
         self._clock = clock
         self._figures = Figures(controller, clock)
@@ -211,7 +209,8 @@ class Broadcast:
     # -- who was away -------------------------------------------------------------------------------------
 
     async def _remember(self) -> None:
-        """Have the latest events of before the start in memory: who comes back after it has missed only some of them."""
+        """Have the latest events of before the start in memory: who comes back after it has missed only some of
+        them."""
         since = max(0, self._recent.since - KEPT)
         self._recent.before(await self._controller.past_events(since, KEPT), since)
 
@@ -246,9 +245,7 @@ class Broadcast:
                 if listener.view and not self._misses_few(listener):
                     return self._begin(listener)
                 records, upto = await self._missed(listener)
-                pieces = [
-                    message.text(listener.reader.access) for message in await self._messages_of(records)
-                ]
+                pieces = [message.text(listener.reader.access) for message in await self._messages_of(records)]
                 if pieces:
                     await listener.send(pieces)
                 listener.begin(upto)

@@ -2,8 +2,9 @@
 
 What must hold:
 - The scheduler's own files and workers always find descriptors: connections take half of what the process may open.
-- Who opens connections and asks nothing, or never comes to an end of asking, takes places from their own kind alone: a new
-  connection takes the place of the oldest one whose request is not complete, then of the oldest that is between requests.
+- Who opens connections and asks nothing, or never comes to an end of asking, takes places from their own kind alone: a
+  new connection takes the place of the oldest one whose request is not complete, then of the oldest that is between
+  requests.
 - No connection whose request is being answered is closed for another.
 """
 
@@ -77,7 +78,8 @@ class Connections(Generic[T]):
             self._by_address[self._addresses[connection]] -= 1
 
     def belongs(self, connection: T, user: str) -> None:
-        """The request is this user's, and takes their time to arrive. Raises `TooMany` where they have too many open."""
+        """The request is this user's, and takes their time to arrive. Raises `TooMany` where they have too many
+        open."""
         if self._by_user[user] >= self.share:
             raise TooMany(f"You have {self.share} requests open, the maximum; close some of them.")
         self.complete(connection)

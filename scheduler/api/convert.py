@@ -102,14 +102,14 @@ def with_defaults(sent: JobSubmit, rules: Rules) -> JobSubmit:
         is_open = name not in sent.model_fields_set or getattr(sent, name) is None
         if is_open and not _said_otherwise(sent, name):
             value = rules.open(name)
-            given[name] = (
-                value / ONE if name == "gpus" else list(value) if isinstance(value, tuple) else value
-            )
+            given[name] = value / ONE if name == "gpus" else list(value) if isinstance(value, tuple) else value
     longest = given.get("max_runtime")
     if sent.expected_runtime is not None and longest is not None and sent.expected_runtime > longest:
         raise Invalid(
-            f"expected_runtime: {sent.expected_runtime:g} s is longer than {longest:g} s, after which a job that says no "
-            f"max_runtime is stopped ({rules.whence('max_runtime')}); lower it, or say a max_runtime where that is allowed.",
+            f"expected_runtime: {sent.expected_runtime:g} s is longer than {longest:g} s, after which a job that says "
+            f"no "
+            f"max_runtime is stopped ({rules.whence('max_runtime')}); lower it, or say a max_runtime where that is "
+            f"allowed.",
             field="expected_runtime",
         )
     return sent.model_copy(update=given)
@@ -188,9 +188,7 @@ def _groups(sent: JobSubmit) -> tuple[WorkerGroup, ...]:
     for n, name in enumerate(names):
         if name in names[:n]:
             raise Invalid(f"groups[{n}].name: {name!r} is given twice.", field=f"groups[{n}].name")
-    return tuple(
-        WorkerGroup(group.name, group.workers, _shape_of_worker(group), group.leader) for group in sent.groups
-    )
+    return tuple(WorkerGroup(group.name, group.workers, _shape_of_worker(group), group.leader) for group in sent.groups)
 
 
 def _shape_of_worker(sent: JobSubmit | GroupSubmit) -> Shape:
@@ -201,9 +199,7 @@ def _shape_of_worker(sent: JobSubmit | GroupSubmit) -> Shape:
     )
 
 
-def jobs_of(
-    sent: ArraySubmit, *, user: str, project: str, now: float, idempotency_key: str | None
-) -> list[Job]:
+def jobs_of(sent: ArraySubmit, *, user: str, project: str, now: float, idempotency_key: str | None) -> list[Job]:
     """The jobs of an array, called `<array>-<index>`; the first one carries the key for all of them."""
     array = new_id("a")
     indices = [member.index for member in sent.members]
@@ -254,9 +250,7 @@ def _name_of(sent: JobSubmit) -> str:
     if sent.kind is JobKind.CELL:
         return "cell"
     words = [PurePosixPath(word).name for word in sent.command if not word.startswith("-")]
-    named = next(
-        (word for word in words if word.endswith((".py", ".ipynb", ".sh"))), words[0] if words else ""
-    )
+    named = next((word for word in words if word.endswith((".py", ".ipynb", ".sh"))), words[0] if words else "")
     return re.sub(r"[^A-Za-z0-9._-]+", "-", named).strip("._-")[:128] or sent.kind.value
 
 
@@ -323,8 +317,6 @@ def _check_outputs(kind: JobKind, outputs: list[str]) -> None:
         )
     for index, name in enumerate(outputs):
         if not name.isidentifier() or iskeyword(name):
-            raise Invalid(
-                f"outputs: {name!r} is not a valid name of a Python variable.", field=f"outputs[{index}]"
-            )
+            raise Invalid(f"outputs: {name!r} is not a valid name of a Python variable.", field=f"outputs[{index}]")
     if len(set(outputs)) != len(outputs):
         raise Invalid("outputs: a name is given twice.", field="outputs")

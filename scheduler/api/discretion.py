@@ -21,7 +21,8 @@ _ID = re.compile(r"\b(?:[js]-[0-9a-z]{12}|a-[0-9a-z]{12}(?:-\d{1,6})?)\b")
 
 
 def told(text: str, of: Job, book: Book, access: Access) -> str:
-    """A reason of the job `of`, with names in the place of ids; one that it comes after and that is over stays an id."""
+    """A reason of the job `of`, with names in the place of ids; one that it comes after and that is over stays an
+    id."""
     named = {after.job for after in of.request.after}
 
     def name(found: re.Match[str]) -> str:

@@ -79,9 +79,7 @@ class _Shown:
         if pieces:
             self.log, self.display = pieces[-1].log, pieces[-1].display
         elif more and not found:
-            self.display += data.rfind(b"\n") + 1 or len(
-                data
-            )  # a job that writes there itself, and no displays
+            self.display += data.rfind(b"\n") + 1 or len(data)  # a job that writes there itself, and no displays
         lines = (
             DisplayLine(attempt=self.attempt, log=piece.log, display=piece.display, output=piece.output)
             for piece in pieces

@@ -1,7 +1,7 @@
 """`GET /events`: what changes, as server-sent events, as far as the caller may see it; `broadcast` tells it.
 
-An id belongs to one store, which counts its events from 1: one of another store is like none, and nothing that has happened
-here was told.
+An id belongs to one store, which counts its events from 1: one of another store is like none, and nothing that has
+happened here was told.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class EventQuery(BaseModel):
     )
     view: bool = Field(
         False,
-        description="the listener keeps a view of the pool: it is told `stream.begin` first, `view.figures` and, where it has "
-        "missed too much, to read all lists again",
+        description="the listener keeps a view of the pool: it is told `stream.begin` first, `view.figures` and, "
+        "where it has missed too much, to read all lists again",
     )
     shows: list[JobId] = Field(
         default_factory=list,
@@ -80,9 +80,7 @@ class EventsHandler(ApiHandler):
         last = self.request.headers.get("Last-Event-ID")
         if last:
             if not last.isdecimal() or len(last) > 18:
-                raise Invalid(
-                    "Last-Event-ID: pass the id of the last event you received.", field="Last-Event-ID"
-                )
+                raise Invalid("Last-Event-ID: pass the id of the last event you received.", field="Last-Event-ID")
             after = int(last)
         if after is None:
             return None

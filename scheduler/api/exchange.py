@@ -1,11 +1,12 @@
 """One request and its answer, on a connection that carries others after it: a hub's proxy keeps its connections, and
 sends everybody's requests over them.
 
-What must hold: after an answer the connection is at the next request, or the answer has said `Connection: close`. Tornado
-promises neither for an answer given before the request was read to its end, as a refusal is: it closes the connection
-without a word, even where there was nothing more to read. Here such an answer waits for the end of a short body. Before a
-long body, or one that waits to be asked for (`Expect: 100-continue`), it goes at once and announces that the connection
-closes; the body is read and thrown away for a while, as a client that is reset would lose the answer (RFC 9112, 9.6).
+What must hold: after an answer the connection is at the next request, or the answer has said `Connection: close`.
+Tornado promises neither for an answer given before the request was read to its end, as a refusal is: it closes the
+connection without a word, even where there was nothing more to read. Here such an answer waits for the end of a short
+body. Before a long body, or one that waits to be asked for (`Expect: 100-continue`), it goes at once and announces that
+the connection closes; the body is read and thrown away for a while, as a client that is reset would lose the answer
+(RFC 9112, 9.6).
 """
 
 from __future__ import annotations
@@ -124,9 +125,7 @@ class Answer(HTTPConnection):
 class Exchange(HTTPMessageDelegate):
     """The request as the connection delivers it."""
 
-    def __init__(
-        self, application: HTTPMessageDelegate, answer: Answer, connections: Connections[IOStream]
-    ) -> None:
+    def __init__(self, application: HTTPMessageDelegate, answer: Answer, connections: Connections[IOStream]) -> None:
         self._application = application
         self._answer = answer
         self._connections = connections
@@ -134,9 +133,7 @@ class Exchange(HTTPMessageDelegate):
         self._received = 0
         self._closing = False
 
-    async def headers_received(
-        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
-    ) -> None:
+    async def headers_received(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> None:
         self._headers = headers
         self._connections.begins(self._answer.stream)
         ready = self._application.headers_received(start_line, headers)

@@ -64,16 +64,12 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
         project=job.request.project,
         state=job.state,
         action=decision.action.value if decision else None,
-        reason=discretion.told(
-            (decision.reason if decision and waits else "") or job.reason, job, book, access
-        ),
+        reason=discretion.told((decision.reason if decision and waits else "") or job.reason, job, book, access),
         blocked_by=discretion.blocked_by(blocked, book, access),
         position=decision.position if decision else None,
         waiting=book.queued.get(job.request.project, 0),
         estimated_start=decision.estimated_start if decision and waits else None,
-        not_before=book.forecast.until
-        if decision and for_gpus and decision.estimated_start is None
-        else None,
+        not_before=book.forecast.until if decision and for_gpus and decision.estimated_start is None else None,
         estimate=_estimate(job, holding, book) if waits else "",
         expected_runtime=expected.seconds if expected else None,
         runtime_source=expected.source.value if expected else None,

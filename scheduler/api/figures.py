@@ -1,7 +1,7 @@
 """What listeners show of the pool as it is now, made once for all who see it alike.
 
-Nothing of this is kept or told as an event: it is the latest plan's. Each piece has the number of its latest change, and a
-listener remembers only up to which number it has been told.
+Nothing of this is kept or told as an event: it is the latest plan's. Each piece has the number of its latest change,
+and a listener remembers only up to which number it has been told.
 """
 
 from __future__ import annotations

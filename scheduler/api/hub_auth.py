@@ -3,9 +3,9 @@
 What must hold:
 - An identity is the hub's answer to a token (in the `Authorization` header, or in the cookie of a login through the
   hub), or the service's own token, which the hub gave to this process alone. Nothing else is looked at.
-- A token opens nothing without the hub's leave to access this service, whatever else it may do. The scope is part of being
-  identified. A cookie opens a request that changes something only with the XSRF token that
-  belongs to it: `HubOAuth` checks that, in here.
+- A token opens nothing without the hub's leave to access this service, whatever else it may do. The scope is part of
+  being identified. A cookie opens a request that changes something only with the XSRF token that belongs to it:
+  `HubOAuth` checks that, in here.
 - A service is never taken for a user of the same name.
 """
 
@@ -24,7 +24,8 @@ from scheduler.api.pages import page_routes
 from scheduler.errors import Forbidden
 
 CACHE_SECONDS = 30
-"""For how long the hub's answer to a token is believed: the longest that a revoked token, or a lost group, goes on to work."""
+"""For how long the hub's answer to a token is believed: the longest that a revoked token, or a lost group, goes on to
+work."""
 
 
 SERVICE = Caller.of("service/runai", frozenset({Scope.ADMIN}))

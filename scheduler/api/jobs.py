@@ -72,9 +72,7 @@ class SubmitHandler(ApiHandler):
     def _key(self) -> str | None:
         key = self.request.headers.get("Idempotency-Key")
         if key is not None and not _KEY.fullmatch(key):
-            raise Invalid(
-                "Idempotency-Key: use 1 to 200 printable characters without spaces, such as a UUID."
-            )
+            raise Invalid("Idempotency-Key: use 1 to 200 printable characters without spaces, such as a UUID.")
         return key
 
 
@@ -241,8 +239,6 @@ class PauseHandler(VerbHandler):
 
 
 class ResumeHandler(VerbHandler):
-    @endpoint(
-        "Queue a paused job again", Scope.SUBMIT, answer=JobView, refuses=(NotFound, Forbidden, Conflict)
-    )
+    @endpoint("Queue a paused job again", Scope.SUBMIT, answer=JobView, refuses=(NotFound, Forbidden, Conflict))
     async def post(self, job_id: str) -> None:
         await self.apply(job_id, self.api.controller.resume)

@@ -1,7 +1,8 @@
 """One open event stream: what waits to be written to it, how far it has come, and whose it is.
 
-What must hold: a listener costs a bounded amount of memory however slow it is. What waits is shared with all who are told the
-same, and of that only so many pieces are kept; one that falls behind them is told again from where it stands, by pages.
+What must hold: a listener costs a bounded amount of memory however slow it is. What waits is shared with all who are
+told the same, and of that only so many pieces are kept; one that falls behind them is told again from where it stands,
+by pages.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ _HEARTBEAT = b": still here\n\n"
 class Listener:
     """`told` is the last event that it was told or needs not be told, `sent` the last one before everything that waits.
 
-    `subject`: it is told of this one only. `view`: it keeps a view of the pool, and can read it anew. `shown` are the jobs of
-    whose place in line it is told (`None`: the caller's own), `added` those of them that are new; `all_projects`: it is told
-    of every project's figures, not only of the caller's; `seen` is the number of the latest figures that it was told.
-    `identify` asks again whose it is; `None`: nobody's who may listen. `since`: when it was last written to, or took that.
+    `subject`: it is told of this one only. `view`: it keeps a view of the pool, and can read it anew. `shown` are the
+    jobs of whose place in line it is told (`None`: the caller's own), `added` those of them that are new;
+    `all_projects`: it is told of every project's figures, not only of the caller's; `seen` is the number of the latest
+    figures that it was told. `identify` asks again whose it is; `None`: nobody's who may listen. `since`: when it was
+    last written to, or took that.
     """
 
     __slots__ = (
@@ -100,7 +102,8 @@ class Listener:
         self.flush()
 
     def tell(self, piece: bytes | None, event: int) -> bool:
-        """Put an event behind what waits, once; whether there is something new to `flush`. `None`: it needs not be told."""
+        """Put an event behind what waits, once; whether there is something new to `flush`. `None`: it needs not be
+        told."""
         if event <= self.told or self.behind:
             return False
         self.told = event

@@ -30,17 +30,15 @@ CHECK_EVERY = 30.0
 _SOON, _LATER = 0.05, 0.5
 
 _TOGETHER = 0.025
-"""Seconds between two pieces of a stream: what a job prints within them goes together, so that one that prints without end
-costs the scheduler little."""
+"""Seconds between two pieces of a stream: what a job prints within them goes together, so that one that prints without
+end costs the scheduler little."""
 
 
 class LogQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     rank: int = Field(0, ge=0)
-    attempt: int | None = Field(
-        None, ge=1, description="absent: the latest, and with follow all that come after it"
-    )
+    attempt: int | None = Field(None, ge=1, description="absent: the latest, and with follow all that come after it")
     offset: int = Field(0, ge=0, description="the first byte")
     limit: int = Field(PAGE, ge=1, le=PAGE)
     follow: bool = False
@@ -156,9 +154,7 @@ class LogHandler(FollowHandler):
         query = self.query(LogQuery)
         job = await self.owned(job_id)
         if query.rank >= job.request.workers:
-            raise Invalid(
-                f"rank: job {job_id} has {job.request.workers} workers, with ranks from 0.", field="rank"
-            )
+            raise Invalid(f"rank: job {job_id} has {job.request.workers} workers, with ranks from 0.", field="rank")
         attempt = self.first(job, query.attempt, query.follow)
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         limit = PAGE if query.follow else query.limit

@@ -1,6 +1,7 @@
 """Events as they are written to a stream: made once for all who may see them alike.
 
-What must hold: whoever may not see a job that a reason speaks of is never given a text that was made for somebody who may.
+What must hold: whoever may not see a job that a reason speaks of is never given a text that was made for somebody who
+may.
 """
 
 from __future__ import annotations
@@ -53,9 +54,7 @@ class Message:
 
     def _event(self, access: Access) -> Event:
         record, book = self.record, self._book
-        told = Event(
-            id=record.id, at=record.at, kind=record.kind, subject=record.subject, data=dict(record.data or {})
-        )
+        told = Event(id=record.id, at=record.at, kind=record.kind, subject=record.subject, data=dict(record.data or {}))
         if self._job is not None:
             if "reason" in told.data:
                 told.data["reason"] = discretion.told(told.data["reason"], self._job, book, access)

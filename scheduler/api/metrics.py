@@ -1,4 +1,5 @@
-"""What Prometheus scrapes. Gauges are read from the book when they are asked for; counts and times are kept as they come."""
+"""What Prometheus scrapes. Gauges are read from the book when they are asked for; counts and times are kept as they
+come."""
 
 from __future__ import annotations
 

@@ -27,9 +27,7 @@ class OutputsHandler(OutputsBase):
     async def get(self, job_id: str) -> None:
         job = await self.owned(job_id)
         files = await self.api.files.list(job.id, Area.OUTPUT)
-        self.answer(
-            OutputList(files=[OutputFile(path=f.path, size=f.size, modified=f.modified) for f in files])
-        )
+        self.answer(OutputList(files=[OutputFile(path=f.path, size=f.size, modified=f.modified) for f in files]))
 
 
 class OutputHandler(OutputsBase):

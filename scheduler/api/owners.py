@@ -1,5 +1,5 @@
-"""Who has put which bundle or blob, so that nobody can use what somebody else has put by knowing its digest, and how much
-of the disk each user takes."""
+"""Who has put which bundle or blob, so that nobody can use what somebody else has put by knowing its digest, and how
+much of the disk each user takes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from scheduler.files.bundle import in_words
 
 
 class Owners:
-    """Who has put which bundle: an empty file `<user>/<digest>` each, with the user's name hashed. `size` tells a bundle's."""
+    """Who has put which bundle: an empty file `<user>/<digest>` each, with the user's name hashed. `size` tells a
+    bundle's."""
 
     def __init__(self, folder: Path, size: Callable[[str], int]) -> None:
         self._folder = folder
@@ -33,12 +34,14 @@ class Owners:
         return known
 
     def expect(self, user: str, size: int, most: int | None) -> None:
-        """Count what a user is about to put, in bytes, until `received`. Raises `TooMany` where that would be over `most`."""
+        """Count what a user is about to put, in bytes, until `received`. Raises `TooMany` where that would be over
+        `most`."""
         with self._changing:
             used = self._use(user) + self._expected[user]
             if most is not None and used + size > most:
                 raise TooMany(
-                    f"You may put {in_words(most)} here for your jobs and have put {in_words(used)}. Delete jobs whose files "
+                    f"You may put {in_words(most)} here for your jobs and have put {in_words(used)}. Delete jobs whose "
+                    f"files "
                     "you no longer need; files that no job needs are deleted after a day."
                 )
             self._expected[user] += size

@@ -1,6 +1,7 @@
 """The page of the pool for browsers behind a hub, at the root of the service; it shows what the API says.
 
-It is a shell: `static/admin.js` fills it, as the user who is logged in. It runs no script and takes no style but its own.
+It is a shell: `static/admin.js` fills it, as the user who is logged in. It runs no script and takes no style but its
+own.
 """
 
 from __future__ import annotations

@@ -46,9 +46,7 @@ class PoolFileHandler(ApiHandler):
 
 
 class SnapshotHandler(ApiHandler):
-    @endpoint(
-        "The pool as the policy sees it now, as a scenario that `jupyter runai plan` reads", Scope.ADMIN
-    )
+    @endpoint("The pool as the policy sees it now, as a scenario that `jupyter runai plan` reads", Scope.ADMIN)
     async def get(self) -> None:
         snapshot = self.api.controller.snapshot()
         text = await asyncio.to_thread(lambda: json.dumps(spoken(scenario_of(snapshot))))
@@ -108,9 +106,7 @@ class ProjectHandler(ApiHandler):
     async def put(self, name: str) -> None:
         entry = self.body(ProjectEntry)
         if entry.name != name:
-            raise Invalid(
-                f"name is {entry.name!r}, and the path says {name!r}; make them the same.", field="name"
-            )
+            raise Invalid(f"name is {entry.name!r}, and the path says {name!r}; make them the same.", field="name")
         async with self.api.changing:
             await self.api.controller.apply(with_project(self.api.book.pool, entry, self.api.clock()))
         self.answer(self._view(name))
@@ -124,9 +120,7 @@ class ProjectHandler(ApiHandler):
         self.finish()
 
     def _view(self, name: str) -> ProjectView:
-        found = (
-            view for view in project_views(self.api.book, self.access, self.api.clock()) if view.name == name
-        )
+        found = (view for view in project_views(self.api.book, self.access, self.api.clock()) if view.name == name)
         view = next(found, None)
         if view is None:
             raise NotFound(f"There is no project {name!r}.")

@@ -72,9 +72,7 @@ class Standing:
         )
 
 
-def _part_view(
-    project: str, part: quotas.PartitionKey, figures: ProjectFigures, guarantees: Guarantees
-) -> PartView:
+def _part_view(project: str, part: quotas.PartitionKey, figures: ProjectFigures, guarantees: Guarantees) -> PartView:
     node_pool, gpu_type = part
     guaranteed = guarantees.of(project, part)
     return PartView(

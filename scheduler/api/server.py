@@ -63,7 +63,8 @@ class Server(HTTPServer):
             accepting.cancel()
 
     async def _accept(self, listening: socket.socket) -> None:
-        """Take connections for ever. Tornado's own loop asks again at once, and for ever, where there are no descriptors."""
+        """Take connections for ever. Tornado's own loop asks again at once, and for ever, where there are no
+        descriptors."""
         loop = asyncio.get_running_loop()
         with listening:
             while True:
@@ -100,7 +101,8 @@ class Server(HTTPServer):
 
 
 def make_server(app: Application) -> Server:
-    """The server for `make_app`'s application. The API's handlers bound the bodies that they take; these are the pages'."""
+    """The server for `make_app`'s application. The API's handlers bound the bodies that they take; these are the
+    pages'."""
     return Server(
         app,
         max_body_size=MAX_JSON,

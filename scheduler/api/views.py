@@ -182,9 +182,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         ],
         outputs=list(job.program.outputs),
         exit_code=_exit_code(job, last) if job.state.final else None,
-        after=[f"{each.job}:any" if each.afterany else each.job for each in job.request.after]
-        if mine
-        else [],
+        after=[f"{each.job}:any" if each.afterany else each.job for each in job.request.after] if mine else [],
         array=job.request.array.id if job.request.array else None,
         index=job.request.array.index if job.request.array else None,
         parameters=dict(job.program.parameters) if mine else {},
@@ -263,8 +261,7 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
             schedulable=node.schedulable,
             declared=node.declared,
             gpus=[
-                _gpu_view(node, gpu, usage.get((node.name, gpu)), occupants[node.name, gpu])
-                for gpu in range(node.gpus)
+                _gpu_view(node, gpu, usage.get((node.name, gpu)), occupants[node.name, gpu]) for gpu in range(node.gpus)
             ],
         )
         for node in book.nodes

@@ -71,9 +71,7 @@ def describe(change: Change) -> str:
     if change.action == "remove":
         return subject
     told = [
-        f"{_word(key)} {_value(value)}"
-        for key, value in after.items()
-        if key != "name" and value not in (None, [])
+        f"{_word(key)} {_value(value)}" for key, value in after.items() if key != "name" and value not in (None, [])
     ]
     return f"{subject}: {', '.join(told)}" if told else subject
 

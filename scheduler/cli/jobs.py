@@ -38,9 +38,7 @@ def show_list(options: argparse.Namespace) -> int:
     screen = Screen()
     if not found:
         screen.line(
-            "No such jobs."
-            if options.state or options.project or options.array or options.mine
-            else "No jobs."
+            "No such jobs." if options.state or options.project or options.array or options.mine else "No jobs."
         )
         return 0
     table(screen, found, time.time())
@@ -201,7 +199,8 @@ def delete(options: argparse.Namespace) -> int:
 
 
 def _members(client: Client, names: list[str], verb: str) -> Iterator[str]:
-    """Jobs by their ids, and in the place of an array those of its jobs that have not ended, or, to delete them, that have."""
+    """Jobs by their ids, and in the place of an array those of its jobs that have not ended, or, to delete them, that
+    have."""
     for name in names:
         if is_array(name):
             yield from (job.id for job in jobs_of(client, name) if job.state.final == (verb == "delete"))
@@ -226,9 +225,5 @@ def _each(jobs: list[str], verb: str) -> int:
                 print(error.sentence, file=sys.stderr)
                 status = 1
             else:
-                print(
-                    f"{job_id} is deleted"
-                    if job is None
-                    else f"{job.id} {clean(job.name)} is {job.state.value}"
-                )
+                print(f"{job_id} is deleted" if job is None else f"{job.id} {clean(job.name)} is {job.state.value}")
     return status

@@ -34,9 +34,7 @@ class _Parser(argparse.ArgumentParser):
     """argparse whose errors are one sentence and where to look."""
 
     def error(self, message: str) -> NoReturn:
-        wrong = re.fullmatch(
-            r"argument (?:COMMAND|VERB): invalid choice: '(.*)' \(choose from (.*)\)", message
-        )
+        wrong = re.fullmatch(r"argument (?:COMMAND|VERB): invalid choice: '(.*)' \(choose from (.*)\)", message)
         if wrong:
             near = get_close_matches(wrong[1], re.findall(r"[a-z]+", wrong[2]), n=1)
             message = f"there is no command {wrong[1]!r}{f'; did you mean {near[0]!r}?' if near else ''}"
@@ -89,9 +87,7 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=__version__)
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
-    commands.add_parser(
-        "up", help="start JupyterHub with the pool behind it, on this machine", add_help=False
-    )
+    commands.add_parser("up", help="start JupyterHub with the pool behind it, on this machine", add_help=False)
     commands.add_parser("serve", help="start the scheduler alone", add_help=False)
     _submit(commands)
     _list(commands)
@@ -258,14 +254,13 @@ def _project(commands: Commands) -> None:
     command.add_argument("--priority", type=int, metavar="N", help="among its siblings; higher first")
     command.add_argument("--member", action="append", metavar="USER",
                          help="who may submit, instead of those before; '*' is everybody; may be repeated")  # fmt: skip
-    command.add_argument(
-        "--group", action="append", metavar="GROUP", help="a JupyterHub group that may; likewise"
-    )
+    command.add_argument("--group", action="append", metavar="GROUP", help="a JupyterHub group that may; likewise")
     command.add_argument("--quota", action="append", type=values.quota, default=[], metavar="PART,AMOUNTS",
                          help="what it has of a type of GPU or a node pool, as gpu_type=A100,guaranteed=4,limit=8; "
                          "with no amounts nothing is said of that part any more; may be repeated")  # fmt: skip
     command.add_argument("--policy", action="append", type=values.rule, default=[], metavar="RULE=VALUE",
-                         help="a rule for its jobs, as maxima.gpus=4; `none` takes one away; may be repeated")  # fmt: skip
+                         help="a rule for its jobs, as maxima.gpus=4; `none` takes one away; may be "
+                              "repeated")  # fmt: skip
     command = _command(verbs, "rm", "projects:remove", "remove a project that has no jobs")
     command.add_argument("name", metavar="NAME")
 
@@ -280,9 +275,7 @@ def _apply(commands: Commands) -> None:
 
 
 def _snapshot(commands: Commands) -> None:
-    command = _command(
-        commands, "snapshot", "snapshot:run", "print the pool as it is now as a scenario, for `plan`"
-    )
+    command = _command(commands, "snapshot", "snapshot:run", "print the pool as it is now as a scenario, for `plan`")
     _format(command)
 
 
@@ -295,9 +288,7 @@ def _plan(commands: Commands) -> None:
     command.add_argument(
         "--cycles", type=values.count, metavar="N", help="play so many cycles and print the last state"
     )
-    command.add_argument(
-        "--timing", action="store_true", help="write the seconds of deciding to standard error"
-    )
+    command.add_argument("--timing", action="store_true", help="write the seconds of deciding to standard error")
 
 
 def _simulate(commands: Commands) -> None:
@@ -308,9 +299,7 @@ def _simulate(commands: Commands) -> None:
     command.add_argument(
         "--ignore", type=values.names, metavar="COLUMN,…", help="columns of the table that are not to be read"
     )
-    command.add_argument(
-        "--nodes", type=values.count, required=True, metavar="N", help="nodes of the shared pool"
-    )
+    command.add_argument("--nodes", type=values.count, required=True, metavar="N", help="nodes of the shared pool")
     command.add_argument(
         "--gpus-per-node", type=values.count, default=8, metavar="N", help="GPUs of a node (default: 8)"
     )

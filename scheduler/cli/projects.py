@@ -176,7 +176,8 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _with_quotas(quotas: Sequence[dict[str, Any]], given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Quotas with each of those given in the place of what was said of its part; one that says nothing takes it away."""
+    """Quotas with each of those given in the place of what was said of its part; one that says nothing takes it
+    away."""
     parts = {(quota.get("node_pool"), quota.get("gpu_type")): quota for quota in quotas}
     for quota in given:
         parts[quota.get("node_pool"), quota.get("gpu_type")] = quota

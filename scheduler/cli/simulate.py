@@ -1,4 +1,5 @@
-"""`jupyter runai simulate`: a trace of jobs, played by the policy and by what it is held against. No scheduler is involved."""
+"""`jupyter runai simulate`: a trace of jobs, played by the policy and by what it is held against. No scheduler is
+involved."""
 
 from __future__ import annotations
 
@@ -77,9 +78,7 @@ def _pool(path: str | None) -> Pool | None:
 
 def _facts(trace: Trace, study: Study, options: argparse.Namespace) -> dict[str, str]:
     """What has to be known to get the same figures again."""
-    learned = (
-        f"the {options.learn:g} days before the window" if options.learn else "the very window that is played"
-    )
+    learned = f"the {options.learn:g} days before the window" if options.learn else "the very window that is played"
     facts = {
         "command": shlex.join(["jupyter", "runai", *sys.argv[1:]]),
         "trace": f"{Path(options.trace).name}, SHA-256 {trace.digest}",

@@ -18,7 +18,5 @@ def run(options: argparse.Namespace) -> int:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    yaml.dump(
-        found, sys.stdout, dumper, default_flow_style=None, sort_keys=False, allow_unicode=True, width=120
-    )
+    yaml.dump(found, sys.stdout, dumper, default_flow_style=None, sort_keys=False, allow_unicode=True, width=120)
     return 0

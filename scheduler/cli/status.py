@@ -57,9 +57,7 @@ def summary(pool: PoolView) -> str:
         over = f" ({amount(totals.over_quota)} over quota)" if totals.over_quota else ""
         parts.append(f"{name}: {amount(totals.allocated)} of {amount(totals.gpus)} held{over}")
     whole = gpus(pool.build.gpus + pool.train.gpus)
-    waiting = (
-        f"{pool.waiting} job{'' if pool.waiting == 1 else 's'} waiting" if pool.waiting else "nothing waits"
-    )
+    waiting = f"{pool.waiting} job{'' if pool.waiting == 1 else 's'} waiting" if pool.waiting else "nothing waits"
     return " · ".join([f"{whole}{', declared' if pool.declared else ''}", *parts, waiting])
 
 

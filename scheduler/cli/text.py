@@ -89,8 +89,7 @@ def clean(value: object) -> str:
 def width(text: str) -> int:
     """Columns that a text takes on a terminal: two for wide characters, none for combining ones."""
     return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
 
 

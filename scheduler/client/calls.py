@@ -304,7 +304,8 @@ def _logs(job_id: str) -> str:
 def error_of(response: httpx.Response, url: str) -> RunaiError:
     """The error that a response of 300 and above stands for. Its body must have been read.
 
-    A hub's proxy that was just started does not know the scheduler yet: the hub answers, and sends people to its own pages.
+    A hub's proxy that was just started does not know the scheduler yet: the hub answers, and sends people to its own
+    pages.
     """
     kind = BY_STATUS.get(response.status_code, RunaiError)
     try:

@@ -122,9 +122,7 @@ class Client:
             time.sleep(pause)
             pause = min(pause * 1.3, 1.0)
 
-    def logs(
-        self, job_id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
-    ) -> Iterator[bytes]:
+    def logs(self, job_id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0) -> Iterator[bytes]:
         """A worker's output as it grows, until the job has ended.
 
         With `attempt` only that one's; else it begins with the latest, and a line stands between one attempt and the

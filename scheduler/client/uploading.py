@@ -1,6 +1,8 @@
-"""Putting what a job takes along where the scheduler finds it: the archive, and the parts of large files, several at once.
+"""Putting what a job takes along where the scheduler finds it: the archive, and the parts of large files, several at
+once.
 
-What must hold: what is hashed is what is sent, though its owner may change it meanwhile; what is there is not sent again.
+What must hold: what is hashed is what is sent, though its owner may change it meanwhile; what is there is not sent
+again.
 """
 
 from __future__ import annotations

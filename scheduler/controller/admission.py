@@ -1,4 +1,5 @@
-"""Whether a job could ever run on this pool: if not, it is refused at once, with the field at fault and what could be had.
+"""Whether a job could ever run on this pool: if not, it is refused at once, with the field at fault and what could be
+had.
 
 Pure functions of a request, the pool and its nodes. What is free just now does not matter here.
 """
@@ -36,7 +37,8 @@ _SAME_NODE = ("node", "same_node")
 
 
 def admit_job(request: Request, program: Program, pool: Pool, nodes: Sequence[Node]) -> None:
-    """Raises `Invalid` where a job names what is not there, asks for more than could ever be given, or breaks a rule."""
+    """Raises `Invalid` where a job names what is not there, asks for more than could ever be given, or breaks a
+    rule."""
     project = _project(request.project, pool)
     _form(request)
     check_job(request, program, pool)
@@ -67,9 +69,7 @@ def admit_session(session: Session, pool: Pool, nodes: Sequence[Node]) -> None:
     _shape(shape)
     quota = next((u.build_quota for u in pool.users if u.name == session.user), pool.default_build_quota)
     if shape.gpu_memory is None and shape.gpus > quota:
-        raise Invalid(
-            f"{session.user}'s build quota is {gpu_count(quota)}; ask for no more than that.", field="gpus"
-        )
+        raise Invalid(f"{session.user}'s build quota is {gpu_count(quota)}; ask for no more than that.", field="gpus")
     _fits_one_worker(shape, _of_environment(pool, nodes, Environment.BUILD))
 
 
@@ -90,7 +90,8 @@ def admit_job_text(job: Job) -> None:
 
 
 def admit_text(**texts: str | None) -> None:
-    """Raises `Invalid` for text that not every store can keep: it would be refused there, with all that is behind it."""
+    """Raises `Invalid` for text that not every store can keep: it would be refused there, with all that is behind
+    it."""
     for field, text in texts.items():
         if text is not None and ("\0" in text or not _is_unicode(text)):
             raise Invalid(f"{field} contains a character that is not text; remove it.", field=field)
@@ -107,7 +108,8 @@ def admit_more(user: str, unfinished: int, more: int, pool: Pool) -> None:
     most = pool.max_jobs_per_user
     if most is not None and unfinished + more > most:
         raise TooMany(
-            f"{user} may have {most:,} unfinished jobs and has {unfinished:,}. Wait until some have ended, or cancel some."
+            f"{user} may have {most:,} unfinished jobs and has {unfinished:,}. Wait until some have ended, or cancel "
+            f"some."
         )
 
 
@@ -134,14 +136,11 @@ def _project(name: str, pool: Pool) -> Project:
 def _in_node_pools(request: Request, pool: Pool, nodes: Sequence[Node]) -> Sequence[Node]:
     if request.node_pools is None:
         return nodes
-    serving = [
-        node_pool.name for node_pool in pool.node_pools if node_pool.environment is request.environment
-    ]
+    serving = [node_pool.name for node_pool in pool.node_pools if node_pool.environment is request.environment]
     for name in request.node_pools:
         if name not in serving:
             raise Invalid(
-                f"There is no node pool {name!r} for {request.environment.value} workloads; "
-                f"{_instead(name, serving)}",
+                f"There is no node pool {name!r} for {request.environment.value} workloads; {_instead(name, serving)}",
                 field="node_pools",
             )
     return [node for node in nodes if node.node_pool in request.node_pools]
@@ -154,7 +153,8 @@ def _of_gpu_types(request: Request, nodes: Sequence[Node]) -> Sequence[Node]:
     if not types.intersection(request.gpu_types):
         asked = " or ".join(request.gpu_types) or "of no type"
         raise Invalid(
-            f"No node in its node pools has GPUs of type {asked}; available: {_list(sorted(types)) or 'none with a type'}.",
+            f"No node in its node pools has GPUs of type {asked}; available: "
+            f"{_list(sorted(types)) or 'none with a type'}.",
             field="gpu_types",
         )
     return [node for node in nodes if node.gpu_type in request.gpu_types]
@@ -191,9 +191,7 @@ def _form(request: Request) -> None:
 
 def _shape(shape: Shape) -> None:
     if shape.gpus < 0 or (shape.gpus > ONE and shape.gpus % ONE):
-        raise Invalid(
-            f"A worker takes whole GPUs, or a part of one; {shape.gpus / ONE:g} is neither.", field="gpus"
-        )
+        raise Invalid(f"A worker takes whole GPUs, or a part of one; {shape.gpus / ONE:g} is neither.", field="gpus")
 
 
 def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
@@ -202,13 +200,12 @@ def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
     if shape.gpu_memory is not None and not any((n.gpu_memory or 0) >= shape.gpu_memory for n in nodes):
         most = max((n.gpu_memory or 0 for n in nodes), default=0)
         there = f"the largest GPU here has {_gib(most)}" if most else "the memory of the GPUs here is unknown"
-        raise Invalid(
-            f"A worker asks for {_gib(shape.gpu_memory)} of GPU memory, and {there}.", field="gpu_memory_gib"
-        )
+        raise Invalid(f"A worker asks for {_gib(shape.gpu_memory)} of GPU memory, and {there}.", field="gpu_memory_gib")
     most_gpus = max((node.gpus for node in nodes), default=0) * ONE
     if shape.gpus > most_gpus:
         raise Invalid(
-            f"A worker asks for {gpu_count(shape.gpus)}, and the largest node in its node pools has {gpu_count(most_gpus)}; "
+            f"A worker asks for {gpu_count(shape.gpus)}, and the largest node in its node pools has "
+            f"{gpu_count(most_gpus)}; "
             "ask for fewer per worker, or for more workers.",
             field="gpus",
         )
@@ -223,9 +220,7 @@ def _fits_one_worker(shape: Shape, nodes: Sequence[Node]) -> None:
             f"A worker asks for {_gib(shape.memory)} of memory, and {where} {_gib(most_memory)}; ask for no more.",
             field="memory_gib",
         )
-    if shape.cpus and not any(
-        capacity(Shape(shape.gpus, shape.gpu_memory, cpus=shape.cpus), node) for node in fitting
-    ):
+    if shape.cpus and not any(capacity(Shape(shape.gpus, shape.gpu_memory, cpus=shape.cpus), node) for node in fitting):
         raise Invalid(
             f"A worker asks for {shape.cpus / ONE:g} CPUs, and {where} {most_cpus / ONE:g}; ask for no more.",
             field="cpus",
@@ -273,7 +268,8 @@ def _within_limits(request: Request, project: Project, pool: Pool, nodes: Sequen
     while above is not None:
         if above.limit is not None and asked > above.limit:
             raise Invalid(
-                f"It needs {gpu_count(asked)} at the same time; project {above.name!r} may hold {gpu_count(above.limit)} "
+                f"It needs {gpu_count(asked)} at the same time; project {above.name!r} may hold "
+                f"{gpu_count(above.limit)} "
                 "at most.",
                 field="gpus" if request.workers == 1 else "workers",
             )

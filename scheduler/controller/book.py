@@ -1,7 +1,7 @@
 """The book: everything that is not over, in memory, as immutable values.
 
-The controller keeps two: the one that everybody reads holds what is durable; the one ahead of it holds, besides, what is on
-its way to the disk, so that one decision can follow another without waiting for it.
+The controller keeps two: the one that everybody reads holds what is durable; the one ahead of it holds, besides, what
+is on its way to the disk, so that one decision can follow another without waiting for it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from scheduler.store import ChangeSet
 
 
 class Book:
-    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan` and `forecast` are the latest, `usage` is
-    how much each project has used recently.
+    """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan` and `forecast` are the latest,
+    `usage` is how much each project has used recently.
 
     `releases` counts how often GPUs were given back: whoever has seen the same number has missed none.
     """

@@ -1,7 +1,8 @@
 """Asks now and then when the running jobs last saved their state.
 
-What a stop loses is what a job did since, so the policy ranks its victims by that, and restarts nobody who has never saved
-anything to give it more workers. It is looked for in the job's checkpoint folder: nothing needs to be told by the job.
+What a stop loses is what a job did since, so the policy ranks its victims by that, and restarts nobody who has never
+saved anything to give it more workers. It is looked for in the job's checkpoint folder: nothing needs to be told by the
+job.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ DAY = 86_400.0
 
 
 class Controller:
-    """One for each open store. `ready` once it has found again what ran before; `lost` when the state isn't ours any more.
+    """One for each open store. `ready` once it has found again what ran before; `lost` when the state isn't ours any
+    more.
 
     Its verbs are those of its parts: `Submissions`, `Jobs`, `Sessions`, `Deletion`.
     """
@@ -72,9 +73,7 @@ class Controller:
         self._jobs = Jobs(self._ledger, store, backend.engine, self._plan_loop.wake, clock)
         self.job, self.jobs = self._jobs.find, self._jobs.list
         self.cancel, self.pause, self.resume = self._jobs.cancel, self._jobs.pause, self._jobs.resume
-        self._sessions = Sessions(
-            self._ledger, store, backend.engine, backend.traits, self._plan_loop.wake, clock
-        )
+        self._sessions = Sessions(self._ledger, store, backend.engine, backend.traits, self._plan_loop.wake, clock)
         self.grant = self._sessions.grant
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
         self._deletion = Deletion(self._ledger, store, backend.files, clock)
@@ -166,7 +165,8 @@ class Controller:
         self._plan_loop.wake()
 
     async def delete(self, job_id: str) -> None:
-        """Delete a job that has ended and all that is kept of it. Raises `Conflict` while it, or who needs it, has not."""
+        """Delete a job that has ended and all that is kept of it. Raises `Conflict` while it, or who needs it, has
+        not."""
         await self._deletion.delete(await self._jobs.decided(job_id))
 
     async def tidy(self) -> None:

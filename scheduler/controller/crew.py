@@ -108,18 +108,14 @@ class Crew:
         for rank, worker in enumerate(job.placement):
             if worker.node in nodes:
                 reason = f"node {worker.node} is gone"
-                gone = WorkerStatus(
-                    job.id, attempt, rank, WorkerState.LOST, now, reason=reason, fault=Fault.PLACE
-                )
+                gone = WorkerStatus(job.id, attempt, rank, WorkerState.LOST, now, reason=reason, fault=Fault.PLACE)
                 self._note(gone)
         self._changed(job.id, attempt)
 
     # -- what the engine tells ----------------------------------------------------------------------------
 
     def _report(self, status: WorkerStatus) -> None:
-        status = replace(
-            status, reason=printable(status.reason), error_excerpt=printable(status.error_excerpt)
-        )
+        status = replace(status, reason=printable(status.reason), error_excerpt=printable(status.error_excerpt))
         attempt = (status.job, status.attempt)
         if self._note(status) and not self._recovering and attempt not in self._launching:
             self._changed(*attempt)

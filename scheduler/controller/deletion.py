@@ -1,8 +1,8 @@
 """What is over is deleted: a job on its owner's word, and by itself once the pool keeps it no longer.
 
 What must hold, over a `kill -9` at any instant:
-- First the state forgets a job, all of it in one transaction; only then do its files go. Those that a crash leaves are looked
-  for at the next start: of jobs that were deleted, and of no others, whatever else lies in the folder.
+- First the state forgets a job, all of it in one transaction; only then do its files go. Those that a crash leaves are
+  looked for at the next start: of jobs that were deleted, and of no others, whatever else lies in the folder.
 - No job is deleted that others wait for, nor one of an array while any of the array is unfinished.
 - It is done in small steps, so that nobody waits for it.
 """
@@ -45,9 +45,7 @@ class Deletion:
     async def delete(self, job: Job) -> None:
         """Delete a job and everything that is kept of it. Raises `Conflict` while it is needed."""
         if not job.state.final:
-            raise Conflict(
-                f"Job {job.id} is {job.state.value}; cancel it first, and delete it after it has ended."
-            )
+            raise Conflict(f"Job {job.id} is {job.state.value}; cancel it first, and delete it after it has ended.")
         if self._is_needed(job, self._wanted()):
             raise Conflict(f"Job {job.id} is needed by unfinished jobs; delete it after they have ended.")
         await self._delete([job])
@@ -69,7 +67,8 @@ class Deletion:
         return count
 
     async def finish(self) -> None:
-        """Delete the files of jobs that the state has forgotten: a crash came between, or they could not be deleted then."""
+        """Delete the files of jobs that the state has forgotten: a crash came between, or they could not be deleted
+        then."""
         if not self._left_behind:
             return
         self._left_behind = False

@@ -1,12 +1,14 @@
-"""Jobs that are held back: they wait for other jobs or for their next try and not for GPUs, so the policy does not see them.
+"""Jobs that are held back: they wait for other jobs or for their next try and not for GPUs, so the policy does not see
+them.
 
 Pure. What must hold:
-- A job that comes after another starts when that one has ended as it has to. One that can't start any more, because another
-  has ended otherwise, is ended in the very change that ends the other: whatever is not in the book has ended well for
-  those that are, also after a `kill -9` in between.
-- Of an array, never more than `max_parallel` hold GPUs, and those with the lowest indices go first, but for one that only
-  changes its size or its place.
-- A job that failed again and again is tried after ever longer pauses. They follow from its attempts, so a restart keeps them.
+- A job that comes after another starts when that one has ended as it has to. One that can't start any more, because
+  another has ended otherwise, is ended in the very change that ends the other: whatever is not in the book has ended
+  well for those that are, also after a `kill -9` in between.
+- Of an array, never more than `max_parallel` hold GPUs, and those with the lowest indices go first, but for one that
+  only changes its size or its place.
+- A job that failed again and again is tried after ever longer pauses. They follow from its attempts, so a restart keeps
+  them.
 """
 
 from __future__ import annotations
@@ -95,9 +97,7 @@ def _waits_for(missing: Iterable[After]) -> str:
 def _pauses(job: Job, at: float) -> Decision:
     attempt = job.attempts[-1]
     pause = duration(at - (attempt.ended or at))
-    what = (
-        "Has failed again" if attempt.ending is Ending.FAILED else f"Could not be started ({attempt.reason})"
-    )
+    what = "Has failed again" if attempt.ending is Ending.FAILED else f"Could not be started ({attempt.reason})"
     return Decision(
         Action.WAIT,
         f"{what}; retried {pause} after that.",

@@ -3,8 +3,9 @@
 What must hold: a listener gets every event after the one it names, once and in order, however slow it is. The latest
 events are in memory; whoever falls behind them reads on in the store.
 
-Whoever serves many listeners watches the feed once, for all of them. What a job that waits may expect (its reason, its place
-in line, its estimated start) belongs to a plan and is no event: a watcher is only told that there is another plan.
+Whoever serves many listeners watches the feed once, for all of them. What a job that waits may expect (its reason, its
+place in line, its estimated start) belongs to a plan and is no event: a watcher is only told that there is another
+plan.
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ class Watcher(Protocol):
 class Feed:
     """`read` gives a page of kept events after an id; `last` is the id of the latest there is."""
 
-    def __init__(
-        self, read: Callable[[int], Awaitable[list[EventRecord]]], last: int, kept: int = KEPT
-    ) -> None:
+    def __init__(self, read: Callable[[int], Awaitable[list[EventRecord]]], last: int, kept: int = KEPT) -> None:
         self._read = read
         self._kept = kept
         self._latest: list[EventRecord] = []

@@ -1,7 +1,7 @@
 """Looks ahead, behind the plans: when those that wait are likely to start.
 
-It plays the policy forward in a thread and takes at most a tenth of the time, so a plan never waits for it and neither does
-anybody who asks. What it finds belongs to the latest plan that it has seen.
+It plays the policy forward in a thread and takes at most a tenth of the time, so a plan never waits for it and neither
+does anybody who asks. What it finds belongs to the latest plan that it has seen.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ ENDED = 1000
 
 
 class JobIndex:
-    """`jobs` are the unfinished ones by id, `holding` those that hold GPUs, `queued` how many each project has queued."""
+    """`jobs` are the unfinished ones by id, `holding` those that hold GPUs, `queued` how many each project has
+    queued."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}

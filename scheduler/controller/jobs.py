@@ -97,7 +97,8 @@ class Jobs:
         return nlargest(limit, found, key=lambda job: (job.submitted, job.id))
 
     async def decided(self, job_id: str) -> Job:
-        """A job as far as is decided: its end may still be on its way to the disk. Raises `NotFound` where there is none."""
+        """A job as far as is decided: its end may still be on its way to the disk. Raises `NotFound` where there is
+        none."""
         job = self._ledger.ahead.jobs.get(job_id)
         if job is None:
             await self._ledger.durable()
@@ -228,15 +229,11 @@ class Jobs:
                 self._do(instruction)
             return None
         now = self._clock()
-        behind = (
-            dependencies.never_satisfied(job, self._ledger.ahead.dependent, now) if job.state.final else ()
-        )
+        behind = dependencies.never_satisfied(job, self._ledger.ahead.dependent, now) if job.state.final else ()
         told = (job.state, job.reason) != (before.state, before.reason)
         events = tuple(notices.job_state(each, now) for each in ((job, *behind) if told else behind))
         do = (partial(self._do, instruction) for instruction in step.do)
-        written = self._ledger.commit(
-            ChangeSet(jobs=(job, *behind), events=events), partial(self._mind, job), *do
-        )
+        written = self._ledger.commit(ChangeSet(jobs=(job, *behind), events=events), partial(self._mind, job), *do)
         if job.state is not before.state:
             self._wake()
         return written

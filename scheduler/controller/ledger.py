@@ -1,7 +1,7 @@
 """Changes on their way to the disk, and the two books: what is durable, and what will be.
 
-Changes are put into `ahead` at once, so that the next decision knows of them, and become durable in that order. Only then
-does `book` take them over, is anybody told, and is what they demand done.
+Changes are put into `ahead` at once, so that the next decision knows of them, and become durable in that order. Only
+then does `book` take them over, is anybody told, and is what they demand done.
 
 Where a change can't be written, it and all behind it are refused, since they may build on it; `ahead` is forgotten, and
 after a moment everything starts again from what is durable (`begin_anew`).
@@ -36,8 +36,8 @@ Written = asyncio.Future[tuple[EventRecord, ...]]
 
 
 class Ledger:
-    """`lost` is set when the state has become somebody else's; this process must end then. `trouble` is why nothing can be
-    written now, if so."""
+    """`lost` is set when the state has become somebody else's; this process must end then. `trouble` is why nothing can
+    be written now, if so."""
 
     def __init__(self, store: Store, begin_anew: Then) -> None:
         self.book = Book()
@@ -145,7 +145,8 @@ class Ledger:
             self._mending = asyncio.get_running_loop().call_later(PAUSE, self._mend)
 
     def _mend(self) -> None:
-        """From here on everything is decided on top of what is durable; what was decided before is refused until now."""
+        """From here on everything is decided on top of what is durable; what was decided before is refused until
+        now."""
         self._mending = None
         if self._store.lost:
             log.critical("Another scheduler has taken over the state; this one must end.")

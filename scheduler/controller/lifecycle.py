@@ -72,7 +72,8 @@ def preempt(job: Job, reason: str, now: float) -> Step:
 
 
 def resize(job: Job, nomination: tuple[WorkerPlacement, ...], why: str, now: float) -> Step:
-    """It is to have more or fewer workers: its attempt ends, and the next one begins at once in the places of `nomination`."""
+    """It is to have more or fewer workers: its attempt ends, and the next one begins at once in the places of
+    `nomination`."""
     before, after = len(job.placement), len(nomination)
     if after > before:
         reason = f"Grew from {before} to {after} workers: {why}"
@@ -145,9 +146,7 @@ def resume(job: Job, now: float, by: str | None = None) -> Step:
     job = replace(job, wanted=None, queued=now)
     if job.state is JobState.PAUSED:
         return Step(replace(job, state=JobState.QUEUED, reason=f"Resumed{_by(by)}; waiting for its turn."))
-    return Step(
-        replace(job, reason=f"Resumed{_by(by)}; it will be queued again when its workers have ended.")
-    )
+    return Step(replace(job, reason=f"Resumed{_by(by)}; it will be queued again when its workers have ended."))
 
 
 def _by(who: str | None) -> str:
@@ -155,7 +154,8 @@ def _by(who: str | None) -> str:
 
 
 def _done(job: Job, doing: str, done: str) -> str:
-    """The sentence on a stop that its owner or another asked for, once it is done: with who did it, where that was said."""
+    """The sentence on a stop that its owner or another asked for, once it is done: with who did it, where that was
+    said."""
     return done + job.reason.removeprefix(doing) if job.reason.startswith(doing) else f"{done}."
 
 
@@ -287,9 +287,7 @@ def _stop(job: Job, ending: Ending, reason: str, now: float) -> Step:
     attempt = job.attempt
     if attempt is None or attempt.stopping is not None:
         return Step(replace(job, reason=reason))
-    stopping = replace(
-        attempt, stopping=now, ending=attempt.ending or ending, reason=attempt.reason or reason
-    )
+    stopping = replace(attempt, stopping=now, ending=attempt.ending or ending, reason=attempt.reason or reason)
     job = replace(job, state=JobState.STOPPING, reason=reason).with_attempt(stopping)
     return Step(job, (StopAttempt(job.id, attempt.number, job.program.grace),))
 

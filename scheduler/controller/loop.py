@@ -18,8 +18,9 @@ AFTER_FAILURE = 5.0
 
 
 class Loop(ABC):
-    """`work` is what it does, for the log. `delay` seconds pass between waking and running, so that what belongs together is
-    seen together. After a run the loop rests `ratio` times as long as the run took, and at least `rest` seconds.
+    """`work` is what it does, for the log. `delay` seconds pass between waking and running, so that what belongs
+    together is seen together. After a run the loop rests `ratio` times as long as the run took, and at least `rest`
+    seconds.
     """
 
     def __init__(self, work: str, *, delay: float = 0.0, rest: float = 0.0, ratio: float) -> None:

@@ -1,7 +1,7 @@
 """Wakes the policy when something changed, and again when its plan said so.
 
-On an idle pool it plans at once; changes that come while it plans, or just after, are judged together. It takes at most half
-of the time, so that deciding over many jobs leaves room for those who ask.
+On an idle pool it plans at once; changes that come while it plans, or just after, are judged together. It takes at most
+half of the time, so that deciding over many jobs leaves room for those who ask.
 """
 
 from __future__ import annotations
@@ -66,14 +66,8 @@ class PlanLoop(Loop):
         plan = self._decide(snapshot)
         # Both are worked out when they are first asked for: here in the thread, so that no request waits for it.
         len(plan.stop_order.over_quota), len(plan.stop_order.positions)
-        acts = {
-            workload: decision
-            for workload, decision in plan.decisions.items()
-            if _changes_something(decision)
-        }
-        nominations = {
-            workload.id: workload.nomination for workload in snapshot.workloads if workload.nomination
-        }
+        acts = {workload: decision for workload, decision in plan.decisions.items() if _changes_something(decision)}
+        nominations = {workload.id: workload.nomination for workload in snapshot.workloads if workload.nomination}
         lost = {id: c for id, c in nominations.items() if plan.decisions[id].placement[: len(c)] != c}
         return Digest(snapshot, plan, acts, lost)
 

@@ -11,8 +11,8 @@ LOSSES = 5
 """So many attempts in a row may be lost while they run, through no fault of the job, before it is given up."""
 
 FIRST_PAUSE = 10.0
-"""Seconds between the second time that a job fails, or can't be started, and its next try; each further time doubles them.
-The first retry comes at once."""
+"""Seconds between the second time that a job fails, or can't be started, and its next try; each further time doubles
+them. The first retry comes at once."""
 
 LONGEST_PAUSE = 600.0
 
@@ -33,7 +33,8 @@ def is_tried_again(job: Job) -> bool:
 
 
 def again_at(job: Job) -> float | None:
-    """When a queued job that has failed, or could not be started, more than once may be tried again; `None`: at any time."""
+    """When a queued job that has failed, or could not be started, more than once may be tried again; `None`: at any
+    time."""
     attempt = job.attempt
     if attempt is None or attempt.ended is None:
         return None

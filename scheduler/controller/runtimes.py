@@ -1,8 +1,9 @@
 """How long jobs run: what their owners declare, what earlier jobs like them took, or the longest that they may. And on
 which types of GPU those ran how fast (`throughputs.py`).
 
-Pure and in memory: it is rebuilt from the latest jobs of the store at start. It is an estimate and nothing more: nobody is
-stopped because of it. What must hold: the same jobs in the same order give the same estimates, and the memory is bounded.
+Pure and in memory: it is rebuilt from the latest jobs of the store at start. It is an estimate and nothing more: nobody
+is stopped because of it. What must hold: the same jobs in the same order give the same estimates, and the memory is
+bounded.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ class RunTimes:
         return found if longest is None else replace(found, seconds=min(found.seconds, longest))
 
     def workload(self, job: Job) -> Workload:
-        """What the policy sees of a job, with the time that it is expected to run, and how fast on which type of GPU."""
+        """What the policy sees of a job, with the time that it is expected to run, and how fast on which type of
+        GPU."""
         workload, estimate = job.workload(), self.estimate(job)
         kind = self._kinds.get(likeness(job))
         throughputs, spread = kind.relative if kind else ((), ())
@@ -172,8 +174,8 @@ def _what_runs(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _ran(job: Job) -> tuple[float, str | None] | None:
-    """How long a job took that has succeeded: all its attempts where it saved its state between them, else the last; and on
-    which type of GPU, if it was one."""
+    """How long a job took that has succeeded: all its attempts where it saved its state between them, else the last;
+    and on which type of GPU, if it was one."""
     if job.state is not JobState.SUCCEEDED:
         return None
     attempts = job.attempts if job.checkpointed is not None else job.attempts[-1:]

@@ -1,7 +1,7 @@
 """The GPUs of sessions: has the engine give them and take them back.
 
-What must hold: a session is given its GPUs after its lease is durable, and they count as held until the engine has taken
-them back. So no crash in between leaves a session with GPUs that are another's.
+What must hold: a session is given its GPUs after its lease is durable, and they count as held until the engine has
+taken them back. So no crash in between leaves a session with GPUs that are another's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Seats:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def recover(self, sessions: Iterable[Session], nodes: Mapping[str, Node]) -> None:
-        """Give their GPUs again to sessions of before. One that runs is not ended where that does not work: it is tried on."""
+        """Give their GPUs again to sessions of before. One that runs is not ended where that does not work: it is tried
+        on."""
         for session in sessions:
             self.run(self._seat_again(session, nodes))
 
@@ -43,7 +44,8 @@ class Seats:
         return self._grants.get(session)
 
     async def seat(self, session: Session, nodes: Mapping[str, Node]) -> None:
-        """Return once a session has its GPUs. Raises `RunaiError` where it cannot have them, `Closed` where it is closed."""
+        """Return once a session has its GPUs. Raises `RunaiError` where it cannot have them, `Closed` where it is
+        closed."""
         if session.id in self._grants:
             return
         seating = self._seating.get(session.id)

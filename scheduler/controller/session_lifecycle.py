@@ -1,4 +1,5 @@
-"""What becomes of a session: the session and what happened to it in, the session as it is now and what must be done out.
+"""What becomes of a session: the session and what happened to it in, the session as it is now and what must be done
+out.
 
 Pure, as `lifecycle` is for jobs. What must hold:
 - a session that holds its lease ends with its server or with its node, and for no other reason;

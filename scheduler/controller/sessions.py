@@ -1,7 +1,7 @@
 """Sessions: leases for people's notebook servers.
 
-A session that has no lease yet is not kept on disk: whoever asks is still there to ask again. Its lease is durable before
-anybody is told of it.
+A session that has no lease yet is not kept on disk: whoever asks is still there to ask again. Its lease is durable
+before anybody is told of it.
 """
 
 from __future__ import annotations

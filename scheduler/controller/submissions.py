@@ -36,13 +36,14 @@ class Submissions:
     async def submit(self, job: Job) -> Job:
         """Queue a new job; durable when it returns. The same user's same idempotency key gives the first job again.
 
-        Raises `Invalid` where the job could never run, `Conflict` where it comes after one that has not succeeded, `TooMany`
-        where its owner has as many as one may have.
+        Raises `Invalid` where the job could never run, `Conflict` where it comes after one that has not succeeded,
+        `TooMany` where its owner has as many as one may have.
         """
         return (await self.submit_array((job,)))[0]
 
     async def submit_array(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """Queue jobs that differ in their programs alone, all or none. The first one's idempotency key stands for all."""
+        """Queue jobs that differ in their programs alone, all or none. The first one's idempotency key stands for
+        all."""
         job = jobs[0]
         if job.idempotency_key is None:
             return await self._submit(jobs)

@@ -1,8 +1,9 @@
-"""How fast jobs of a kind ran on which type of GPU: what they reported (steps a second), or else how soon they were done.
+"""How fast jobs of a kind ran on which type of GPU: what they reported (steps a second), or else how soon they were
+done.
 
-Like is compared with like alone: the same measure, with as many workers. Of a type counts what was reached on one node, and
-only where that is not known what was reached over several; where both are, both are told. The median of the latest attempts
-is what is believed.
+Like is compared with like alone: the same measure, with as many workers. Of a type counts what was reached on one node,
+and only where that is not known what was reached over several; where both are, both are told. The median of the latest
+attempts is what is believed.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ Measured = tuple[Sort, float]
 
 @dataclass(frozen=True, slots=True)
 class MeasuredThroughput:
-    """What jobs of a kind reach on a type of GPU: so much a second, by the median of so many attempts; and over several nodes,
-    where both are known."""
+    """What jobs of a kind reach on a type of GPU: so much a second, by the median of so many attempts; and over several
+    nodes, where both are known."""
 
     gpu_type: str
     unit: Unit
@@ -90,7 +91,8 @@ class ThroughputHistory:
         self.known = self._compared()
 
     def _compared(self) -> tuple[MeasuredThroughput, ...]:
-        """The throughputs of the one measure and number of workers that tell of the most types; steps tell more than runs."""
+        """The throughputs of the one measure and number of workers that tell of the most types; steps tell more than
+        runs."""
         groups: dict[tuple[Unit, int], dict[str, list[Sort]]] = defaultdict(lambda: defaultdict(list))
         for sort in sorted(self._seen, key=lambda sort: not sort.one_node):
             groups[sort.unit, sort.workers][sort.gpu_type].append(sort)
@@ -102,9 +104,7 @@ class ThroughputHistory:
 
     def _throughput(self, sort: Sort, spread: Sort | None = None) -> MeasuredThroughput:
         reached = None if spread is None else median(self._seen[spread])
-        return MeasuredThroughput(
-            sort.gpu_type, sort.unit, median(self._seen[sort]), len(self._seen[sort]), reached
-        )
+        return MeasuredThroughput(sort.gpu_type, sort.unit, median(self._seen[sort]), len(self._seen[sort]), reached)
 
 
 def type_of(placement: Iterable[WorkerPlacement], nodes: Iterable[Node]) -> str | None:

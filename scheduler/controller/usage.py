@@ -1,7 +1,8 @@
 """What each project has used recently, kept up to date by the starts and ends of attempts.
 
-What must hold: an attempt counts from when it was given its GPUs until its last worker was gone, whenever that is heard of.
-A change of usage is written in the transaction of the start or end that makes it, so after a crash it is that of the jobs.
+What must hold: an attempt counts from when it was given its GPUs until its last worker was gone, whenever that is heard
+of. A change of usage is written in the transaction of the start or end that makes it, so after a crash it is that of
+the jobs.
 """
 
 from __future__ import annotations
@@ -61,17 +62,13 @@ def averages(usage: Mapping[str, ProjectUsage], pool: Pool, now: float) -> dict[
     return found
 
 
-def shares(
-    usage: Mapping[str, ProjectUsage], pool: Pool, nodes: Iterable[Node], now: float
-) -> dict[str, float]:
+def shares(usage: Mapping[str, ProjectUsage], pool: Pool, nodes: Iterable[Node], now: float) -> dict[str, float]:
     """The same as shares of the GPUs for training, where the pool counts usage at all."""
     if not pool.settings.time_aware:
         return {}
     train = {node_pool.name for node_pool in pool.node_pools if node_pool.environment is Environment.TRAIN}
     gpus = sum([node.gpus for node in nodes if node.schedulable and node.node_pool in train])
-    return (
-        {name: average / (gpus * ONE) for name, average in averages(usage, pool, now).items()} if gpus else {}
-    )
+    return {name: average / (gpus * ONE) for name, average in averages(usage, pool, now).items()} if gpus else {}
 
 
 def again_at(snapshot: Snapshot) -> float | None:

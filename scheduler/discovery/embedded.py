@@ -29,7 +29,8 @@ IDLE = 3600
 """Seconds after which an embedded scheduler that has nothing to do ends; the next who asks starts it again."""
 
 IN_A_JOB = (
-    "This code already runs in a job, and no scheduler is reachable from here. Send jobs from a notebook or a terminal. "
+    "This code already runs in a job, and no scheduler is reachable from here. Send jobs from a notebook or a "
+    "terminal. "
     "To run code in this job, leave %%runai_train out."
 )
 
@@ -71,8 +72,7 @@ def ensure(state_dir: Path | None = None, *, patience: float = 30.0) -> Endpoint
             _started.append(process)
         if time.monotonic() > until:
             raise Unavailable(
-                f"The scheduler of {folder.path} did not answer within {patience:g} s; "
-                f"{folder.path / LOG} says why."
+                f"The scheduler of {folder.path} did not answer within {patience:g} s; {folder.path / LOG} says why."
             )
         time.sleep(0.02)
 
@@ -111,7 +111,8 @@ def _spawn(state_dir: Path) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what belongs to the notebook server or hub that asks: its tokens and addresses are not the jobs'."""
+    """Ours, without what belongs to the notebook server or hub that asks: its tokens and addresses are not the
+    jobs'."""
     private = ("JUPYTERHUB_", "JPY_", "RUNAI_TOKEN", "RUNAI_URL", "CUDA_VISIBLE_DEVICES")
     return {name: value for name, value in os.environ.items() if not name.startswith(private)}
 

@@ -8,7 +8,8 @@ What must hold:
   anybody may listen on that port, and would be told the token.
 - What is written here is durable before anybody relies on it, and what is damaged all the same is read as absent.
 
-Standard library only (the client and the command line start with it), so `jupyter_data_dir` is imported when it is needed.
+Standard library only (the client and the command line start with it), so `jupyter_data_dir` is imported when it is
+needed.
 """
 
 from __future__ import annotations
@@ -64,9 +65,7 @@ class StateFolder:
                 sync(folder.parent)
             about = self.path.stat()
             if about.st_uid != os.geteuid():
-                raise Invalid(
-                    f"The state folder {self.path} belongs to another user; choose another with --state-dir."
-                )
+                raise Invalid(f"The state folder {self.path} belongs to another user; choose another with --state-dir.")
             if about.st_mode & 0o066:
                 self.path.chmod(0o700)
         except OSError as error:
@@ -129,7 +128,8 @@ class StateFolder:
     # -- the pool file --------------------------------------------------------------------------------------
 
     def applied_pool_file(self) -> str | None:
-        """The SHA-256 of the pool file that was brought about last at a start. Raises `Invalid` where nobody can say."""
+        """The SHA-256 of the pool file that was brought about last at a start. Raises `Invalid` where nobody can
+        say."""
         path = self.path / "pool-file"
         try:
             found = path.read_text("ascii", errors="replace")
@@ -147,7 +147,8 @@ class StateFolder:
 
 
 def write_durably(path: Path, content: str) -> None:
-    """Put a whole file in its place, for this user's eyes only; it is there when this returns, whatever happens then."""
+    """Put a whole file in its place, for this user's eyes only; it is there when this returns, whatever happens
+    then."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:

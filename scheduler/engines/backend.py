@@ -71,8 +71,6 @@ def backend(name: str, setup: Setup) -> Backend:
     if name not in found:
         found = {entry.name: entry for entry in (*entry_points(group=GROUP), *OWN)}
     if name not in found:
-        raise Invalid(
-            f"There is no engine {name!r}; choose one of: {', '.join(sorted(found))}.", field="engine"
-        )
+        raise Invalid(f"There is no engine {name!r}; choose one of: {', '.join(sorted(found))}.", field="engine")
     factory: Factory = found[name].load()
     return factory(setup)

@@ -1,7 +1,8 @@
 """What an engine is: a place where workers run. An engine knows nothing of policy, of the API or of the store.
 
 What must hold on every engine:
-- What `launch` has accepted comes about, or is told not to: whatever dies meanwhile, each worker is started once at the most.
+- What `launch` has accepted comes about, or is told not to: whatever dies meanwhile, each worker is started once at the
+  most.
 - `launch` is idempotent on (job, attempt): asked twice, also over a `kill -9` in between, it starts each worker once.
 - A worker outlives the scheduler. After a restart `recover` finds every worker of the attempts it is told of, and
   says of each how it stands now: on its way, running, exited (with its status) or lost.
@@ -51,11 +52,12 @@ class WorkerState(StrEnum):
 class WorkerStatus:
     """What an engine reports of one worker.
 
-    `exit_code` is negative for a signal, as in `subprocess`; 127 where the command could not be started. An exited worker
-    without one never started. `reason` tells people what the exit code does not say by itself; `fault` says who is to blame
-    that a worker did not start, or was lost. `error_excerpt` is what its log ends with where it failed, for its owner alone
-    to read. `throughput` is the steps a second that an exited worker has reported, where it has. `stopped` is whether an
-    exited worker was told to stop before it ended; `None` where the engine can't tell, and their times decide.
+    `exit_code` is negative for a signal, as in `subprocess`; 127 where the command could not be started. An exited
+    worker without one never started. `reason` tells people what the exit code does not say by itself; `fault` says who
+    is to blame that a worker did not start, or was lost. `error_excerpt` is what its log ends with where it failed, for
+    its owner alone to read. `throughput` is the steps a second that an exited worker has reported, where it has.
+    `stopped` is whether an exited worker was told to stop before it ended; `None` where the engine can't tell, and
+    their times decide.
     """
 
     job: str
@@ -75,8 +77,8 @@ class WorkerStatus:
 class Launch:
     """One attempt of a job, ready to run: `workers[rank]` is where that rank stands, `nodes` has each node by name.
 
-    `env` is what the engine cannot know of the contract of a worker (`RUNAI_JOB_NAME`, `RUNAI_PROJECT`); it adds the rest.
-    `user` is the job's owner. `groups` are those of the gang, where it has some: ranks run through them in order.
+    `env` is what the engine cannot know of the contract of a worker (`RUNAI_JOB_NAME`, `RUNAI_PROJECT`); it adds the
+    rest. `user` is the job's owner. `groups` are those of the gang, where it has some: ranks run through them in order.
     """
 
     job: str
@@ -126,8 +128,9 @@ class Engine(ABC):
     async def launch(self, launch: Launch) -> None:
         """Accept an attempt, durably. What becomes of its workers is told to `report`, before this returns or later.
 
-        One that cannot start is told as exited or lost; to stop the others is not the engine's decision. Where nothing of the
-        attempt was accepted, this raises `Unavailable` (try again later) or another `RunaiError` (it is the job's fault).
+        One that cannot start is told as exited or lost; to stop the others is not the engine's decision. Where nothing
+        of the attempt was accepted, this raises `Unavailable` (try again later) or another `RunaiError` (it is the
+        job's fault).
         """
 
     @abstractmethod

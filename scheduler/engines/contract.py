@@ -18,8 +18,8 @@ from scheduler.model import Framework, Node, WorkerPlacement
 class WorkerSpec:
     """What one worker runs, and what it finds in its environment.
 
-    `env` is over what the machine has, `own` over all: the job's variables cannot change what that says. `wrapper` stands
-    before the command, and `python_path` names a folder of `scheduler.worker` that stands first in `PYTHONPATH`.
+    `env` is over what the machine has, `own` over all: the job's variables cannot change what that says. `wrapper`
+    stands before the command, and `python_path` names a folder of `scheduler.worker` that stands first in `PYTHONPATH`.
     """
 
     command: tuple[str, ...]

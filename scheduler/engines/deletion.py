@@ -32,7 +32,8 @@ def kept(jobs: Path) -> frozenset[str]:
 
 
 def _remove(doomed: Path) -> None:
-    """Folders that the job made unwritable, too. Root needs no leave, and changes nothing that a job may have linked to."""
+    """Folders that the job made unwritable, too. Root needs no leave, and changes nothing that a job may have linked
+    to."""
 
     def make_writable(remove: Callable[[str], object], path: str, error: Any) -> None:
         if issubclass(error[0], FileNotFoundError):

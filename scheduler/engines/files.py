@@ -98,4 +98,5 @@ class JobFiles(ABC):
 
     @abstractmethod
     async def kept(self) -> frozenset[str]:
-        """The jobs of which anything is kept. What was being forgotten when the scheduler died is gone when this returns."""
+        """The jobs of which anything is kept. What was being forgotten when the scheduler died is gone when this
+        returns."""

@@ -1,11 +1,13 @@
 """How the workers of a distributed job find each other: what each framework's own scripts expect, and nothing else.
 
-Pure: the attempt's placement, where its workers are reached and the ports that are theirs in; variables and a wrapper out. So
-it serves every engine, and what is elastic needs nothing more: each attempt meets anew, at the size that it has.
+Pure: the attempt's placement, where its workers are reached and the ports that are theirs in; variables and a wrapper
+out. So it serves every engine, and what is elastic needs nothing more: each attempt meets anew, at the size that it
+has.
 
 What must hold:
-- A *worker* is one process with its own GPUs, which alone it sees, numbered from 0. So each is alone on its "node" as far as a
-  framework counts local ranks (`LOCAL_RANK` is 0 of 1), and `torchrun` in a worker starts one process for each of its GPUs.
+- A *worker* is one process with its own GPUs, which alone it sees, numbered from 0. So each is alone on its "node" as
+  far as a framework counts local ranks (`LOCAL_RANK` is 0 of 1), and `torchrun` in a worker starts one process for each
+  of its GPUs.
 - Nothing is needed in the script: what `torchrun`, `mpirun`, `horovodrun` or a cluster would have set is there.
 """
 
@@ -42,7 +44,8 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """A file of `scheduler.worker` that a Python runs (`-I -S`) with these arguments and the job's command behind them."""
+    """A file of `scheduler.worker` that a Python runs (`-I -S`) with these arguments and the job's command behind
+    them."""
 
     file: str
     arguments: tuple[str, ...]
@@ -105,9 +108,7 @@ def _torch(meeting: Meeting, rank: int) -> Mapping[str, str]:
 
 def _tensorflow(meeting: Meeting, rank: int) -> Mapping[str, str]:
     workers = [f"{address}:{port}" for address, port in zip(meeting.addresses, meeting.ports, strict=True)]
-    return {
-        "TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}})
-    }
+    return {"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}})}
 
 
 def _horovod(meeting: Meeting, rank: int) -> Mapping[str, str]:
@@ -130,8 +131,9 @@ def _horovod(meeting: Meeting, rank: int) -> Mapping[str, str]:
 def _jax(meeting: Meeting, rank: int) -> Mapping[str, str]:
     """What `jax.distributed.initialize()` finds without arguments.
 
-    JAX reads the coordinator from a variable of its own, but the number of processes only from a cluster that it knows. So
-    it is told of Open MPI's: those variables are set by `mpirun` for each of its processes, and JAX reads no more than these.
+    JAX reads the coordinator from a variable of its own, but the number of processes only from a cluster that it knows.
+    So it is told of Open MPI's: those variables are set by `mpirun` for each of its processes, and JAX reads no more
+    than these.
     """
     address = f"{meeting.addresses[0]}:{meeting.ports[0]}"
     gpus = len(meeting.workers[rank].gpus)

@@ -44,10 +44,5 @@ def _points(lines: list[bytes], attempt: int) -> Iterator[tuple[float, int]]:
             continue
         if isinstance(found, dict) and (found.get("attempt"), found.get("rank")) == (attempt, 0):
             time, step = found.get("time"), found.get("step")
-            if (
-                isinstance(time, float)
-                and math.isfinite(time)
-                and isinstance(step, int)
-                and 0 <= step < MOST_STEPS
-            ):
+            if isinstance(time, float) and math.isfinite(time) and isinstance(step, int) and 0 <= step < MOST_STEPS:
                 yield time, step

@@ -54,7 +54,8 @@ class Blobs:
         self._intact = set[str]()
 
     def discard_incoming(self) -> None:
-        """Delete what was on its way when a scheduler died. Only for who holds the state folder: else it is another's."""
+        """Delete what was on its way when a scheduler died. Only for who holds the state folder: else it is
+        another's."""
         for path in self._incoming.iterdir():
             path.unlink()
 
@@ -110,8 +111,8 @@ class Blobs:
     ) -> None:
         """Make the folder `target` of a bundle and large files, whole or not at all; one that is there stays as it is.
 
-        Raises `TooLarge`, or `Invalid` for what is not there, is not a tar.gz or holds what it may not. A blob that the disk
-        has damaged is deleted, so that it can be sent again.
+        Raises `TooLarge`, or `Invalid` for what is not there, is not a tar.gz or holds what it may not. A blob that the
+        disk has damaged is deleted, so that it can be sent again.
         """
         parts = {blob: self.path(blob) for file in files for blob in file.blobs}
         if digest is not None:
@@ -150,9 +151,7 @@ class Blobs:
 class Incoming:
     """A bundle on its way in. Leaving the context without `commit` takes it away again."""
 
-    def __init__(
-        self, target: Path, digest: str, folder: Path, max_bytes: int, changing: threading.Lock
-    ) -> None:
+    def __init__(self, target: Path, digest: str, folder: Path, max_bytes: int, changing: threading.Lock) -> None:
         self._target = target
         self._digest = digest
         self._max_bytes = max_bytes
@@ -172,10 +171,12 @@ class Incoming:
         self._file.write(piece)
 
     async def commit(self) -> int:
-        """Check the digest, and keep the bundle durably; returns its bytes. Raises `Invalid` where the digest is another."""
+        """Check the digest, and keep the bundle durably; returns its bytes. Raises `Invalid` where the digest is
+        another."""
         if self._hash.hexdigest() != self._digest:
             raise Invalid(
-                f"The received data has the SHA-256 {self._hash.hexdigest()}; it was damaged in transit. Send it again.",
+                f"The received data has the SHA-256 {self._hash.hexdigest()}; it was damaged in transit. Send it "
+                f"again.",
                 field="digest",
             )
         await asyncio.to_thread(self._keep)

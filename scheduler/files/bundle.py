@@ -37,7 +37,8 @@ MAX_FILES = 20_000
 LARGE = 2**20
 """A file of so many bytes is no part of the archive."""
 PART = 16 * 2**20
-"""Bytes of a part of a large file: so many that memory is used again for the next, which for 32 MiB glibc would not do."""
+"""Bytes of a part of a large file: so many that memory is used again for the next, which for 32 MiB glibc would not
+do."""
 
 _STAY_BEHIND = frozenset({"__pycache__", "node_modules"})
 
@@ -91,7 +92,8 @@ class Large:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A tar.gz and the SHA-256 of its bytes, by which the scheduler keeps it, and the large files that are not in it."""
+    """A tar.gz and the SHA-256 of its bytes, by which the scheduler keeps it, and the large files that are not in
+    it."""
 
     data: bytes = field(repr=False)
     digest: str
@@ -176,9 +178,7 @@ class _Walk:
         for item in found:
             path = f"{below}/{item.name}" if below else item.name
             is_folder = item.is_dir(follow_symlinks=False)
-            if self._stays_behind(item, is_folder) or (
-                rules and _ignored(str(self.folder / path), is_folder, rules)
-            ):
+            if self._stays_behind(item, is_folder) or (rules and _ignored(str(self.folder / path), is_folder, rules)):
                 continue
             if is_folder:
                 yield from self._folder(path, rules)
@@ -272,7 +272,8 @@ def _ignored(path: str, is_folder: bool, rules: Sequence[tuple[str, GitIgnoreSpe
 
 
 def pack(listing: Listing, extra: Mapping[str, Content]) -> Bundle:
-    """Read the listed files into a tar.gz, but for the large ones; `Invalid` where one vanishes or shrinks meanwhile."""
+    """Read the listed files into a tar.gz, but for the large ones; `Invalid` where one vanishes or shrinks
+    meanwhile."""
     raw = io.BytesIO()
     large: list[Large] = []
     with (

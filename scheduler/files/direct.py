@@ -1,5 +1,5 @@
-"""Writing a large file past the page cache, where the file system can: it is read once if ever, and evicting others for it
-there takes longer than the disk does. What is short, or the last piece, is written as any file is.
+"""Writing a large file past the page cache, where the file system can: it is read once if ever, and evicting others for
+it there takes longer than the disk does. What is short, or the last piece, is written as any file is.
 """
 
 from __future__ import annotations

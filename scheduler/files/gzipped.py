@@ -1,4 +1,5 @@
-"""Writing gzip at the speed of its content: what cannot be made smaller (numbers, pictures, archives) is stored as it is.
+"""Writing gzip at the speed of its content: what cannot be made smaller (numbers, pictures, archives) is stored as it
+is.
 
 The same bytes give the same file. It may have several members, as the format allows; every reader sees one content.
 """

@@ -30,8 +30,8 @@ class PlacementStyle(StrEnum):
 class ForeignUse:
     """What others use on a node: everything that is neither a session nor a job of this pool.
 
-    `gpus` is the share of each GPU whose number is known. `unnumbered` is what others use of the other GPUs, where the engine
-    assigns GPUs itself and reports only how many are in use: whole GPUs, and part of one more.
+    `gpus` is the share of each GPU whose number is known. `unnumbered` is what others use of the other GPUs, where the
+    engine assigns GPUs itself and reports only how many are in use: whole GPUs, and part of one more.
     """
 
     gpus: tuple[tuple[int, Milli], ...] = ()
@@ -50,8 +50,9 @@ class Node:
     """A machine, or the part of a machine that belongs to one node pool, with its GPUs `0 … gpus-1`.
 
     `devices[i]` is what the driver calls GPU `i` (an NVML UUID), or its number on the machine where GPUs are declared.
-    `gpu_links` groups GPUs joined by the fastest link. `labels` name topology domains (`rack`, `block`, …). A node that is not
-    `schedulable` (cordoned) keeps its workloads and gets no others. What `foreign` names is not there for the pool.
+    `gpu_links` groups GPUs joined by the fastest link. `labels` name topology domains (`rack`, `block`, …). A node that
+    is not `schedulable` (cordoned) keeps its workloads and gets no others. What `foreign` names is not there for the
+    pool.
     """
 
     name: str
@@ -84,7 +85,8 @@ class NodePool:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a job gets where it says nothing; `None`: nothing is ruled. `gpus`, `cpus` and `memory_gib` are for each worker."""
+    """What a job gets where it says nothing; `None`: nothing is ruled. `gpus`, `cpus` and `memory_gib` are for each
+    worker."""
 
     gpus: Milli | None = None
     cpus: float | None = None
@@ -102,7 +104,8 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Maxima:
-    """The most that a job may ask for; `None`: no rule. `total_gpus` are for all workers, the like without it for each."""
+    """The most that a job may ask for; `None`: no rule. `total_gpus` are for all workers, the like without it for
+    each."""
 
     gpus: Milli | None = None
     total_gpus: Milli | None = None
@@ -139,8 +142,8 @@ class ProjectPolicy:
 class Quota:
     """What a project has of the GPUs of a node pool, of a type, or of a type in a node pool.
 
-    Where `guaranteed` is not `None` for any project, that part of the pool is shared out by itself: only what is guaranteed
-    there counts in it. `limit=None` is no limit of its own.
+    Where `guaranteed` is not `None` for any project, that part of the pool is shared out by itself: only what is
+    guaranteed there counts in it. `limit=None` is no limit of its own.
     """
 
     guaranteed: Milli | None = None
@@ -200,8 +203,9 @@ class ReclaimUpTo(StrEnum):
 class Settings:
     """The policy's options. Unknown names are refused where settings are read.
 
-    `resize_interval` is how long an attempt runs at least before it is ended to begin again with more workers; 0: a restart
-    costs nothing. `usage_half_life` is that of recent use, in seconds; recent use counts where `time_aware` is above 0.
+    `resize_interval` is how long an attempt runs at least before it is ended to begin again with more workers; 0: a
+    restart costs nothing. `usage_half_life` is that of recent use, in seconds; recent use counts where `time_aware` is
+    above 0.
     """
 
     reclaim: ReclaimUpTo = ReclaimUpTo.FAIR_SHARE
@@ -217,9 +221,9 @@ class Settings:
 class Pool:
     """What an administrator declares: everything about the pool but what runs on it.
 
-    `build_overcommit` says that `users` may be promised more GPUs to build with than there are.
-    `policy` rules the jobs of all projects. What has ended is deleted after `keep_days`; `None`: never. Each user may have
-    `max_jobs_per_user` unfinished jobs, and `max_upload_gib_per_user` of files put for jobs; `None`: without bound.
+    `build_overcommit` says that `users` may be promised more GPUs to build with than there are. `policy` rules the jobs
+    of all projects. What has ended is deleted after `keep_days`; `None`: never. Each user may have `max_jobs_per_user`
+    unfinished jobs, and `max_upload_gib_per_user` of files put for jobs; `None`: without bound.
     """
 
     node_pools: tuple[NodePool, ...] = (

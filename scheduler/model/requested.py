@@ -52,9 +52,7 @@ def size_of(shape: Shape) -> tuple[int, int, int, int]:
 def relative_throughputs(throughputs: Mapping[str, float], best: float = 0.0) -> RelativeThroughputs:
     """Throughputs by type of GPU, of any unit, in thousandths of the fastest (or of `best`), by name."""
     best = best or max(throughputs.values(), default=0)
-    return tuple(
-        (name, max(1, round(ONE * throughput / best))) for name, throughput in sorted(throughputs.items())
-    )
+    return tuple((name, max(1, round(ONE * throughput / best))) for name, throughput in sorted(throughputs.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +90,10 @@ class WorkerGroup:
 class Request:
     """What a workload asks of the scheduler. `workers` is the most it wants, `min_workers` the gang.
 
-    With `groups` the gang is made of workers of several shapes, whose ranks run through the groups in order; `workers` and
-    `min_workers` are then all of them, and `shape` is the largest. `throughputs` is how fast jobs like it have run on which
-    type of GPU, in thousandths of the fastest, and `spread_throughputs` the same over several nodes: measured, never asked
-    for. `avoids` names
-    nodes that could not run it, for as long as it stays away from them.
+    With `groups` the gang is made of workers of several shapes, whose ranks run through the groups in order; `workers`
+    and `min_workers` are then all of them, and `shape` is the largest. `throughputs` is how fast jobs like it have run
+    on which type of GPU, in thousandths of the fastest, and `spread_throughputs` the same over several nodes: measured,
+    never asked for. `avoids` names nodes that could not run it, for as long as it stays away from them.
     """
 
     project: str

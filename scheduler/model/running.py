@@ -39,9 +39,9 @@ _FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 class Ending(StrEnum):
     """Why an attempt ended, or is ending: it is known at the latest when its last worker is gone.
 
-    `stopped` is its owner's wish (pause or cancel), `preempted` the plan's, `overran` its longest run time, `idle` that it
-    left its GPUs idle for too long. After `resized` and `moved` the next attempt begins at once, with more or fewer workers or
-    in other places. `lost` is nobody's fault that we know: a worker, its supervisor or its node is gone.
+    `stopped` is its owner's wish (pause or cancel), `preempted` the plan's, `overran` its longest run time, `idle` that
+    it left its GPUs idle for too long. After `resized` and `moved` the next attempt begins at once, with more or fewer
+    workers or in other places. `lost` is nobody's fault that we know: a worker, its supervisor or its node is gone.
     """
 
     SUCCEEDED = "succeeded"
@@ -93,9 +93,10 @@ def held_by(placement: Iterable[WorkerPlacement]) -> Milli:
 class Workload:
     """What the policy sees of a job or a session.
 
-    `running` holds the GPUs of its placement; `stopping` (running, too) is on its way out and gives them back by itself.
-    `nomination` is the placement that a plan promised to one that waits or is stopping, once others (or it itself) have left.
-    `submitted` is its age, which a preemption does not change; `preempted` is when it was stopped last.
+    `running` holds the GPUs of its placement; `stopping` (running, too) is on its way out and gives them back by
+    itself. `nomination` is the placement that a plan promised to one that waits or is stopping, once others (or it
+    itself) have left. `submitted` is its age, which a preemption does not change; `preempted` is when it was stopped
+    last.
     """
 
     id: str
@@ -114,8 +115,8 @@ class Workload:
 class Attempt:
     """One run of a job from start to end. `exit_codes` has one entry a rank (`None`: not known).
 
-    `stopping` is when it was told to stop, if it was; `ending` why. `error_excerpt` is what the log of the worker
-    that failed first ends with: its owner's alone to read, as the log is. `gpu_type` is that of all its GPUs, if they are of
+    `stopping` is when it was told to stop, if it was; `ending` why. `error_excerpt` is what the log of the worker that
+    failed first ends with: its owner's alone to read, as the log is. `gpu_type` is that of all its GPUs, if they are of
     one; `throughput` the steps a second that it reported.
     """
 
@@ -138,8 +139,8 @@ class Attempt:
 class Job:
     """A train workload and where it stands. `wanted` is the state its owner asked for last, which outlives a stop.
 
-    `nomination` is the placement of its next attempt, once others, or it itself, have left; `checkpointed` is when it last
-    saved its state.
+    `nomination` is the placement of its next attempt, once others, or it itself, have left; `checkpointed` is when it
+    last saved its state.
     """
 
     id: str

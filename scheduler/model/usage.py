@@ -1,8 +1,9 @@
-"""A project's recent use: how many GPUs it held on average, each instant counting half as much as one a half-life later.
+"""A project's recent use: how many GPUs it held on average, each instant counting half as much as one a half-life
+later.
 
-`average(t)` is the integral over all earlier instants s of `held(s) · ln 2 / h · 2^((s - t) / h)`, where h is the half-life.
-What is held changes in steps, so the integral is exact whenever it is brought up to date. Slurm's decayed usage
-(`PriorityDecayHalfLife`) is the same integral without the factor `ln 2 / h`, by which ours is a number of GPUs.
+`average(t)` is the integral over all earlier instants s of `held(s) · ln 2 / h · 2^((s - t) / h)`, where h is the
+half-life. What is held changes in steps, so the integral is exact whenever it is brought up to date. Slurm's decayed
+usage (`PriorityDecayHalfLife`) is the same integral without the factor `ln 2 / h`, by which ours is a number of GPUs.
 """
 
 from __future__ import annotations

@@ -86,7 +86,8 @@ class NeverFits:
 
 @dataclass(frozen=True, slots=True)
 class AvoidsNodes:
-    """Without the `nodes` that could not run it, and that it avoids for a while, the eligible ones are too small or few."""
+    """Without the `nodes` that could not run it, and that it avoids for a while, the eligible ones are too small or
+    few."""
 
     kind: ClassVar = BlockKind.CAPACITY
     wants: str
@@ -287,14 +288,13 @@ def sentence(blocker: PolicyBlocker) -> str:
             return f"Needs {wants}. The nodes that this job may use are too small or too few, even when idle."
         case AvoidsNodes(wants, _, nodes):
             return (
-                f"Needs {wants}. {names(nodes)} could not run it and {'is' if len(nodes) == 1 else 'are'} avoided for a "
+                f"Needs {wants}. {names(nodes)} could not run it and {'is' if len(nodes) == 1 else 'are'} avoided for "
+                f"a "
                 "while; the other nodes that it may use are too small or too few."
             )
         case NoCapacity(wants, asked, free, one_node):
             where = " on one node" if one_node else ""
-            return (
-                f"Needs {wants}{where}. {_too_little(asked, free)}, and no running job can be stopped for it."
-            )
+            return f"Needs {wants}{where}. {_too_little(asked, free)}, and no running job can be stopped for it."
         case NoBuildGpu(wants, _, free):
             return f"This session needs {wants}. {_are(free)} free in the build environment."
         case Reserved(wants, holder, _, free):
@@ -304,7 +304,8 @@ def sentence(blocker: PolicyBlocker) -> str:
             )
         case AboveShare(wants, project, fair_share, allocated, _, free, partition):
             return (
-                f"Needs {wants}. {_are(free)} free. Project {project} uses {gpu_count(allocated)}{in_words(partition)}; "
+                f"Needs {wants}. {_are(free)} free. Project {project} uses "
+                f"{gpu_count(allocated)}{in_words(partition)}; "
                 f"its fair share is {_number(fair_share)}. Beyond it, it may only use idle GPUs."
             )
         case OverBuildQuota(user, quota, allocated, asked):
@@ -313,7 +314,9 @@ def sentence(blocker: PolicyBlocker) -> str:
                 f"{_number(allocated)}; this session needs {_number(asked)}. Close another session or ask for less."
             )
         case NoQueue(project):
-            return f"Project {project} takes no jobs: it does not exist or has projects below it. Submit to another one."
+            return (
+                f"Project {project} takes no jobs: it does not exist or has projects below it. Submit to another one."
+            )
 
 
 def _number(amount: Milli) -> str:

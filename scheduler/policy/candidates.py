@@ -51,9 +51,7 @@ class Candidates:
 
     def by_loss(self, priority: int, now: float) -> Iterator[tuple[float, WorkloadState]]:
         """The jobs of one priority with the work that each would lose, the least first, then the younger."""
-        merged = [
-            _losses(list(entries), amount, now) for amount, entries in self.classes.get(priority, {}).items()
-        ]
+        merged = [_losses(list(entries), amount, now) for amount, entries in self.classes.get(priority, {}).items()]
         lost = merged[0] if len(merged) == 1 else heapq.merge(*merged)
         return ((loss, job) for loss, _, _, _, job in lost)
 

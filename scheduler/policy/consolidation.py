@@ -1,11 +1,11 @@
 """Move preemptible jobs closer together so that a newcomer fits. No job is queued again, but each move costs a restart.
 
 A node is cleared for one worker of the newcomer only if every job in its way gets another place in the same plan. The
-search considers a bounded number of nodes, those with the most free GPUs, and first tries the one that loses least work. On
-each node, it moves the jobs that lose least, or else the smallest, which are the easiest to place elsewhere.
+search considers a bounded number of nodes, those with the most free GPUs, and first tries the one that loses least
+work. On each node, it moves the jobs that lose least, or else the smallest, which are the easiest to place elsewhere.
 
-If neither moving nor stopping jobs makes room, both together may (`rearrange`): the newcomer's project stops the jobs that it
-may stop, and the others move to GPUs that their own projects may reclaim.
+If neither moving nor stopping jobs makes room, both together may (`rearrange`): the newcomer's project stops the jobs
+that it may stop, and the others move to GPUs that their own projects may reclaim.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ TRIALS = 8
 class Moving(EligibilityRules):
     """Preemptible jobs may move. They lose no GPUs, and they avoid reserved nodes."""
 
-    def __init__(
-        self, state: PoolState, newcomer: WorkloadState, now: float, reservations: Reservations
-    ) -> None:
+    def __init__(self, state: PoolState, newcomer: WorkloadState, now: float, reservations: Reservations) -> None:
         super().__init__(state, newcomer, now)
         self.reservations = reservations
 
@@ -97,7 +95,8 @@ def rearrange(
     budget: Budget,
     kept_from: NodeSet,
 ) -> SearchResult | None:
-    """Places for the newcomer's gang, the jobs that move for it, and those that are stopped for it or for a job that moves."""
+    """Places for the newcomer's gang, the jobs that move for it, and those that are stopped for it or for a job that
+    moves."""
     rules = Moving(state, reclaim.newcomer, reclaim.now, reservations)
     in_vain: set[tuple[int, str]] = set()
 
@@ -148,9 +147,7 @@ def _clear_nodes(
     return None
 
 
-def _clear_in(
-    state: PoolState, rules: Moving, settle: Settle, domain: NodeSet, together: int
-) -> SearchResult | None:
+def _clear_in(state: PoolState, rules: Moving, settle: Settle, domain: NodeSet, together: int) -> SearchResult | None:
     """The same within one domain."""
     evictions, found = list[Eviction](), dict[int, list[WorkerPlacement]]()
     for number, group in rules.newcomer.request.largest_first:

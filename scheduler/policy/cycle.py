@@ -1,8 +1,8 @@
 """One scheduling cycle: sessions first, then jobs in the order of their projects, then elastic jobs grow.
 
-The next job gets GPUs that are free now, or else GPUs that are being released, or else GPUs that it may reclaim from other
-projects or preempt from jobs of lower priority in its own. If none of these give it a place, its request class is closed
-for this cycle. Classes that could not get a place in any of these ways are not opened.
+The next job gets GPUs that are free now, or else GPUs that are being released, or else GPUs that it may reclaim from
+other projects or preempt from jobs of lower priority in its own. If none of these give it a place, its request class is
+closed for this cycle. Classes that could not get a place in any of these ways are not opened.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ class Cycle:
         self.kept: dict[str, Decision] = {}
         self.wakeup = Wakeup(now)
         self.reservations = Reservations(self.state, self.placer, self.settings, now)
-        self.take_back = TakeBack(
-            self.state, self.placer, self.reservations, self.settings, self.budget, self.wakeup
-        )
+        self.take_back = TakeBack(self.state, self.placer, self.reservations, self.settings, self.budget, self.wakeup)
         self.growth = Growth(
             self.state, self.placer, self.reservations, self.take_back, planner.partitions, self.wakeup
         )
@@ -86,9 +84,7 @@ class Cycle:
                 continue
             standing, least = len(job.placement), job.request.gang_size
             self.state.release(job)
-            self.stopped[job.id] = (
-                f"Only {standing} of at least {least} workers are left, so it is queued again."
-            )
+            self.stopped[job.id] = f"Only {standing} of at least {least} workers are left, so it is queued again."
 
     def _seat_sessions(self) -> None:
         blocked, recalled = seat_sessions(self.planner, self.placer, self.now, self.budget)
@@ -155,7 +151,8 @@ class Cycle:
                 self.started.append(job)
 
     def _expect_gang(self, partition: Partition, queues: dict[str, ProjectQueue]) -> None:
-        """Find the nodes of the first gang that others could starve, so that jobs ahead of it avoid these nodes, too."""
+        """Find the nodes of the first gang that others could starve, so that jobs ahead of it avoid these nodes,
+        too."""
         self.reservations.expected = None
         first = {
             name: ProjectQueue(queue.project, [jobs])
@@ -170,9 +167,7 @@ class Cycle:
 
     def _open_queues(self, partition: Partition, waiting: Waiting) -> dict[str, ProjectQueue]:
         """The queues of the classes that may get GPUs of this partition in this cycle."""
-        here = [
-            (project, classes) for project, classes in waiting.items() if project.partition == partition.key
-        ]
+        here = [(project, classes) for project, classes in waiting.items() if project.partition == partition.key]
         if not here:
             return {}
         fits = {
@@ -198,9 +193,7 @@ class Cycle:
                 if all(request is not first[0] for request, _ in may):
                     may.append(first)
             class_queues = [
-                queue
-                for request, jobs in may
-                if not (queue := JobClassQueue(request, request.gang_amount, jobs)).over
+                queue for request, jobs in may if not (queue := JobClassQueue(request, request.gang_amount, jobs)).over
             ]
             if class_queues:
                 queues[project.name] = ProjectQueue(project, class_queues)
@@ -212,9 +205,7 @@ class Cycle:
             request.gang_amount <= left_over and not self.take_back.nobody_moves_for(request)
         )
 
-    def _start(
-        self, job: WorkloadState, project: ProjectState, request: RequestClass, order: ProjectOrder
-    ) -> bool:
+    def _start(self, job: WorkloadState, project: ProjectState, request: RequestClass, order: ProjectOrder) -> bool:
         """Find a place for the job that is next, and take it."""
         with self.state.trial() as trial:
             if job.project is not project:
@@ -262,7 +253,8 @@ class Cycle:
         return project.over_limit(request.gang_amount) is not None or breaks_guarantee(request, project)
 
     def _place(self, request: RequestClass, kept_from: NodeSet) -> list[WorkerPlacement] | None:
-        """Places for the gang: now, or after the releasing workloads have ended. A search that failed is not repeated."""
+        """Places for the gang: now, or after the releasing workloads have ended. A search that failed is not
+        repeated."""
         name = (request.fit_class, kept_from)
         if self.state.gains in (self._in_vain.get(name), self._in_vain.get((request.fit_class, 0))):
             return None

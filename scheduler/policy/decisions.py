@@ -1,7 +1,7 @@
 """The decisions of a plan, one for every workload, made when they are read.
 
-Changes (start, stop, move, grow, shrink) are recorded while the plan is made. All other workloads stay or wait as before;
-their decisions follow from the workload itself and from `Why`.
+Changes (start, stop, move, grow, shrink) are recorded while the plan is made. All other workloads stay or wait as
+before; their decisions follow from the workload itself and from `Why`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from scheduler.policy.workloads import WorkloadState
 
 
 class Decisions(Mapping[str, Decision]):
-    """By the workload's id, in the order of the snapshot. A workload that has changed since is described as it is now."""
+    """By the workload's id, in the order of the snapshot. A workload that has changed since is described as it is
+    now."""
 
     def __init__(
         self,
@@ -36,9 +37,7 @@ class Decisions(Mapping[str, Decision]):
         self._why = why
         self._told = {**kept, **changed}
         self._positions: dict[str, Mapping[str, int]] = {}
-        self._thinned = {
-            project.name for id in changed if (project := planner.workloads[id].project) is not None
-        }
+        self._thinned = {project.name for id in changed if (project := planner.workloads[id].project) is not None}
 
     @property
     def changes(self) -> Mapping[str, Decision]:
@@ -78,7 +77,8 @@ class Decisions(Mapping[str, Decision]):
         return job.tell(before)
 
     def _in_the_way(self, project: ProjectState, job: WorkloadState) -> Blocked:
-        """What blocks it in the first partition with enough free GPUs, where that can only be a rule, else in the first."""
+        """What blocks it in the first partition with enough free GPUs, where that can only be a rule, else in the
+        first."""
         ruled = (self._why.blocked(*option) for option in job.options if self._why.has_capacity(option[1]))
         return next(ruled, None) or self._why.blocked(project, job.request)
 

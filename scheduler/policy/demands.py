@@ -1,7 +1,7 @@
 """What one worker needs, in the form that the search for nodes uses.
 
-A demand is a count of whole GPUs, or a share of one GPU, or memory on one GPU (a share that depends on the node), or none
-of these; in each case with CPUs and memory. Equal demands are one object, so each demand is judged once.
+A demand is a count of whole GPUs, or a share of one GPU, or memory on one GPU (a share that depends on the node), or
+none of these; in each case with CPUs and memory. Equal demands are one object, so each demand is judged once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """From which jobs a newcomer may take GPUs, how many, and in which order.
 
 Reclaim works between projects, which are compared where their paths diverge: siblings as themselves, cousins as their
-parents. Up to its fair share, a project reclaims from projects above their due; up to its guarantee, from all projects above
-their guarantee. Preemption works inside one project, from jobs of lower priority. Surplus workers of elastic jobs come before
-whole jobs, and a job whose eviction takes its project below its floor comes last.
+parents. Up to its fair share, a project reclaims from projects above their due; up to its guarantee, from all projects
+above their guarantee. Preemption works inside one project, from jobs of lower priority. Surplus workers of elastic jobs
+come before whole jobs, and a job whose eviction takes its project below its floor comes last.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def by_importance(eviction: Eviction) -> tuple[int, float, str]:
 
 
 class EligibilityRules(ABC):
-    """Who may be a victim. `classes` come in order of rank; in a class the eviction that loses the least work comes first."""
+    """Who may be a victim. `classes` come in order of rank; in a class the eviction that loses the least work comes
+    first."""
 
     def __init__(self, state: PoolState, newcomer: WorkloadState, now: float) -> None:
         self.state = state
@@ -124,7 +125,8 @@ class EligibilityRules(ABC):
 
 
 class Preemption(EligibilityRules):
-    """A job takes GPUs from jobs of lower priority in its own project, and surplus workers from jobs of equal priority."""
+    """A job takes GPUs from jobs of lower priority in its own project, and surplus workers from jobs of equal
+    priority."""
 
     def __init__(self, state: PoolState, newcomer: WorkloadState, project: ProjectState, now: float) -> None:
         super().__init__(state, newcomer, now)
@@ -148,8 +150,8 @@ class Preemption(EligibilityRules):
 class Sides:
     """How a newcomer's project and a victim's are compared, where their paths part.
 
-    `steps` are the newcomer's project and those above it up to there. The floors are those for a newcomer whose steps stay
-    inside their guarantees with it, and inside their fair shares.
+    `steps` are the newcomer's project and those above it up to there. The floors are those for a newcomer whose steps
+    stay inside their guarantees with it, and inside their fair shares.
     """
 
     steps: tuple[ProjectState, ...]
@@ -159,7 +161,8 @@ class Sides:
 
 
 class Reclaim(EligibilityRules):
-    """A project takes back what it is due or guaranteed. If a limit is in the way, only from projects below `within`."""
+    """A project takes back what it is due or guaranteed. If a limit is in the way, only from projects below
+    `within`."""
 
     def __init__(
         self,
@@ -192,17 +195,13 @@ class Reclaim(EligibilityRules):
     def classes(self) -> Iterator[Iterator[Eviction]]:
         state = self.state
         able = sorted(self._able(), key=lambda entry: (*entry[:2], entry[2].created, entry[2].name))
-        classes = [
-            [project for *_, project in equals] for _, equals in groupby(able, lambda entry: entry[:2])
-        ]
+        classes = [[project for *_, project in equals] for _, equals in groupby(able, lambda entry: entry[:2])]
         for projects in classes:
             surplus = [e for p in projects if state.candidates[p].elastic for e in self._surplus(p)]
             if surplus:
                 yield iter(sorted(surplus, key=by_importance))
         for projects in classes:
-            for priority in sorted(
-                {p for project in projects for p in state.candidates[project].below(None)}
-            ):
+            for priority in sorted({p for project in projects for p in state.candidates[project].below(None)}):
                 of_each = [self._whole(project, priority) for project in projects]
                 yield of_each[0] if len(of_each) == 1 else heapq.merge(*of_each, key=by_loss)
 

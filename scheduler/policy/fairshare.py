@@ -3,9 +3,9 @@
 For the children of one project and the `total` it may use:
 1. Each wants the smaller of its limit and its demand.
 2. Each first gets its guarantee, as far as it wants it. This is never scaled down.
-3. What remains goes to the projects that want more, the highest project priority first; within one priority in proportion to
-   weight, in rounds: a project that wants no more than its part gets what it wants, and the rest is divided again. Parts
-   are cut to whole GPUs.
+3. What remains goes to the projects that want more, the highest project priority first; within one priority in
+   proportion to weight, in rounds: a project that wants no more than its part gets what it wants, and the rest is
+   divided again. Parts are cut to whole GPUs.
 4. Whole GPUs left over from the cutting go one at a time to the largest cut-off fraction, the older first on a tie.
 5. With `time_aware` k > 0 the weight in 3 becomes max(0, w + k (w - u)): w is the share of the weights, u that of use.
 """
@@ -92,8 +92,6 @@ def _weights(level: list[ProjectState], time_aware: float) -> dict[str, int]:
         return {a.name: a.weight for a in level}
     whole, k = sum(a.weight for a in level) or 1, Fraction(time_aware)
     parts = {a.name: Fraction(a.weight, whole) for a in level}
-    weights = {
-        a.name: max(Fraction(0), parts[a.name] + k * (parts[a.name] - Fraction(a.usage))) for a in level
-    }
+    weights = {a.name: max(Fraction(0), parts[a.name] + k * (parts[a.name] - Fraction(a.usage))) for a in level}
     denominator = lcm(*[weight.denominator for weight in weights.values()])
     return {name: int(weight * denominator) for name, weight in weights.items()}

@@ -1,8 +1,8 @@
 """Estimates when waiting jobs will start, by simulating the policy.
 
 Jobs end when their expected run time is over. If a job has none, jobs that wait for it have no estimate. Every plan is
-carried out at once, and no new jobs are submitted, so an estimate is not a promise. The simulation is bounded by counts and
-never by time, so the same snapshot gives the same forecast.
+carried out at once, and no new jobs are submitted, so an estimate is not a promise. The simulation is bounded by counts
+and never by time, so the same snapshot gives the same forecast.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LOOKS = 600_000
 class Forecast:
     """The first start of every workload that waits (also of one that has to give way), as far as it can be known.
 
-    `until` is the instant up to which the policy was played, where there was more to play: whoever has no start there starts
-    later. Where it is `None`, nobody can say when the others start.
+    `until` is the instant up to which the policy was played, where there was more to play: whoever has no start there
+    starts later. Where it is `None`, nobody can say when the others start.
     """
 
     starts: Mapping[str, float] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """When a running job may be restarted with more workers.
 
-Growing is a gain that nobody asked for, so it must not cost what was done: a job that has never saved its state would begin
-from nothing, and one that was only just started, or is about to end, would lose more time than it gains.
+Growing is a gain that nobody asked for, so it must not cost what was done: a job that has never saved its state would
+begin from nothing, and one that was only just started, or is about to end, would lose more time than it gains.
 
 It grows on idle GPUs, and inside its project's guarantee on those that the project may reclaim.
 """
@@ -27,7 +27,8 @@ NEVER = float("inf")
 
 
 def may_grow_from(job: WorkloadState, interval: float, now: float) -> float:
-    """The time from which on a job may grow (`NEVER`: not as far as is known). One that the same plan starts may at once.
+    """The time from which on a job may grow (`NEVER`: not as far as is known). One that the same plan starts may at
+    once.
 
     `interval` is how long an attempt runs at least before that; where it is 0 a job's restart costs nothing.
     """
@@ -43,7 +44,8 @@ def may_grow_from(job: WorkloadState, interval: float, now: float) -> float:
 
 
 class Growth:
-    """Gives elastic jobs one worker after another of what nobody else could use, or of what their project is guaranteed.
+    """Gives elastic jobs one worker after another of what nobody else could use, or of what their project is
+    guaranteed.
 
     `grown` are those that got some, `reclaimed` says who was stopped or shrunk for whom.
     """
@@ -115,9 +117,7 @@ class Growth:
         beside = self._beside(job, project)
         return self.placer.place(job.request, 1, NOW, beside) if beside else None
 
-    def _reclaim(
-        self, job: WorkloadState, project: ProjectState, order: ProjectOrder
-    ) -> list[WorkerPlacement] | None:
+    def _reclaim(self, job: WorkloadState, project: ProjectState, order: ProjectOrder) -> list[WorkerPlacement] | None:
         """The place of somebody who holds what the project is guaranteed."""
         beside = self._beside(job, project)
         result = self.take_back.find_worker(job, project, beside) if beside else None
@@ -141,7 +141,5 @@ class Growth:
             return 0  # it could not begin again where it stands
         kept_from = project.nodes_at_limit(request.worker_amount)
         return (
-            self.placer.beside(request, job.placement)
-            & ~kept_from
-            & ~self.reservations.kept_from_growing(job, project)
+            self.placer.beside(request, job.placement) & ~kept_from & ~self.reservations.kept_from_growing(job, project)
         )

@@ -1,8 +1,8 @@
 """Nodes that change between two plans: cordoned, used more or less by others, declared differently, new or gone.
 
-What must hold: the plans that follow are those of a new planner with these nodes. Plans depend on the order of the nodes, so
-it must stay the same, with new nodes last. If it does not, a new planner is needed. The same is true if a node comes, leaves
-or is declared differently in a pool whose projects have quotas for parts of the pool.
+What must hold: the plans that follow are those of a new planner with these nodes. Plans depend on the order of the
+nodes, so it must stay the same, with new nodes last. If it does not, a new planner is needed. The same is true if a
+node comes, leaves or is declared differently in a pool whose projects have quotas for parts of the pool.
 """
 
 from __future__ import annotations
@@ -37,15 +37,11 @@ def change_nodes(planner: PlannerState, nodes: Sequence[Node]) -> int | None:
         [
             1 << place
             for place in (*gone, *changed)
-            if place in gone
-            or place in redeclared
-            or index.all[place].spec.schedulable != changed[place].schedulable
+            if place in gone or place in redeclared or index.all[place].spec.schedulable != changed[place].schedulable
         ]
     )
     names = {specs[place].name for place in redeclared} | {index.all[place].name for place in gone}
-    moved = (
-        [job.workload for job in planner.workloads.values() if _depends(job, names)] if eligibility else []
-    )
+    moved = [job.workload for job in planner.workloads.values() if _depends(job, names)] if eligibility else []
     for workload in moved:
         planner.remove(workload.id)
     _count(planner, (*changed, *gone), -1)
@@ -90,7 +86,8 @@ def _redeclared(index: NodeIndex, place: int, spec: Node) -> bool:
 
 
 def _depends(job: WorkloadState, names: set[str]) -> bool:
-    """Whether a workload runs on one of these nodes, is nominated for one, or has an amount that depends on eligible nodes."""
+    """Whether a workload runs on one of these nodes, is nominated for one, or has an amount that depends on eligible
+    nodes."""
     workload, request = job.workload, job.request
     return any(each.demand.gpu_memory for each in (request, *request.groups)) or any(
         worker.node in names for worker in (*workload.placement, *workload.nomination)

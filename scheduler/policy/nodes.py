@@ -1,9 +1,9 @@
 """The state of each node, indexed by what is free on it.
 
-A node has two sides. `LATER` is its state once the plan is carried out. `NOW` is what can be used at once: what is free later
-and not still held by a workload that is being stopped. Sets of nodes are the bits of one integer, so "free, of this type, in
-this rack, not tried in vain" is an `&` of four sets. Every step has an inverse, and the state depends only on which workloads
-run where, not on the steps that led to it. Trials are therefore cheap and plans repeatable.
+A node has two sides. `LATER` is its state once the plan is carried out. `NOW` is what can be used at once: what is free
+later and not still held by a workload that is being stopped. Sets of nodes are the bits of one integer, so "free, of
+this type, in this rack, not tried in vain" is an `&` of four sets. Every step has an inverse, and the state depends
+only on which workloads run where, not on the steps that led to it. Trials are therefore cheap and plans repeatable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from scheduler.policy.gpulinks import best_group, choose, gpus_of
 from scheduler.policy.sets import GpuSet, NodeSet
 
 When = NewType("When", int)
-"""Which side of a node is meant: `NOW`, or `LATER`, once the plan is carried out. A number, since lists are indexed by it."""
+"""Which side of a node is meant: `NOW`, or `LATER`, once the plan is carried out. A number, since lists are indexed by
+it."""
 
 NOW, LATER = When(0), When(1)
 
@@ -75,9 +76,7 @@ class NodeState:
                     foreign[gpu] = min(ONE, left)
                     left -= ONE
         self.foreign = foreign
-        self.every = (
-            sum([1 << gpu for gpu in gpus if gpu not in foreign]) if foreign else (1 << len(gpus)) - 1
-        )
+        self.every = sum([1 << gpu for gpu in gpus if gpu not in foreign]) if foreign else (1 << len(gpus)) - 1
 
     def parts(self) -> Iterable[int]:
         """The GPUs of which a part may be in use."""
@@ -172,8 +171,8 @@ def _beside(spec: Node) -> tuple[Milli, MiB]:
 class NodeIndex:
     """All nodes, indexed by what is free on them: `buckets[when][key]` is the set of nodes with that key.
 
-    `all` also has the nodes that have left, which have no GPUs; `by_name` has those that are there. `models` has the sets of
-    nodes that are alike when they are empty, each with its first node.
+    `all` also has the nodes that have left, which have no GPUs; `by_name` has those that are there. `models` has the
+    sets of nodes that are alike when they are empty, each with its first node.
     """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
@@ -309,7 +308,8 @@ class NodeIndex:
     # -- search -------------------------------------------------------------------------------------------
 
     def order(self, when: When, whole: int, spread: bool) -> list[Key]:
-        """The buckets with `whole` free GPUs or more, best first: in one link group, then fullest (or emptiest) first."""
+        """The buckets with `whole` free GPUs or more, best first: in one link group, then fullest (or emptiest)
+        first."""
         buckets = self.buckets[when]
         name = (when, len(buckets), whole, spread)
         found = self._orders.get(name)
@@ -334,10 +334,7 @@ class NodeIndex:
         """The best node of `mask` for one worker."""
         if demand.partial:
             for node in self.each(self.sharing & mask):
-                if (
-                    node.takes_beside(demand, when)
-                    and node.shared_gpu(demand.share_on(node.spec), when) is not None
-                ):
+                if node.takes_beside(demand, when) and node.shared_gpu(demand.share_on(node.spec), when) is not None:
                     return node
         buckets = self.buckets[when]
         order = self.order(when, demand.whole or (1 if demand.partial else 0), spread)
@@ -374,9 +371,7 @@ class NodeIndex:
 
     def left_over(self) -> Milli:
         """What is free later in all nodes, the parts of shared GPUs included."""
-        parts = [
-            max(0, node.share_free(gpu, LATER)) for node in self.each(self.sharing) for gpu in node.parts()
-        ]
+        parts = [max(0, node.share_free(gpu, LATER)) for node in self.each(self.sharing) for gpu in node.parts()]
         return self.free_gpus(-1, LATER) + sum(parts)
 
     def all_taken(self) -> bool:
@@ -385,7 +380,4 @@ class NodeIndex:
 
     def free_gpus(self, mask: NodeSet, when: When = NOW) -> Milli:
         """The whole GPUs that are free in nodes of `mask`."""
-        return (
-            sum([(bits & mask).bit_count() * key[0] for key, bits in self.buckets[when].items() if key[0]])
-            * ONE
-        )
+        return sum([(bits & mask).bit_count() * key[0] for key, bits in self.buckets[when].items() if key[0]]) * ONE

@@ -12,7 +12,8 @@ from scheduler.policy.workloads import WorkloadState
 
 
 class NodeTrial:
-    """`evictions` are taken on trial, in order of rank; `spare` were looked at and turned out not to be needed (yet)."""
+    """`evictions` are taken on trial, in order of rank; `spare` were looked at and turned out not to be needed
+    (yet)."""
 
     __slots__ = (
         "_seen",
@@ -75,7 +76,8 @@ class NodeTrial:
         )
 
     def _has(self, eviction: Eviction) -> bool:
-        """Whether that worker may still go: an elastic job keeps its minimum until it goes whole, with all its workers."""
+        """Whether that worker may still go: an elastic job keeps its minimum until it goes whole, with all its
+        workers."""
         if eviction.worker is None:
             return True
         evicted_before = [other for other, _ in self.evictions if other.job is eviction.job]
@@ -163,9 +165,7 @@ class NodeTrial:
                 losses[step] = losses.get(step, 0) + eviction.amount
         return True
 
-    def improve(
-        self, eviction: Eviction, floor: Floor, rules: EligibilityRules, demand: Demand, count: int
-    ) -> bool:
+    def improve(self, eviction: Eviction, floor: Floor, rules: EligibilityRules, demand: Demand, count: int) -> bool:
         """Whether this eviction in place of others clears the node, or does so better; if so it takes their place.
 
         Of a cleared node the better way loses less work, or stops fewer jobs where it loses as much.

@@ -1,7 +1,7 @@
 """Workloads that an earlier plan nominated for places get them first, if these are still available.
 
-These are newcomers that wait for victims to stop, and jobs that stop in some places to continue in others. A nomination lapses
-if a limit or a guarantee forbids it, if its node is gone, or if its places are no longer in one required domain.
+These are newcomers that wait for victims to stop, and jobs that stop in some places to continue in others. A nomination
+lapses if a limit or a guarantee forbids it, if its node is gone, or if its places are no longer in one required domain.
 """
 
 from __future__ import annotations

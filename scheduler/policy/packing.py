@@ -1,8 +1,9 @@
 """Places for workers of several shapes together, by a bounded search.
 
-Placing one group after another, each as close together as possible, sometimes fails although another order would succeed:
-two machines with 8 and 6 free GPUs take 4 + 3 and 3 + 3, but not if 4 goes to the fuller one first. The search does not repeat
-what failed with the same number of machines of each free amount, so small gangs are judged exactly. A count bounds it.
+Placing one group after another, each as close together as possible, sometimes fails although another order would
+succeed: two machines with 8 and 6 free GPUs take 4 + 3 and 3 + 3, but not if 4 goes to the fuller one first. The search
+does not repeat what failed with the same number of machines of each free amount, so small gangs are judged exactly. A
+count bounds it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,7 @@ class Packing:
         self.state = state
         self.when = when
         self.steps = steps if request.gang_size <= WORKERS else 0
-        self.workers = [
-            (number, group) for number, group in request.largest_first for _ in range(group.gang_size)
-        ]
+        self.workers = [(number, group) for number, group in request.largest_first for _ in range(group.gang_size)]
 
     def within(self, mask: NodeSet) -> dict[int, list[WorkerPlacement]] | None:
         """The workers of each group, all in nodes of `mask`. None, with nothing taken, if there are no places."""
@@ -43,9 +42,7 @@ class Packing:
             return True
         group = self.workers[len(found)][1]
         buckets = self.state.nodes.buckets[self.when]
-        here: list[tuple[Key, int]] = sorted(
-            (key, bits & mask) for key, bits in buckets.items() if bits & mask
-        )
+        here: list[tuple[Key, int]] = sorted((key, bits & mask) for key, bits in buckets.items() if bits & mask)
         name = (len(found), tuple([(key, bits.bit_count()) for key, bits in here]))
         if name in in_vain:
             return False

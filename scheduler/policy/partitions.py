@@ -35,9 +35,7 @@ def build_partitions(
     """The remainder first. Nodes that are not for training belong to it: they may be lent."""
     partitions = {key: _open(key, pool.projects) for key in quotas.partition_keys(pool.projects)}
     for node in nodes:
-        partition = partitions[
-            quotas.partition_of(node.spec, partitions) if trains(node) else quotas.REMAINDER
-        ]
+        partition = partitions[quotas.partition_of(node.spec, partitions) if trains(node) else quotas.REMAINDER]
         partition.nodes |= node.bit
         if trains(node):
             partition.capacity += usable(node.spec)
@@ -56,10 +54,7 @@ def usable(node: Node) -> Milli:
 def _open(key: PartitionKey, projects: Sequence[Project]) -> Partition:
     guaranteed = quotas.guarantees(key, projects)
     tree = build_tree(
-        [
-            replace(project, guaranteed=guaranteed[project.name], limit=_limit(project, key))
-            for project in projects
-        ]
+        [replace(project, guaranteed=guaranteed[project.name], limit=_limit(project, key)) for project in projects]
     )
     for project in tree.values():
         project.partition = key

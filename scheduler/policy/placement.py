@@ -1,8 +1,8 @@
 """Places a gang as close together as possible, and keeps whole machines free.
 
-A gang goes to one node if it fits there, else to the narrowest domain in which it fits, else to the fewest nodes anywhere. A
-node pool that spreads uses the emptiest nodes instead, unless the gang prefers to be together. A required level is a rule: a
-gang that fits in none of its domains waits.
+A gang goes to one node if it fits there, else to the narrowest domain in which it fits, else to the fewest nodes
+anywhere. A node pool that spreads uses the emptiest nodes instead, unless the gang prefers to be together. A required
+level is a rule: a gang that fits in none of its domains waits.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ class Placer:
         self.nodes = state.nodes
         self.topology = topology
 
-    def place(
-        self, request: RequestClass, count: int, when: When, mask: NodeSet | None = None
-    ) -> Workers | None:
+    def place(self, request: RequestClass, count: int, when: When, mask: NodeSet | None = None) -> Workers | None:
         """Place `count` workers of `request` on nodes of `mask`, or none."""
         for preferred, one_node in self._preferences(request):
             within = preferred if mask is None else preferred & mask
@@ -73,9 +71,7 @@ class Placer:
                 return by_rank(packed)
         return None
 
-    def domains(
-        self, request: RequestClass, mask: NodeSet, when: When, one_node: bool = False
-    ) -> Iterator[NodeSet]:
+    def domains(self, request: RequestClass, mask: NodeSet, when: When, one_node: bool = False) -> Iterator[NodeSet]:
         """The sets of nodes in which the groups of a gang are tried together: from one node to ever wider domains."""
         within = (request.require, request.prefer)
         if request.require not in (None, NODE):
@@ -163,9 +159,7 @@ class Placer:
                 return workers
         return None
 
-    def _anywhere(
-        self, demand: Demand, count: int, mask: NodeSet, when: When, spread: bool
-    ) -> Workers | None:
+    def _anywhere(self, demand: Demand, count: int, mask: NodeSet, when: When, spread: bool) -> Workers | None:
         """Fill the nodes that take the most workers first; the rest goes where it fits most tightly."""
         nodes = self.nodes
         workers: Workers = []
@@ -188,9 +182,7 @@ class Placer:
         """The node that takes the most workers, the one with the least left over among those."""
         buckets = self.nodes.buckets[when]
         if not demand.whole:
-            return max(
-                self.nodes.each(mask), key=lambda r: (r.count(demand, when, 1 << 30), -r.index), default=None
-            )
+            return max(self.nodes.each(mask), key=lambda r: (r.count(demand, when, 1 << 30), -r.index), default=None)
         for key in sorted(buckets, key=lambda key: (-(key[0] // demand.whole), key)):
             if key[0] >= demand.whole:
                 for node in self.nodes.each(buckets[key] & mask):

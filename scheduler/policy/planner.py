@@ -1,7 +1,9 @@
-"""Entry points: `decide` for one snapshot, `Planner` and `SnapshotPlanner` for a pool that changes little between plans.
+"""Entry points: `decide` for one snapshot, `Planner` and `SnapshotPlanner` for a pool that changes little between
+plans.
 
-All make the same plan for the same pool. A planner is told what has changed and keeps the rest, so it does not read everything
-again for each plan. A snapshot planner compares each snapshot with the one before and finds the changes itself.
+All make the same plan for the same pool. A planner is told what has changed and keeps the rest, so it does not read
+everything again for each plan. A snapshot planner compares each snapshot with the one before and finds the changes
+itself.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ def decide(snapshot: Snapshot) -> Plan:
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """Suspend garbage collection: a plan makes many objects that stay, and scanning them again and again doubles its time."""
+    """Suspend garbage collection: a plan makes many objects that stay, and scanning them again and again doubles its
+    time."""
     resting = not gc.isenabled()
     gc.disable()
     try:

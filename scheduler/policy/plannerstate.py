@@ -1,7 +1,8 @@
 """What the policy knows of the pool: nodes, projects, and the workloads by what they do.
 
 `put` and `remove` update it in time that does not grow with the pool, so a plan after one change costs little;
-`nodechanges` takes over changed nodes. The state depends only on the nodes and workloads, not on the order of the changes.
+`nodechanges` takes over changed nodes. The state depends only on the nodes and workloads, not on the order of the
+changes.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ Waiting = Mapping[ProjectState, Mapping[RequestClass, list[WorkloadState]]]
 
 
 HELD = 2**0.125 - 1
-"""Recent use alone takes a GPU from one project for another only if it still would after the other had held it for an eighth
-of the half-life: if their use differs by this part of it. Otherwise, equal projects would take it in turns in every plan."""
+"""Recent use alone takes a GPU from one project for another only if it still would after the other had held it for an
+eighth of the half-life: if their use differs by this part of it. Otherwise, equal projects would take it in turns in
+every plan."""
 
 
 class PlannerState:
@@ -69,9 +71,7 @@ class PlannerState:
         if project is not None and len(self.partitions) > 1:
             options = self.options(spec.project, request)
             project, request = self.choice(options, workload, request)
-            if (
-                options[0][0] is not project
-            ):  # where it can't have what it was promised it is asked for everywhere else
+            if options[0][0] is not project:  # where it can't have what it was promised it is asked for everywhere else
                 options = [(project, request), *[option for option in options if option[0] is not project]]
         job = self.workloads[workload.id] = WorkloadState(workload, project, request, options)
         if build:
@@ -95,9 +95,11 @@ class PlannerState:
         return self.request_classes.environment_of(node.spec.node_pool) is Environment.TRAIN
 
     def options(self, project: str, request: RequestClass) -> Options:
-        """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then by throughput.
+        """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then by
+        throughput.
 
-        A partition in which a limit or a guarantee is too small for it comes last: what keeps it waiting is told of the first.
+        A partition in which a limit or a guarantee is too small for it comes last: what keeps it waiting is told of the
+        first.
         """
         found = self._options.get((project, request))
         if found is None:
@@ -147,9 +149,7 @@ class PlannerState:
             self.partitions[0],
         )
 
-    def choice(
-        self, options: Options, workload: Workload, request: RequestClass
-    ) -> tuple[ProjectState, RequestClass]:
+    def choice(self, options: Options, workload: Workload, request: RequestClass) -> tuple[ProjectState, RequestClass]:
         """The partition in which a workload runs or is nominated for places; else the first of its options."""
         by_name = self.state.nodes.by_name
         for worker in (*workload.placement, *workload.nomination):
@@ -205,17 +205,11 @@ class PlannerState:
             share_out(partition.roots, partition.capacity, time_aware)
         for number in range(1, len(self.partitions)):
             missing: dict[ProjectState, Milli] = {}
-            classes = [
-                (here, jobs)
-                for here, by_class in self.waiting_at(number).items()
-                for jobs in by_class.values()
-            ]
+            classes = [(here, jobs) for here, by_class in self.waiting_at(number).items() for jobs in by_class.values()]
             for project, jobs in sorted(classes, key=lambda jobs: jobs[1][0].urgency):
                 before, request = jobs[0].options[number - 1]
                 left = missing.setdefault(before, max(0, before.demand + before.overflow - before.share))
-                overflow = min(
-                    left, len(jobs) * max(request.gang_amount, request.workers * request.worker_amount)
-                )
+                overflow = min(left, len(jobs) * max(request.gang_amount, request.workers * request.worker_amount))
                 missing[before] -= overflow
                 project.overflow += overflow
             for partition in self.partitions:
@@ -224,7 +218,8 @@ class PlannerState:
             self._find_kept(time_aware)
 
     def _find_kept(self, time_aware: float) -> None:
-        """Find the fair shares that hold against reclaim: as if each project had used less by `HELD` of what it holds."""
+        """Find the fair shares that hold against reclaim: as if each project had used less by `HELD` of what it
+        holds."""
         capacity = max(ONE, sum([partition.capacity for partition in self.partitions]))
         for partition in self.partitions:
             projects = partition.projects.values()
@@ -280,7 +275,8 @@ class PlannerState:
         _demand(job, -1)
 
     def prepare(self) -> None:
-        """Make ready for a plan: sort the jobs of every class to which one was added, and assign GPUs to foreign use."""
+        """Make ready for a plan: sort the jobs of every class to which one was added, and assign GPUs to foreign
+        use."""
         self.state.nodes.assign_foreign()
         for jobs in self._unsorted.values():
             jobs.sort(key=_by_urgency)

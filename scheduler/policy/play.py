@@ -45,9 +45,7 @@ def after(workload: Workload, decision: Decision, now: float) -> Workload:
         case Action.GROW | Action.SHRINK:
             return replace(workload, placement=decision.placement)
         case Action.STOP:
-            return replace(
-                workload, running=False, started=None, checkpointed=None, placement=(), preempted=now
-            )
+            return replace(workload, running=False, started=None, checkpointed=None, placement=(), preempted=now)
         case Action.KEEP if workload.stopping and decision.placement:
             return _begun(workload, decision, now)
         case Action.KEEP | Action.WAIT:
@@ -55,6 +53,4 @@ def after(workload: Workload, decision: Decision, now: float) -> Workload:
 
 
 def _begun(workload: Workload, decision: Decision, now: float) -> Workload:
-    return replace(
-        workload, running=True, stopping=False, started=now, placement=decision.placement, nomination=()
-    )
+    return replace(workload, running=True, stopping=False, started=now, placement=decision.placement, nomination=())

@@ -1,7 +1,7 @@
 """The pool while a plan is made: nodes, projects, and which workloads run where.
 
-Every change is a step that is recorded with its inverse, so that a `Trial` can undo steps: checkpoint, try, and commit or roll
-back.
+Every change is a step that is recorded with its inverse, so that a `Trial` can undo steps: checkpoint, try, and commit
+or roll back.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Trial:
 class PoolState:
     """`standing` has the workloads on each node, `releasing` the workers that are leaving it, by workload.
 
-    `limited` says that some project has a limit for some of the nodes. `gains` changes when somebody leaves: what did not
-    fit before may fit then.
+    `limited` says that some project has a limit for some of the nodes. `gains` changes when somebody leaves: what did
+    not fit before may fit then.
     """
 
     def __init__(self, nodes: NodeIndex) -> None:
@@ -123,11 +123,7 @@ class PoolState:
         standing = list(zip(workers, request.demands_of(len(workers)), strict=False))
         for worker in workers:
             node = nodes.by_name.get(worker.node)
-            if (
-                node is None
-                or not node.bit & request.eligible
-                or any(g >= node.spec.gpus for g in worker.gpus)
-            ):
+            if node is None or not node.bit & request.eligible or any(g >= node.spec.gpus for g in worker.gpus):
                 return False
         if len(workers) < request.gang_size or not self.has_place(standing):
             return False
@@ -229,9 +225,7 @@ class PoolState:
         self.gains += 1
         self._did(self._unshrink, job, worker, before)
 
-    def _unshrink(
-        self, job: WorkloadState, worker: WorkerPlacement, before: tuple[WorkerPlacement, ...]
-    ) -> None:
+    def _unshrink(self, job: WorkloadState, worker: WorkerPlacement, before: tuple[WorkerPlacement, ...]) -> None:
         self.gains -= 1
         self._charge_releasing(job, -amount_of((worker,)))
         self._resize(job, before, amount_of((worker,)))
@@ -282,9 +276,7 @@ class PoolState:
 
     def over_limit_until(self, project: ProjectState) -> set[str]:
         """The releasing jobs that must end before a project of this path is within its limit again."""
-        full = [
-            step for step in project.path if step.releasing and step.allocated + step.releasing > step.limit
-        ]
+        full = [step for step in project.path if step.releasing and step.allocated + step.releasing > step.limit]
         if not full:
             return set()
         return {

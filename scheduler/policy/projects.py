@@ -1,8 +1,8 @@
 """The project tree: what each project is guaranteed, what it is due, and what it has allocated.
 
-Amounts are thousandths of a GPU. A project's allocation counts for each of its ancestors, too. `allocated` is as it will be
-once the plan is carried out, `non_preemptible` is its part that can't be preempted, and `releasing` is what is held only
-until then.
+Amounts are thousandths of a GPU. A project's allocation counts for each of its ancestors, too. `allocated` is as it
+will be once the plan is carried out, `non_preemptible` is its part that can't be preempted, and `releasing` is what is
+held only until then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Who is next: the queue of each project, and the order of the projects.
 
-Jobs of one project that ask for the same share one queue and are judged once: when the first of a class can't start, none of
-it can, and the class is closed for this cycle. The order of the projects is asked again after every placement, and only along
-the path where something changed.
+Jobs of one project that ask for the same share one queue and are judged once: when the first of a class can't start,
+none of it can, and the class is closed for this cycle. The order of the projects is asked again after every placement,
+and only along the path where something changed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ class JobClassQueue:
 
     __slots__ = ("asked", "at", "grow", "request", "workloads")
 
-    def __init__(
-        self, request: RequestClass, asked: Milli, jobs: list[WorkloadState], grow: bool = False
-    ) -> None:
+    def __init__(self, request: RequestClass, asked: Milli, jobs: list[WorkloadState], grow: bool = False) -> None:
         self.request = request
         self.asked = asked
         self.workloads = jobs

@@ -2,8 +2,8 @@
 
 A partition is the GPUs of a node pool, of a type, or of a type in a node pool, of which something is guaranteed to some
 project. It is shared out by itself: only guarantees in the partition count there. All other GPUs are the remainder, to
-which the projects' own `guaranteed` applies; where no quota guarantees anything, the remainder is the whole pool. A node
-belongs to the partition that names it most exactly.
+which the projects' own `guaranteed` applies; where no quota guarantees anything, the remainder is the whole pool. A
+node belongs to the partition that names it most exactly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def partition_of(node: Node, partitions: Collection[PartitionKey]) -> PartitionK
 
 
 def guarantees(key: PartitionKey, projects: Sequence[Project]) -> dict[str, Milli | None]:
-    """What each project is guaranteed there. A project without a quota for the partition has the sum of its children's."""
+    """What each project is guaranteed there. A project without a quota for the partition has the sum of its
+    children's."""
     if key == REMAINDER:
         return {project.name: project.guaranteed for project in projects}
     said = {

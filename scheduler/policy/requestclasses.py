@@ -1,8 +1,9 @@
 """One `RequestClass` for all requests that ask for the same, with the nodes that are eligible for it.
 
 Which nodes qualify is decided once: the environment, the node pools in the order of preference, the accepted types of
-GPU, and that the node is big enough for a worker. Where it is known how fast jobs like one ran on which type of GPU, the
-nodes of each preference are tried from the fastest to the slowest; a job waits for none of them while another is free.
+GPU, and that the node is big enough for a worker. Where it is known how fast jobs like one ran on which type of GPU,
+the nodes of each preference are tried from the fastest to the slowest; a job waits for none of them while another is
+free.
 """
 
 from __future__ import annotations
@@ -184,8 +185,8 @@ class RequestClasses:
     def _fastest_first(self, nodes: NodeSet, spec: Request) -> list[Scope]:
         """A set of nodes as sets of like throughput; nobody knows of a type that was never tried that it is slower.
 
-        A gang runs at the pace of its slowest worker, and often slower over several nodes. So it is tried on one node of a
-        type, over several of that type, and over those of faster types, too, each when no faster way is left.
+        A gang runs at the pace of its slowest worker, and often slower over several nodes. So it is tried on one node
+        of a type, over several of that type, and over those of faster types, too, each when no faster way is left.
         """
         if not spec.throughputs:
             return [(nodes, False)]
@@ -216,9 +217,7 @@ class RequestClasses:
                 faster |= anywhere
         return scopes
 
-    def _mask(
-        self, spec: Request, demand: Demand, environment: Environment, pools: tuple[str, ...] | None
-    ) -> NodeSet:
+    def _mask(self, spec: Request, demand: Demand, environment: Environment, pools: tuple[str, ...] | None) -> NodeSet:
         name = (demand, environment, pools, spec.gpu_types, spec.avoids)
         if name not in self._masks:
             self._masks[name] = self._eligible(-1, *name)
@@ -253,9 +252,7 @@ class RequestClasses:
         return max([demand.share_on(node.spec) for node in self.nodes if eligible & node.bit], default=ONE)
 
     def _spreads(self, spec: Request) -> bool:
-        names = spec.node_pools or [
-            pool.name for pool in self.pools.values() if pool.environment is spec.environment
-        ]
+        names = spec.node_pools or [pool.name for pool in self.pools.values() if pool.environment is spec.environment]
         found = [self.pools[name] for name in names if name in self.pools]
         return bool(found) and found[0].placement is PlacementStyle.SPREAD
 

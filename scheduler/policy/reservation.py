@@ -1,7 +1,8 @@
 """A place in time for the gang that is first in line, so that a stream of small jobs does not starve it.
 
-The reservation says in which nodes the gang will fit, and when: by the ends of what runs there, where they are declared or
-learned, and by what it may take back. Where that is not enough, the nodes are those that lack least and the time is not known.
+The reservation says in which nodes the gang will fit, and when: by the ends of what runs there, where they are declared
+or learned, and by what it may take back. Where that is not enough, the nodes are those that lack least and the time is
+not known.
 
 Who would still hold the nodes when their time has come is kept from them, with two exceptions: those from whom the gang
 may take its place back, since an idle GPU would be of no use to it; and those inside their own guarantee, which no gang
@@ -47,8 +48,8 @@ class Reservation:
 class Reservations:
     """The reservations of one cycle; `kept` names for whom something is kept that would do for others.
 
-    `expected` is where the first gang will stand, or what will be reserved for it: who is judged before it goes elsewhere if
-    it can.
+    `expected` is where the first gang will stand, or what will be reserved for it: who is judged before it goes
+    elsewhere if it can.
     """
 
     def __init__(self, state: PoolState, placer: Placer, settings: Settings, now: float) -> None:
@@ -128,9 +129,7 @@ class Reservations:
         for reservation in self.made:
             own = project is reservation.project and job.priority <= reservation.job.priority
             surplus = own and job.preemptible and not job.request.spec.min_runtime
-            if not surplus and not self._may_be_taken_back(
-                job, project, job.request.worker_amount, reservation
-            ):
+            if not surplus and not self._may_be_taken_back(job, project, job.request.worker_amount, reservation):
                 nodes |= reservation.nodes
         return nodes
 
@@ -138,9 +137,7 @@ class Reservations:
         runtime = job.workload.request.expected_runtime
         return runtime is not None and self.now + runtime <= reservation.at != UNKNOWN
 
-    def _makes_way(
-        self, job: WorkloadState, project: ProjectState, asked: Milli, reservation: Reservation
-    ) -> bool:
+    def _makes_way(self, job: WorkloadState, project: ProjectState, asked: Milli, reservation: Reservation) -> bool:
         """Whether a job may be stopped for the other, or has a guarantee to its place."""
         if project is not reservation.project and project.allocated + asked <= project.guarantee:
             return True
@@ -171,18 +168,12 @@ class Reservations:
 
     # -- when and where -----------------------------------------------------------------------------------
 
-    def _reserve(
-        self, job: WorkloadState, project: ProjectState, request: RequestClass
-    ) -> Reservation | None:
+    def _reserve(self, job: WorkloadState, project: ProjectState, request: RequestClass) -> Reservation | None:
         """The earliest time at which the gang fits, and where."""
         topology = self.placer.topology
         domains: Iterable[int] = (request.eligible,)
         if request.require not in (None, NODE):
-            domains = [
-                mask
-                for domain in topology.domains(str(request.require))
-                if (mask := domain & request.eligible)
-            ]
+            domains = [mask for domain in topology.domains(str(request.require)) if (mask := domain & request.eligible)]
         ends = Ends(self._rules(job, project), project, self._patient_until(job))
         found = [entry for mask in domains if (entry := self._in_domain(request, mask, ends)) is not None]
         if not found:
@@ -197,16 +188,11 @@ class Reservations:
         return max(self.now, since + self.settings.preemption_delay)
 
     def _in_domain(self, request: RequestClass, mask: NodeSet, ends: Ends) -> Place | None:
-        """When and in which nodes of `mask` the gang fits; at equal times the number of GPUs that are missing decides."""
+        """When and in which nodes of `mask` the gang fits; at equal times the number of GPUs that are missing
+        decides."""
         count = request.gang_size
-        if (
-            request.groups
-        ):  # about as many of its largest workers: a time is an estimate, and so are the nodes
-            count = (
-                -(-request.gang_amount // request.worker_amount)
-                if request.worker_amount
-                else request.gang_size
-            )
+        if request.groups:  # about as many of its largest workers: a time is an estimate, and so are the nodes
+            count = -(-request.gang_amount // request.worker_amount) if request.worker_amount else request.gang_size
         together = count if request.require == NODE else 1
         count //= together
         places: list[Place] = []

@@ -1,6 +1,7 @@
 """Sets as the bits of one integer, so that the sets that a search needs are cut by `&`.
 
-They are other names for `int` and not types of their own: `&`, `|` and `~` of such a type would be plain integers again.
+They are other names for `int` and not types of their own: `&`, `|` and `~` of such a type would be plain integers
+again.
 """
 
 NodeSet = int

@@ -1,9 +1,10 @@
-"""In which order the running jobs of a project would lose their GPUs to other projects, and which of them are over quota.
+"""In which order the running jobs of a project would lose their GPUs to other projects, and which of them are over
+quota.
 
-The order is that of the search for victims (`eligibility.Reclaim`, `candidates.Candidates`): surplus workers of elastic jobs,
-then lower priority, then the least work lost, then the younger. Jobs within their minimum run time come after those, and
-jobs that can't be preempted last. Over quota are the jobs that would be stopped or shrunk first, until their project is down
-to its guarantee. A job that would take it below is over quota only if no other job is left to stop.
+The order is that of the search for victims (`eligibility.Reclaim`, `candidates.Candidates`): surplus workers of elastic
+jobs, then lower priority, then the least work lost, then the younger. Jobs within their minimum run time come after
+those, and jobs that can't be preempted last. Over quota are the jobs that would be stopped or shrunk first, until their
+project is down to its guarantee. A job that would take it below is over quota only if no other job is left to stop.
 
 It is worked out when somebody asks, from workloads that no longer change.
 """
@@ -102,9 +103,7 @@ class StopOrder:
 
     def _elastic(self, jobs: Iterable[Workload]) -> list[Workload]:
         """Those that would lose surplus workers, in order: the loss counts for each worker."""
-        elastic = [
-            job for job in jobs if len(job.placement) > job.request.min_workers and self._may_stop(job)
-        ]
+        elastic = [job for job in jobs if len(job.placement) > job.request.min_workers and self._may_stop(job)]
 
         def rank(job: Workload) -> tuple[int, float, str]:
             saved = job.checkpointed if job.checkpointed is not None else job.started

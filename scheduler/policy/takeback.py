@@ -51,9 +51,7 @@ class TakeBack:
         least = min(candidates.classes)
         return min([least, *[job.priority - 1 for job in candidates.elastic.values()]])
 
-    def find(
-        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet
-    ) -> SearchResult | None:
+    def find(self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet) -> SearchResult | None:
         """Take from other projects, or from less important jobs of the same one."""
         request = job.request
         if not request.eligible or self._too_early(job):
@@ -147,11 +145,7 @@ class TakeBack:
         request = job.request
         if breaks_guarantee(request, project):
             return None
-        over = (
-            max([step.allocated + request.gang_amount - step.limit for step in project.path])
-            if limited
-            else 0
-        )
+        over = max([step.allocated + request.gang_amount - step.limit for step in project.path]) if limited else 0
         rules = Preemption(self.state, job, project, self.wakeup.now)
         result = VictimSearch(self.state, self.placer, rules, self.budget, kept_from).search(
             over, project if limited else None

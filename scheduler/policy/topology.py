@@ -11,7 +11,8 @@ NODE = "node"
 
 
 class Topology:
-    """`levels` names the labels from widest to narrowest; a rack of one block is not the rack of that name in another."""
+    """`levels` names the labels from widest to narrowest; a rack of one block is not the rack of that name in
+    another."""
 
     def __init__(self, nodes: Sequence[NodeState], levels: Sequence[str]) -> None:
         self.levels = tuple(reversed(levels))

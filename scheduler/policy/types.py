@@ -44,10 +44,10 @@ class Action(StrEnum):
 class Decision:
     """What happens to one workload.
 
-    `placement` is where it stands once the plan is carried out, also that of one that stops to go on there. `after` names
-    those that must stop or shrink first (those already stopping included); where it is empty the GPUs are free now. `reason`
-    is a sentence for people, `blocked_by` says for programs what it waits for; `position` counts from 1 in its project's
-    queue; `estimated_start` is a time.
+    `placement` is where it stands once the plan is carried out, also that of one that stops to go on there. `after`
+    names those that must stop or shrink first (those already stopping included); where it is empty the GPUs are free
+    now. `reason` is a sentence for people, `blocked_by` says for programs what it waits for; `position` counts from 1
+    in its project's queue; `estimated_start` is a time.
     """
 
     action: Action
@@ -94,8 +94,8 @@ def together(partitions: Mapping[PartitionKey, ProjectFigures]) -> ProjectFigure
 class Plan:
     """A decision for every workload of the snapshot, and when to decide again though nothing happened (or never).
 
-    `changes` are those of the decisions that are not to stay as before or to wait. `stop_order` says who would be stopped next
-    for other projects once the plan is carried out.
+    `changes` are those of the decisions that are not to stay as before or to wait. `stop_order` says who would be
+    stopped next for other projects once the plan is carried out.
     """
 
     decisions: Mapping[str, Decision]

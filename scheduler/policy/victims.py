@@ -69,7 +69,8 @@ class VictimSearch:
     def search(
         self, over: int = 0, limited: ProjectState | None = None, floors: Sequence[Floor] = tuple(Floor)
     ) -> SearchResult | None:
-        """Places for the newcomer's gang, and whom that stops. First `over` is given back under the limit of `limited`."""
+        """Places for the newcomer's gang, and whom that stops. First `over` is given back under the limit of
+        `limited`."""
         request = self.rules.newcomer.request
         self.floors = floors
         with self.state.trial() as trial:
@@ -119,9 +120,7 @@ class VictimSearch:
         if request.require == NODE:
             domains = [node.bit for node in most_free(self.state, self.mask, NODES)]
         elif request.require is not None:
-            domains = [
-                domain & self.mask for domain in topology.domains(request.require) if domain & self.mask
-            ]
+            domains = [domain & self.mask for domain in topology.domains(request.require) if domain & self.mask]
         for domain in domains:
             evictions, found = list[Eviction](), dict[int, list[WorkerPlacement]]()
             with self.state.trial() as trial:
@@ -216,8 +215,7 @@ def _within_limits(project: ProjectState, asked: Milli, eviction: Eviction) -> b
     assert eviction.job.project is not None
     others = eviction.job.project.path
     return all(
-        step.allocated + asked + (eviction.amount if step in others else 0) <= step.limit
-        for step in project.path
+        step.allocated + asked + (eviction.amount if step in others else 0) <= step.limit for step in project.path
     )
 
 
@@ -230,11 +228,10 @@ def make(state: PoolState, eviction: Eviction) -> None:
 
 
 class SearchState:
-    """The trials of one search: what each node would be without the candidates considered, and which nodes are cleared."""
+    """The trials of one search: what each node would be without the candidates considered, and which nodes are
+    cleared."""
 
-    def __init__(
-        self, state: PoolState, rules: EligibilityRules, demand: Demand, mask: NodeSet, together: int
-    ) -> None:
+    def __init__(self, state: PoolState, rules: EligibilityRules, demand: Demand, mask: NodeSet, together: int) -> None:
         self.state = state
         self.rules = rules
         self.demand = demand
@@ -301,9 +298,7 @@ class SearchState:
             make(self.state, eviction)
         self.evictions.extend(made)
         self._seat(trial.node)
-        nodes = {
-            self.state.nodes.by_name[worker.node].index for eviction in made for worker in eviction.workers
-        }
+        nodes = {self.state.nodes.by_name[worker.node].index for eviction in made for worker in eviction.workers}
         for changed in sorted({index, *nodes}):
             other = self.trials.get(changed)
             if other is not None and not other.cleared:

@@ -33,9 +33,7 @@ class Why:
     """The projects and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others."""
 
     def __init__(self, planner: PlannerState, kept: dict[tuple[str, RequestClass], str]) -> None:
-        self._projects = {
-            a: a.frozen() for partition in planner.partitions for a in partition.projects.values()
-        }
+        self._projects = {a: a.frozen() for partition in planner.partitions for a in partition.projects.values()}
         nodes = planner.state.nodes
         self._now: dict[Key, NodeSet] = dict(nodes.buckets[NOW])
         self._later: dict[Key, NodeSet] = dict(nodes.buckets[LATER])
@@ -83,9 +81,7 @@ class Why:
         if gpu_types and free < asked <= free_gpus(self._now, self._train):
             return NoGpuOfType(wants, gpu_types, exists=True)
         if project.allocated + asked > project.share:
-            return AboveShare(
-                wants, project.name, project.share, project.allocated, asked, free, project.partition
-            )
+            return AboveShare(wants, project.name, project.share, project.allocated, asked, free, project.partition)
         return NoCapacity(wants, asked, free, one_node=request.gang_size == 1 and request.demand.whole > 1)
 
     def _ruled_out(self, path: list[ProjectState], request: RequestClass) -> PolicyBlocker | None:
@@ -94,9 +90,7 @@ class Why:
         for step in path:
             if step.allocated + asked > step.limit:
                 return AtLimit(step.name, step.limit, step.allocated, asked, step.partition)
-        full = [
-            (step, quota) for step in path for quota in step.quotas if quota.allocated + asked > quota.limit
-        ]
+        full = [(step, quota) for step in path for quota in step.quotas if quota.allocated + asked > quota.limit]
         elsewhere = request.eligible
         for _, quota in full:
             elsewhere &= ~quota.mask
@@ -105,9 +99,7 @@ class Why:
             return AtLimit(step.name, quota.limit, quota.allocated, asked, quota.covers)
         for step in path:
             if not request.preemptible and step.non_preemptible + asked > step.guarantee:
-                return OutsideGuarantee(
-                    step.name, step.guarantee, step.non_preemptible, asked, step.partition
-                )
+                return OutsideGuarantee(step.name, step.guarantee, step.non_preemptible, asked, step.partition)
         return None
 
     def has_capacity(self, request: RequestClass) -> bool:
@@ -120,10 +112,7 @@ class Why:
             return all(self._could_ever(group) for group in request.groups)
         found = self._ever.get(request.fit_class)
         if found is None:
-            places = [
-                (_places(node, request), bits & request.eligible)
-                for node, bits in self._nodes.models.values()
-            ]
+            places = [(_places(node, request), bits & request.eligible) for node, bits in self._nodes.models.values()]
             if request.require == NODE:
                 found = any(fits >= request.gang_size for fits, bits in places if bits)
             else:

@@ -23,12 +23,12 @@ Scope = tuple[NodeSet, bool]
 class RequestClass:
     """What a job asks for. `worker_amount` is what one worker counts against quotas, `gang_amount` what the gang does.
 
-    Requests of one `fit_class` fit or don't fit alike. `preferences` are the eligible nodes, one set for each preferred node
-    pool; `eligible` is all of them. `scopes` are the same nodes in the order in which they are tried, the nodes of each
-    preference by throughput. `spec` is the first request of this class.
+    Requests of one `fit_class` fit or don't fit alike. `preferences` are the eligible nodes, one set for each preferred
+    node pool; `eligible` is all of them. `scopes` are the same nodes in the order in which they are tried, the nodes of
+    each preference by throughput. `spec` is the first request of this class.
 
-    A gang of several groups has a request class for each of its `groups`, and in `demands` what each rank needs; `demand`
-    and `worker_amount` are then those of its largest worker.
+    A gang of several groups has a request class for each of its `groups`, and in `demands` what each rank needs;
+    `demand` and `worker_amount` are then those of its largest worker.
     """
 
     fit_class: int
@@ -58,11 +58,7 @@ class RequestClass:
     @property
     def gang_gpus(self) -> int:
         """The whole GPUs that its gang needs."""
-        return (
-            sum([demand.whole for demand in self.demands])
-            if self.demands
-            else self.demand.whole * self.gang_size
-        )
+        return sum([demand.whole for demand in self.demands]) if self.demands else self.demand.whole * self.gang_size
 
     def demands_of(self, count: int) -> tuple[Demand, ...]:
         """What each of the first `count` ranks needs."""
@@ -97,9 +93,9 @@ class WorkloadState:
     """One workload. `placement` is where it is later, `releasing` whether it gives back what it holds,
     `moved` whether it goes from where it stood to `placement`.
 
-    A session has no project: it counts against its user's quota, not against a project. A job that may stand in several parts
-    of the pool has in `options` the project and the request for each, the best first, and begins with the first. `told` is
-    what was told of it last.
+    A session has no project: it counts against its user's quota, not against a project. A job that may stand in several
+    parts of the pool has in `options` the project and the request for each, the best first, and begins with the first.
+    `told` is what was told of it last.
     """
 
     __slots__ = (

@@ -95,7 +95,8 @@ def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes:
     promised, there = _promised(after), _there(after, nodes)[Environment.BUILD]
     if promised > max(there, _promised(before)) and not after.build_overcommit:
         raise Conflict(
-            f"Build quotas would add up to {gpu_count(promised)} for {_count_users(after)}, and there are {gpu_count(there)} "
+            f"Build quotas would add up to {gpu_count(promised)} for {_count_users(after)}, and there are "
+            f"{gpu_count(there)} "
             "for building: lower them, enlarge the build node pool, or set `build_overcommit: true`.",
             field="users",
         )
@@ -108,7 +109,8 @@ def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes:
     for name, ids in jobs.items():
         if name not in names:
             raise Conflict(
-                f"Project {name!r} cannot be removed while it has {_count(ids)}; cancel them or wait until they have ended."
+                f"Project {name!r} cannot be removed while it has {_count(ids)}; cancel them or wait until they have "
+                f"ended."
             )
         if name in parents:
             raise Conflict(

@@ -92,8 +92,7 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
             for n, entry in enumerate(file.projects)
         ),
         users=tuple(
-            User(entry.name, milli(entry.build_quota, f"users[{n}].build_quota"))
-            for n, entry in enumerate(file.users)
+            User(entry.name, milli(entry.build_quota, f"users[{n}].build_quota")) for n, entry in enumerate(file.users)
         ),
         default_build_quota=milli(file.default_build_quota, "default_build_quota"),
         build_overcommit=file.build_overcommit,
@@ -236,9 +235,7 @@ def _policy(entry: PolicyEntry, place: str) -> ProjectPolicy:
     return _POLICY.validate_python(content)
 
 
-def _project(
-    entry: ProjectEntry, place: str, known: Project | None, now: float, pools: Sequence[str]
-) -> Project:
+def _project(entry: ProjectEntry, place: str, known: Project | None, now: float, pools: Sequence[str]) -> Project:
     def amount(name: str) -> Milli | None:
         given: float | None = getattr(entry, name)
         return None if given is None else milli(given, f"{place}.{name}")

@@ -195,7 +195,8 @@ def _check_silence(project: Project, place: str, pool: Pool) -> None:
     while above is not None:
         if "gpus" in rules.defaults and above.limit is not None and gpus > above.limit:
             raise Invalid(
-                f"{place}: the default gpus is {_amount('gpus', gpus)} ({rules.whence('gpus')}), and project {above.name!r} "
+                f"{place}: the default gpus is {_amount('gpus', gpus)} ({rules.whence('gpus')}), and project "
+                f"{above.name!r} "
                 f"may hold {_amount('gpus', above.limit)} at most; lower the one or raise the other.",
                 field=f"{place}.defaults.gpus",
             )

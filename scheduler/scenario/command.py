@@ -71,7 +71,8 @@ def _starts(snapshot: Snapshot) -> Mapping[str, float]:
 
 
 def _plans(snapshots: Iterable[Snapshot], cycles: int) -> Iterator[tuple[Snapshot, Plan, float]]:
-    """The last of `cycles` cycles of each snapshot: what was decided on, the plan, and the seconds that deciding took."""
+    """The last of `cycles` cycles of each snapshot: what was decided on, the plan, and the seconds that deciding
+    took."""
     for snapshot in snapshots:
         seconds = 0.0
         for cycle in range(cycles):

@@ -108,9 +108,7 @@ class JobEntry(Wire):
     checkpointed: Time | None = None
     preempted: Time | None = None
     placement: list[WorkerEntry] = Field(default_factory=list)
-    nomination: list[WorkerEntry] = Field(
-        default_factory=list, validation_alias=AliasChoices("nomination", "claim")
-    )
+    nomination: list[WorkerEntry] = Field(default_factory=list, validation_alias=AliasChoices("nomination", "claim"))
 
 
 class PlannedSettings(SettingsEntry):

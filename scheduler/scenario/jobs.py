@@ -88,9 +88,7 @@ class Jobs:
                 raise at(f"{place}.{key}", f"{level!r} is no level of the topology.")
         for name in entry.spread_throughputs:
             if name not in entry.throughputs:
-                raise at(
-                    f"{place}.spread_throughputs", f"{name!r} has no throughput on one node in throughputs."
-                )
+                raise at(f"{place}.spread_throughputs", f"{name!r} has no throughput on one node in throughputs.")
         for m, name in enumerate(entry.node_pools or ()):
             if name not in self.pools:
                 raise no_such(f"{place}.node_pools[{m}]", "node pool", name)

@@ -1,4 +1,5 @@
-"""From a scenario to the snapshot that it describes. Raises `Invalid`, naming the place, for what does not fit together."""
+"""From a scenario to the snapshot that it describes. Raises `Invalid`, naming the place, for what does not fit
+together."""
 
 from __future__ import annotations
 
@@ -28,9 +29,7 @@ def snapshot_of(scenario: Scenario) -> Snapshot:
             raise no_such(f"nodes[{n}].node_pool", "node pool", node.node_pool)
     pool = Pool(
         node_pools=node_pools,
-        projects=_projects(
-            scenario.projects, [p.name for p in node_pools if p.environment is Environment.TRAIN]
-        ),
+        projects=_projects(scenario.projects, [p.name for p in node_pools if p.environment is Environment.TRAIN]),
         users=tuple(
             User(entry.name, milli(entry.build_quota, f"users[{n}].build_quota"))
             for n, entry in enumerate(scenario.users)
@@ -79,9 +78,7 @@ def _foreign(entry: NodeEntry, place: str) -> ForeignUse:
     if used.unnumbered + len(used.gpus) > entry.gpus:
         raise at(f"{place}.unnumbered", f"{entry.name} has only {entry.gpus} GPUs.")
     return ForeignUse(
-        gpus=tuple(
-            (each.index, milli(each.share, f"{place}.gpus[{n}].share")) for n, each in enumerate(used.gpus)
-        ),
+        gpus=tuple((each.index, milli(each.share, f"{place}.gpus[{n}].share")) for n, each in enumerate(used.gpus)),
         unnumbered=milli(used.unnumbered, f"{place}.unnumbered"),
         cpus=milli(used.cpus, f"{place}.cpus"),
         memory=mib(used.memory_gib) or 0,
@@ -89,7 +86,8 @@ def _foreign(entry: NodeEntry, place: str) -> ForeignUse:
 
 
 def _node_pools(scenario: Scenario) -> tuple[NodePool, ...]:
-    """Those that are named, and the two that go by themselves. A file that names none may use any name, for training."""
+    """Those that are named, and the two that go by themselves. A file that names none may use any name, for
+    training."""
     named = [NodePool(e.name, e.environment, e.placement, e.gpus) for e in scenario.node_pools]
     known = {pool.name for pool in named}
     usual = [pool for pool in Pool().node_pools if pool.name not in known]

@@ -1,4 +1,5 @@
-"""From a snapshot to the scenario that describes it, so that any decision of a live pool can be looked at and made again.
+"""From a snapshot to the scenario that describes it, so that any decision of a live pool can be looked at and made
+again.
 
 What must hold: read back, it makes the policy decide the same. Times become seconds from the snapshot's instant.
 """
@@ -122,9 +123,7 @@ def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) 
         min_runtime=request.min_runtime,
         expected_runtime=request.expected_runtime,
         throughputs={gpu_type: throughput / ONE for gpu_type, throughput in request.throughputs},
-        spread_throughputs={
-            gpu_type: throughput / ONE for gpu_type, throughput in request.spread_throughputs
-        },
+        spread_throughputs={gpu_type: throughput / ONE for gpu_type, throughput in request.spread_throughputs},
         avoids=[name for name in request.avoids if name in nodes],
         state="stopping" if workload.stopping else "running" if workload.running else "queued",
         started=_since(workload.started, now),

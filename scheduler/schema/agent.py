@@ -29,8 +29,9 @@ class AgentWrapper(Wire):
 class AgentSpec(Wire):
     """What a worker runs. `env` is over what the machine has, `own` over all.
 
-    `tools` are files that stand beside the command; `python_path` is the folder of one that comes first in `PYTHONPATH`.
-    `streams` are files of the output folder that only grow, by name. `grace` is in seconds, `log_limit` in bytes.
+    `tools` are files that stand beside the command; `python_path` is the folder of one that comes first in
+    `PYTHONPATH`. `streams` are files of the output folder that only grow, by name. `grace` is in seconds, `log_limit`
+    in bytes.
     """
 
     command: list[str]

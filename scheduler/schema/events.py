@@ -20,12 +20,12 @@ class Event(Wire):
     """One message of `GET /events` (`id`, `event: kind`, `data: this`).
 
     `kind` is one of job.submitted, job.state, job.deleted, session.state, project.changed, pool.changed: a line of the
-    append-only record, which is told once to whoever resumes after the one before. The view of the thing as it is now comes
-    along where there is one and the caller may see it.
+    append-only record, which is told once to whoever resumes after the one before. The view of the thing as it is now
+    comes along where there is one and the caller may see it.
 
-    Besides, a listener is told job.reason (a job that waits has another place in line, or waits for something else) or, where
-    it keeps a view, stream.begin (`data.resumed` is false where all lists have to be read again) and view.figures (`data` is
-    `ViewFigures`). These are no lines of the record, and come at most every few seconds.
+    Besides, a listener is told job.reason (a job that waits has another place in line, or waits for something else) or,
+    where it keeps a view, stream.begin (`data.resumed` is false where all lists have to be read again) and view.figures
+    (`data` is `ViewFigures`). These are no lines of the record, and come at most every few seconds.
     """
 
     id: int
@@ -62,6 +62,7 @@ class ViewFigures(Wire):
 
 
 class StreamShows(Wire):
-    """What the listener shows from now on: of these jobs it is told their place in line and when they are likely to start."""
+    """What the listener shows from now on: of these jobs it is told their place in line and when they are likely to
+    start."""
 
     jobs: list[JobId] = Field(max_length=MOST_SHOWN)

@@ -63,9 +63,7 @@ class JobView(Wire):
     attempts: list[AttemptView]
     outputs: list[str]
     exit_code: int | None
-    after: list[str] = Field(
-        default_factory=list, description="what its owner sent it to come after; others see none"
-    )
+    after: list[str] = Field(default_factory=list, description="what its owner sent it to come after; others see none")
     array: str | None = Field(None, description="the array that it is one of")
     index: int | None = None
     parameters: dict[str, Parameter] = Field(default_factory=dict)
@@ -129,17 +127,15 @@ class SpeedView(Wire):
     relative: float
     spread: float | None = Field(description="the same over several nodes, where that was measured, too")
     per_second: float
-    unit: Literal["steps", "runs"] = Field(
-        description="what is counted: steps as they report them, or whole runs"
-    )
+    unit: Literal["steps", "runs"] = Field(description="what is counted: steps as they report them, or whole runs")
     runs: int
 
 
 class Explanation(Wire):
     """Why a job is in its state, by the latest plan. `reason` is for people, `blocked_by` the same for programs.
 
-    While it waits: it is number `position` of the `waiting` jobs of its project; `holders` hold the GPUs that it waits for, of
-    which `free` are free; any one of `would_help` would bring it nearer to its start.
+    While it waits: it is number `position` of the `waiting` jobs of its project; `holders` hold the GPUs that it waits
+    for, of which `free` are free; any one of `would_help` would bring it nearer to its start.
     """
 
     id: str
@@ -152,17 +148,13 @@ class Explanation(Wire):
     position: int | None
     waiting: int
     estimated_start: float | None
-    not_before: float | None = Field(
-        description="where the look ahead has seen so far, and no start until then"
-    )
+    not_before: float | None = Field(description="where the look ahead has seen so far, and no start until then")
     estimate: str = Field(description="what the estimated start rests on, or why there is none")
     expected_runtime: float | None
     runtime_source: Literal["declared", "learned", "limit"] | None = Field(
         description="by the owner's word, from earlier jobs like it, or the longest that it may run"
     )
-    speeds: list[SpeedView] = Field(
-        description="how fast jobs like it ran on which type of GPU, the fastest first"
-    )
+    speeds: list[SpeedView] = Field(description="how fast jobs like it ran on which type of GPU, the fastest first")
     speed: str = Field(description="the same in a sentence, where there is something to compare")
     recent_use: str = Field("", description="how its project's recent use counts, where it does")
     size: str = Field(description="of an elastic job that runs: how large it is, and when it may grow")

@@ -60,7 +60,8 @@ class PoolView(Wire):
 
 
 class PartView(Wire):
-    """How a project stands in a part of the pool that is shared out by itself; the rest has neither node pool nor type."""
+    """How a project stands in a part of the pool that is shared out by itself; the rest has neither node pool nor
+    type."""
 
     node_pool: str | None
     gpu_type: str | None

@@ -69,8 +69,8 @@ class PolicyEntry(Wire):
 class QuotaEntry(Wire):
     """What a project has of the GPUs of a node pool, of a type, or of a type in a node pool.
 
-    Of a part of which something is guaranteed to any project, only these guarantees count; `guaranteed` of a project is for
-    the rest of the pool.
+    Of a part of which something is guaranteed to any project, only these guarantees count; `guaranteed` of a project is
+    for the rest of the pool.
     """
 
     node_pool: str | None = None
@@ -89,9 +89,7 @@ class ProjectEntry(Wire):
     members: list[str] = Field(default_factory=list, description='user names; "*": everybody')
     groups: list[str] = Field(default_factory=list, description="JupyterHub groups")
     policy: PolicyEntry = PolicyEntry()
-    quotas: list[QuotaEntry] = Field(
-        default_factory=list, description="what it has of a node pool or of a type of GPU"
-    )
+    quotas: list[QuotaEntry] = Field(default_factory=list, description="what it has of a node pool or of a type of GPU")
 
 
 class UserEntry(Wire):
@@ -106,14 +104,13 @@ class SettingsEntry(Wire):
     time_aware: float = Field(
         0, ge=0, description="how much recent use lowers a project's part of the surplus; 0: not at all"
     )
-    usage_half_life: float = Field(
-        604_800, ge=1, description="seconds after which recent use counts half as much"
-    )
+    usage_half_life: float = Field(604_800, ge=1, description="seconds after which recent use counts half as much")
     lending: bool = Field(False, description="idle build GPUs may be lent to preemptible jobs")
     resize_interval: float = Field(
         300,
         ge=0,
-        description="seconds that an elastic job's attempt runs at least before it is ended to begin again with more workers",
+        description="seconds that an elastic job's attempt runs at least before it is ended to begin again with more "
+        "workers",
     )
 
 
@@ -131,9 +128,7 @@ class PoolFile(Wire):
     )
     users: list[UserEntry] = Field(default_factory=list)
     default_build_quota: float = Field(1, ge=0)
-    build_overcommit: bool = Field(
-        False, description="`users` may be promised more GPUs to build with than there are"
-    )
+    build_overcommit: bool = Field(False, description="`users` may be promised more GPUs to build with than there are")
     keep_days: float | None = Field(
         90,
         gt=0,

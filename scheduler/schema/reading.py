@@ -1,4 +1,5 @@
-"""Reading what people write: YAML and JSON taken strictly as a type of the schema, refused with a sentence and the place.
+"""Reading what people write: YAML and JSON taken strictly as a type of the schema, refused with a sentence and the
+place.
 
 What must hold:
 - Whatever is wrong is refused with one sentence and the place of it (`projects[2].guaranteed`); nothing is guessed,
@@ -42,7 +43,8 @@ def parse_mapping(text: str, *, source: str, example: str) -> dict[str, Any]:
 
 
 def validate(kind: type[M], content: Mapping[str, Any]) -> M:
-    """`content` as `kind`, taken strictly (a quoted number is no number). Raises `Invalid` for the first thing wrong."""
+    """`content` as `kind`, taken strictly (a quoted number is no number). Raises `Invalid` for the first thing
+    wrong."""
     try:
         return kind.model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
@@ -110,9 +112,7 @@ class _Loader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, Hashable):
                 if key in seen:
-                    raise yaml.MarkedYAMLError(
-                        problem=f"{key!r} is given twice", problem_mark=key_node.start_mark
-                    )
+                    raise yaml.MarkedYAMLError(problem=f"{key!r} is given twice", problem_mark=key_node.start_mark)
                 seen.add(key)
         return super().construct_mapping(node, deep)
 

@@ -40,9 +40,7 @@ class JobSubmit(Wire):
     project: str | None = Field(None, description="project of the job")
     kind: JobKind = JobKind.COMMAND
     command: list[str] = Field(min_length=1, max_length=1000, description="argv; no shell is involved")
-    bundle: Digest | None = Field(
-        None, description="a tar.gz put under /blobs; unpacked as the working directory"
-    )
+    bundle: Digest | None = Field(None, description="a tar.gz put under /blobs; unpacked as the working directory")
     files: list[FileSubmit] = Field(
         default_factory=list,
         max_length=5000,
@@ -51,9 +49,7 @@ class JobSubmit(Wire):
     env: dict[str, str] = Field(
         default_factory=dict, max_length=500, description="set an environment variable of the job"
     )
-    outputs: list[str] = Field(
-        default_factory=list, max_length=100, description="variables that the cell returns"
-    )
+    outputs: list[str] = Field(default_factory=list, max_length=100, description="variables that the cell returns")
     gpus: float = Field(1, ge=0, le=1024, description="GPUs for each worker, or a fraction of one GPU")
     gpu_memory_gib: float | None = Field(
         None, gt=0, description="memory on one GPU for each worker, instead of a number of GPUs"
@@ -65,20 +61,14 @@ class JobSubmit(Wire):
     min_workers: int | None = Field(
         None, ge=1, description="start with this many workers, and add more as GPUs become free"
     )
-    framework: Framework = Field(
-        Framework.NONE, description="conventions by which the workers find each other"
-    )
+    framework: Framework = Field(Framework.NONE, description="conventions by which the workers find each other")
     groups: list[GroupSubmit] = Field(
         default_factory=list,
         max_length=16,
         description="workers of several shapes, which start together, instead of equal workers",
     )
-    node_pools: list[str] | None = Field(
-        None, description="node pools that the job may use, in order of preference"
-    )
-    priority: int = Field(
-        50, ge=0, le=1000, description="priority within the project; the highest starts first"
-    )
+    node_pools: list[str] | None = Field(None, description="node pools that the job may use, in order of preference")
+    priority: int = Field(50, ge=0, le=1000, description="priority within the project; the highest starts first")
     preemptible: bool = Field(
         True, description="false: never stop it for other jobs; it must fit into the project's guarantee"
     )
@@ -88,9 +78,7 @@ class JobSubmit(Wire):
     prefer: str | None = Field(
         None, description="place all workers within one node, rack or other level where that is possible"
     )
-    min_runtime: float = Field(
-        0, ge=0, description="do not preempt an attempt before it has run for this time"
-    )
+    min_runtime: float = Field(0, ge=0, description="do not preempt an attempt before it has run for this time")
     max_runtime: float | None = Field(None, gt=0, description="stop an attempt after this time")
     idle_timeout: float | None = Field(
         None, ge=60, description="stop the job when its GPUs have been idle for this time"
@@ -98,9 +86,7 @@ class JobSubmit(Wire):
     expected_runtime: float | None = Field(
         None, gt=0, description="estimate of the run time, from which start times are predicted"
     )
-    grace: float = Field(
-        30, ge=0, le=3600, description="time between SIGTERM and SIGKILL when an attempt is stopped"
-    )
+    grace: float = Field(30, ge=0, le=3600, description="time between SIGTERM and SIGKILL when an attempt is stopped")
     retries: int = Field(0, ge=0, le=100, description="number of times to try again after a failure")
     after: list[AfterId] = Field(
         default_factory=list,
@@ -123,14 +109,13 @@ class ArraySubmit(Wire):
 
     job: JobSubmit
     members: list[ArrayMember] = Field(min_length=1, max_length=1000)
-    max_parallel: int | None = Field(
-        None, ge=1, description="so many may hold GPUs at the same time; absent: all"
-    )
+    max_parallel: int | None = Field(None, ge=1, description="so many may hold GPUs at the same time; absent: all")
     at_once: int | None = Field(None, ge=1, description="the former name of `max_parallel`")
 
 
 class SessionOpen(Wire):
-    """What a spawner sends: a lease for `user`'s server. Asked again for the same user and server it gives the same lease."""
+    """What a spawner sends: a lease for `user`'s server. Asked again for the same user and server it gives the same
+    lease."""
 
     user: str
     server: str = ""

@@ -106,9 +106,7 @@ class RunaiService(JupyterApp):
         config=True,
         help="Where jobs run: `local` on this machine, or by another engine that an installed package brings.",
     )
-    scrape_token = Unicode(
-        config=True, help="A token that may read /metrics and nothing else. Default: none."
-    )
+    scrape_token = Unicode(config=True, help="A token that may read /metrics and nothing else. Default: none.")
     idle_timeout = Float(
         0,
         min=0,

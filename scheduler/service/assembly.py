@@ -51,7 +51,8 @@ GLANCE = 0.5
 """How many seconds the lock is tried for: who only looks whether it is held has it for an instant."""
 
 SWITCH = 0.001
-"""How many seconds a plan, which is made in a thread, goes on when the event loop wants the interpreter (Python: 5 ms)."""
+"""How many seconds a plan, which is made in a thread, goes on when the event loop wants the interpreter (Python: 5
+ms)."""
 
 CLOSING = 0.5
 """How many seconds requests have to notice that their connection is closed, at the end."""
@@ -65,7 +66,8 @@ ORPHANED = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the service is started with; `service.app.RunaiService` says what each means. An empty string is not given."""
+    """What the service is started with; `service.app.RunaiService` says what each means. An empty string is not
+    given."""
 
     state_dir: Path
     ip: str
@@ -85,7 +87,8 @@ class Options:
 
 
 async def serve(options: Options) -> None:
-    """Run until SIGTERM or SIGINT. Raises `Conflict` where another scheduler holds the folder, `Invalid` for options."""
+    """Run until SIGTERM or SIGINT. Raises `Conflict` where another scheduler holds the folder, `Invalid` for
+    options."""
     sys.setswitchinterval(SWITCH)
     stopped = _stop_signals()
     gone = asyncio.create_task(_orphaned(os.getppid())) if options.hub_managed else None
@@ -112,9 +115,7 @@ async def serve(options: Options) -> None:
             idle = _idle(server, controller, options.idle_timeout) if options.idle_timeout else None
             await _first(stopped.wait(), controller.lost.wait(), asyncio.shield(lost), gone, idle)
             if _is_lost(controller, lost):
-                raise Unavailable(
-                    "Another scheduler has taken over the state. This one ends; running jobs continue."
-                )
+                raise Unavailable("Another scheduler has taken over the state. This one ends; running jobs continue.")
             options.log.info("Stopping; running jobs continue")
     finally:
         lost.cancel()
@@ -268,9 +269,7 @@ def _authenticator(options: Options, folder: StateFolder) -> Authenticator:
 # -- the pool file ------------------------------------------------------------------------------------------
 
 
-async def _bring_about(
-    options: Options, folder: StateFolder, controller: Controller, inventory: Inventory
-) -> None:
+async def _bring_about(options: Options, folder: StateFolder, controller: Controller, inventory: Inventory) -> None:
     """Apply the pool file, unless it is the one applied last: what was applied by other ways since then holds."""
     if not options.pool_file:
         return

@@ -1,8 +1,9 @@
-"""What nobody needs any more goes by itself: jobs that ended long ago with all they left, and what was captured for them.
+"""What nobody needs any more goes by itself: jobs that ended long ago with all they left, and what was captured for
+them.
 
 What must hold:
-- What was captured stays as long as any job refers to it, also one that is just being submitted: what was put or asked for
-  within `SPARED` seconds is left alone, whoever refers to it.
+- What was captured stays as long as any job refers to it, also one that is just being submitted: what was put or asked
+  for within `SPARED` seconds is left alone, whoever refers to it.
 - All of it is done in the background, in small steps; what a crash or a full disk interrupts is done in a later round.
 """
 

@@ -1,1 +1,2 @@
-"""Plays a trace of jobs over a pool under a virtual clock: the production policy, and the baselines it is held against."""
+"""Plays a trace of jobs over a pool under a virtual clock: the production policy, and the baselines it is held
+against."""

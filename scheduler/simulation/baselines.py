@@ -32,8 +32,8 @@ class Span:
 class Run:
     """One job of a finished simulation: the times in which it held GPUs, how often it was stopped, and what that cost.
 
-    `lost` is GPU-seconds held without progress: restarting, and work done a second time. `idle` is the part of its time in
-    which a session's GPU did nothing.
+    `lost` is GPU-seconds held without progress: restarting, and work done a second time. `idle` is the part of its time
+    in which a session's GPU did nothing.
     """
 
     job: TraceJob
@@ -149,9 +149,7 @@ Choice = Callable[["Simulation"], TraceJob | None]
 class Simulation:
     """The state of one run: the nodes, the queue and what runs."""
 
-    def __init__(
-        self, trace: Trace, nodes: int, gpus_per_node: int, key: Callable[[TraceJob], float]
-    ) -> None:
+    def __init__(self, trace: Trace, nodes: int, gpus_per_node: int, key: Callable[[TraceJob], float]) -> None:
         self.trace = trace
         self.nodes = Nodes(nodes, gpus_per_node)
         self.capacity = nodes * gpus_per_node * ONE
@@ -186,7 +184,8 @@ class Simulation:
         if self.queue.length:
             job = self.queue.heads()[0][2]
             raise Invalid(
-                f"Job {job.id} wants {gpu_count(job.gpus)}, which this pool never has free together; take a larger pool.",
+                f"Job {job.id} wants {gpu_count(job.gpus)}, which this pool never has free together; take a larger "
+                f"pool.",
                 field="gpus",
             )
         return tuple(runs)
@@ -278,8 +277,8 @@ def play_static(trace: Trace, partition: Mapping[str, int], *, gpus_per_node: in
 def demand_quantile(trace: Trace, quantile: float, *, gpus_per_node: int = 8) -> dict[str, int]:
     """Whole nodes that hold each project's demand at `quantile` of the time of the trace, were there no waiting.
 
-    Demand is what would run if every job started when it was submitted; time is counted from the first submission of the trace
-    to the last. A project has at least the nodes that its largest gang needs.
+    Demand is what would run if every job started when it was submitted; time is counted from the first submission of
+    the trace to the last. A project has at least the nodes that its largest gang needs.
     """
     start = min(job.submitted for job in trace.jobs)
     end = max(job.submitted for job in trace.jobs)

@@ -1,7 +1,7 @@
 """Who is better or worse off: each team and each job against its own static partition, and promises that were not kept.
 
-A static partition is the yardstick: whoever waits longer in the shared pool than alone on GPUs of their own has paid for
-the others.
+A static partition is the yardstick: whoever waits longer in the shared pool than alone on GPUs of their own has paid
+for the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ TOLERANCE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Completion time shared over completion time alone, job by job: quantiles, and the part of the jobs that took longer."""
+    """Completion time shared over completion time alone, job by job: quantiles, and the part of the jobs that took
+    longer."""
 
     p10: float
     median: float

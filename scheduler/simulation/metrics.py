@@ -1,8 +1,8 @@
 """What a finished simulation says: one row of figures for a policy, by the rules of an honest comparison.
 
-Utilisation is over a fixed window, never to the makespan. *Held* counts every GPU-second that a job (or a session) had its
-GPUs, *busy* takes off restarts, work done twice and the time in which a session's GPU did nothing. Everything else is
-about jobs alone. Times are seconds, amounts are GPUs.
+Utilisation is over a fixed window, never to the makespan. *Held* counts every GPU-second that a job (or a session) had
+its GPUs, *busy* takes off restarts, work done twice and the time in which a session's GPU did nothing. Everything else
+is about jobs alone. Times are seconds, amounts are GPUs.
 """
 
 from __future__ import annotations
@@ -75,9 +75,7 @@ def spread(values: Iterable[float]) -> Spread:
     return Spread(mean, quantile(ordered, 0.5), quantile(ordered, 0.9), quantile(ordered, 0.99))
 
 
-def figures(
-    runs: Sequence[Run], *, gpus: int, start: float, end: float, sessions: Sequence[Run] = ()
-) -> Figures:
+def figures(runs: Sequence[Run], *, gpus: int, start: float, end: float, sessions: Sequence[Run] = ()) -> Figures:
     """The figures of `runs` on a pool of `gpus`, utilisation within `[start, end)`.
 
     Slowdown is bounded: completion over the longer of the job's duration and 10 s, at least 1 (Feitelson).
@@ -88,8 +86,7 @@ def figures(
     weighted = math.fsum(run.completion * amount for run, amount in zip(runs, work, strict=True))
     return Figures(
         jobs=len(runs),
-        offered=math.fsum(w for r, w in zip(runs, work, strict=True) if start <= r.job.submitted < end)
-        / capacity,
+        offered=math.fsum(w for r, w in zip(runs, work, strict=True) if start <= r.job.submitted < end) / capacity,
         held=math.fsum(seconds for _, seconds in held) / capacity,
         busy=math.fsum(run.productive * seconds for run, seconds in held) / capacity,
         experiments_per_gpu=sum(run.ended < end for run in runs) / gpus,

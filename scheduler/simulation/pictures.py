@@ -37,9 +37,7 @@ def colours(names: Iterable[str]) -> dict[str, str]:
     return {name: COLOURS.get(name) or next(others) for name in names}
 
 
-def over_time(
-    runs: Iterable[Run], start: float, end: float, bins: int, *, productive: bool = False
-) -> list[float]:
+def over_time(runs: Iterable[Run], start: float, end: float, bins: int, *, productive: bool = False) -> list[float]:
     """GPUs held (or busy) in each of `bins` equal parts of the window, on average."""
     width = (end - start) / bins
     held = [0.0] * bins
@@ -96,9 +94,7 @@ def by_project(result: Result, start: float, end: float) -> str:
     if rest:
         layers.append(over_time(rest, start, end, BINS))
     tones = [*SERIES[: len(named)], MUTED][: len(layers)]
-    axes.stackplot(
-        days, layers, colors=tones, labels=[*named, "others"][: len(layers)], alpha=0.75, linewidth=0
-    )
+    axes.stackplot(days, layers, colors=tones, labels=[*named, "others"][: len(layers)], alpha=0.75, linewidth=0)
     axes.axhline(result.gpus, color=MUTED, linewidth=1, linestyle=(0, (5, 3)))
     axes.set(xlabel="days", ylabel="GPUs held", ylim=(0, result.gpus * 1.05), xlim=(0, (end - start) / DAY))
     return _svg(figure, axes, "GPUs held by each project over time", beside=True)
@@ -127,8 +123,7 @@ def waits(results: Sequence[Result]) -> str:
     tones = colours(result.policy for result in results)
     for index, result in enumerate(results):
         heights = [
-            group.wait.mean / HOUR if (group := result.figures.by_size.get(name)) is not None else 0.0
-            for name in names
+            group.wait.mean / HOUR if (group := result.figures.by_size.get(name)) is not None else 0.0 for name in names
         ]
         places = [at + (index - (len(results) - 1) / 2) * width for at in range(len(names))]
         axes.bar(places, heights, width * 0.88, color=tones[result.policy], label=result.name)
@@ -177,9 +172,7 @@ def sweep(results: Sequence[Result]) -> str:
         some = sorted((r for r in results if r.policy == policy), key=lambda r: r.gpus)
         gpus, tone = [r.gpus for r in some], COLOURS[policy]
         left.plot(gpus, [100 * r.figures.held for r in some], "o-", ms=4, color=tone, label=policy)
-        right.plot(
-            gpus, [r.figures.completion.mean / HOUR for r in some], "o-", ms=4, color=tone, label=policy
-        )
+        right.plot(gpus, [r.figures.completion.mean / HOUR for r in some], "o-", ms=4, color=tone, label=policy)
     some = sorted({r.gpus: r for r in results}.values(), key=lambda r: r.gpus)
     left.plot(
         [r.gpus for r in some], [100 * r.figures.offered for r in some],

@@ -3,8 +3,8 @@
 The policy sees what it sees in production: what runs, what waits, and no duration that nobody declared. Decisions are
 carried out as the controller does: a start with nothing in its way happens at once, a stop gives the job `saving`
 seconds (it holds its GPUs and makes no progress), then it is queued again with the age it had; its next start spends
-`restarting` seconds before it makes progress. Work since the last checkpoint is lost only where jobs save by themselves.
-An elastic job changes its size at once, as often as it helps.
+`restarting` seconds before it makes progress. Work since the last checkpoint is lost only where jobs save by
+themselves. An elastic job changes its size at once, as often as it helps.
 
 Work is conserved: every job does exactly its GPUs × duration of work, however often it is stopped.
 """
@@ -39,8 +39,8 @@ from scheduler.simulation.trace import Trace, TraceJob
 class Costs:
     """What a stop costs, in seconds.
 
-    A job saves its state when it is asked to, or, with `checkpoint_every`, only by itself and so often: then a stop loses
-    what it did since.
+    A job saves its state when it is asked to, or, with `checkpoint_every`, only by itself and so often: then a stop
+    loses what it did since.
     """
 
     saving: float = 15.0
@@ -217,7 +217,8 @@ class Player:
             self.clock.at(max(plan.again_at, now + 1.0), "cycle", "", self.cycles)
 
     def _keep_promises(self, plan: Plan) -> None:
-        """Who waits for others to leave, or leaves to go on elsewhere, is nominated for its places while plans honour that."""
+        """Who waits for others to leave, or leaves to go on elsewhere, is nominated for its places while plans honour
+        that."""
         for name in sorted(self.nominated):
             progress = self.waiting_or_running[name]
             nomination = progress.workload.nomination
@@ -269,9 +270,7 @@ class Player:
                 self._now_is(progress, replace(progress.workload, checkpointed=last))
                 heapq.heappush(self.saves, (last + apart, name, version))
 
-    def _begin_stop(
-        self, progress: _Progress, now: float, nomination: tuple[WorkerPlacement, ...] = ()
-    ) -> None:
+    def _begin_stop(self, progress: _Progress, now: float, nomination: tuple[WorkerPlacement, ...] = ()) -> None:
         """It saves its state and leaves; with a nomination to go on there, else as one that was preempted."""
         self._bring_up_to_date(progress, now)
         every = self.costs.checkpoint_every
@@ -285,9 +284,7 @@ class Player:
         progress.version += 1
         progress.lost += self.costs.saving * held_by(progress.placement) / ONE
         preempted = progress.workload.preempted if nomination else now
-        self._now_is(
-            progress, replace(progress.workload, stopping=True, nomination=nomination, preempted=preempted)
-        )
+        self._now_is(progress, replace(progress.workload, stopping=True, nomination=nomination, preempted=preempted))
         self.clock.at(now + self.costs.saving, "stopped", progress.job.id, progress.version)
 
     def _now_is(self, progress: _Progress, workload: Workload) -> None:
@@ -298,9 +295,7 @@ class Player:
     def _bring_up_to_date(self, progress: _Progress, now: float) -> None:
         """Take the work done since the last look off what remains, and what it saved on the way."""
         productive = now - progress.since - progress.overhead
-        unspent = max(
-            0.0, -productive
-        )  # it is stopped while it still restarts: that much is not lost after all
+        unspent = max(0.0, -productive)  # it is stopped while it still restarts: that much is not lost after all
         progress.lost -= unspent * held_by(progress.placement) / ONE
         progress.overhead = 0.0
         before = progress.remaining
@@ -311,7 +306,8 @@ class Player:
         progress.spans.append(Span(progress.held_from, now, held_by(progress.placement)))
 
     def _speed(self, progress: _Progress) -> float:
-        """Work done in a second: 1 at full size on the fastest GPUs, in proportion to its workers and the slowest of them."""
+        """Work done in a second: 1 at full size on the fastest GPUs, in proportion to its workers and the slowest of
+        them."""
         throughputs: dict[str | None, Milli] = dict(progress.job.throughputs)
         slowest = min(throughputs.get(self.types[worker.node], ONE) for worker in progress.placement)
         return len(progress.placement) / progress.request.workers * slowest / ONE

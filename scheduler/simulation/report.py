@@ -1,4 +1,5 @@
-"""One page that shows policies side by side, for whoever decides about GPUs: what comes out first, how it was done last.
+"""One page that shows policies side by side, for whoever decides about GPUs: what comes out first, how it was done
+last.
 
 The page stands alone: pictures inside it as SVG, no script, no address. Drawing needs matplotlib (extra `report`).
 """

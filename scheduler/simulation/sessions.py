@@ -1,8 +1,8 @@
 """Build sessions with a synthetic profile: people who open a notebook and mostly think in front of it.
 
-Traces of jobs have none, so this is made up, and says how: whoever has no notebook open opens one on a weekday at a time
-between 9 and 19 h, for a time that is log-normal (median 3 h, 95th percentile 24 h), on one GPU of their own, which is
-busy for 5 to 35 % of it. Time 0 of a trace counts as a Monday, 0 h. The same seed gives the same sessions.
+Traces of jobs have none, so this is made up, and says how: whoever has no notebook open opens one on a weekday at a
+time between 9 and 19 h, for a time that is log-normal (median 3 h, 95th percentile 24 h), on one GPU of their own,
+which is busy for 5 to 35 % of it. Time 0 of a trace counts as a Monday, 0 h. The same seed gives the same sessions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ PROFILE = "weekdays 9–19 h, one GPU each, open log-normal (median 3 h, 95th pe
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One notebook server of `user`: open from `job.submitted` for `job.duration`, its GPU at work for a part `busy` of it."""
+    """One notebook server of `user`: open from `job.submitted` for `job.duration`, its GPU at work for a part `busy` of
+    it."""
 
     job: TraceJob
     busy: float
@@ -47,7 +48,8 @@ class Session:
 
 
 def sessions_of(users: int, start: float, end: float, seed: int) -> tuple[Session, ...]:
-    """The sessions that `users` people open in `[start, end)`, in the order in which they do. Raises `Invalid`: too many."""
+    """The sessions that `users` people open in `[start, end)`, in the order in which they do. Raises `Invalid`: too
+    many."""
     if users > MOST_USERS:
         raise Invalid(f"--sessions takes {MOST_USERS:,} people at the most, not {users:,}.", field="sessions")
     draw = random.Random(seed)

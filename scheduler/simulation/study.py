@@ -1,8 +1,9 @@
 """One trace, many policies: everything that `jupyter runai simulate` compares, played over the same jobs.
 
-Where no pool file says what each project is guaranteed, it is guaranteed what it would have in a static partition, or, where
-the pool is smaller than all partitions together, its part of the pool in that proportion: no more is promised than there is.
-Partitions are sized on an earlier part of the trace where `learn` names one, which is then left out of what is played.
+Where no pool file says what each project is guaranteed, it is guaranteed what it would have in a static partition, or,
+where the pool is smaller than all partitions together, its part of the pool in that proportion: no more is promised
+than there is. Partitions are sized on an earlier part of the trace where `learn` names one, which is then left out of
+what is played.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Part(StrEnum):
 class Result:
     """One run: its name for people, the GPUs it had, what came out. `opened` is how the build sessions fared.
 
-    `against_static` is there if static partitions are played, too; `deprived` (seconds by project) where there are guarantees.
+    `against_static` is there if static partitions are played, too; `deprived` (seconds by project) where there are
+    guarantees.
     """
 
     part: Part
@@ -60,7 +62,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What is played. `played` is the trace without the part that partitions were sized on; `start` to `end` its window.
+    """What is played. `played` is the trace without the part that partitions were sized on; `start` to `end` its
+    window.
 
     `costs` (seconds for a stop) and `scales` (of the pool) begin with those that policies are compared at.
     """
@@ -80,7 +83,8 @@ class Study:
     sessions: tuple[Session, ...] = ()
 
     def play(self, names: Sequence[str]) -> Iterator[Result]:
-        """Static partitions first, if at all: the others are compared with them. Raises `Invalid` before any is played."""
+        """Static partitions first, if at all: the others are compared with them. Raises `Invalid` before any is
+        played."""
         self._check_sizes(names)
         alone: tuple[Run, ...] = ()
         if STATIC in names:
@@ -105,9 +109,7 @@ class Study:
                     yield self._with_sessions(lending, alone)
         if STATIC in names and self.sessions:
             opened = tuple(session.run() for session in self.sessions)
-            yield self._result(
-                Part.SESSIONS, STATIC, f"{STATIC}, sessions", self.nodes, alone, (), opened=opened
-            )
+            yield self._result(Part.SESSIONS, STATIC, f"{STATIC}, sessions", self.nodes, alone, (), opened=opened)
 
     def _check_sizes(self, names: Sequence[str]) -> None:
         """No job may be larger than the smallest pool: one that never starts is found before hours are played."""
@@ -240,9 +242,7 @@ def prepare(
             )
         unknown = sorted(set(played.projects) - {project.name for project in pool.projects})
         if unknown:
-            raise Invalid(
-                f"The pool file has no project “{unknown[0]}”, which the trace names.", field="projects"
-            )
+            raise Invalid(f"The pool file has no project “{unknown[0]}”, which the trace names.", field="projects")
     start = played.jobs[0].submitted
     end = max(last, start + 1.0)
     return Study(

@@ -1,8 +1,9 @@
 """Reading a trace: a CSV table of jobs (plain or gzip), strictly.
 
-Columns: `submit_time` (seconds, or a date and time), `duration` (seconds), `gpus` (the whole gang) and `project` are required.
-Optional are `job_id`, `user`, `workers`, `min_workers`, `priority`, `preemptible` (true/false) and `expected_duration`
-(what was declared). Others are refused unless they are to be ignored, and every error names its place (`trace.csv:17: gpus`).
+Columns: `submit_time` (seconds, or a date and time), `duration` (seconds), `gpus` (the whole gang) and `project` are
+required. Optional are `job_id`, `user`, `workers`, `min_workers`, `priority`, `preemptible` (true/false) and
+`expected_duration` (what was declared). Others are refused unless they are to be ignored, and every error names its
+place (`trace.csv:17: gpus`).
 """
 
 from __future__ import annotations
@@ -86,9 +87,7 @@ def _time(text: str) -> float:
     try:
         at = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError(
-            "is neither a number of seconds nor a date and time such as 2017-10-03 14:05:00"
-        ) from None
+        raise ValueError("is neither a number of seconds nor a date and time such as 2017-10-03 14:05:00") from None
     return _seconds(str((at.replace(tzinfo=at.tzinfo or UTC) - MONDAY).total_seconds()))
 
 
@@ -152,7 +151,8 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[str], object]]] = {
 
 
 def read_trace(path: Path, ignore: Collection[str] = ()) -> Trace:
-    """Read `path` whole, but for the columns to `ignore`. Raises `Invalid`, naming line and column, for anything else."""
+    """Read `path` whole, but for the columns to `ignore`. Raises `Invalid`, naming line and column, for anything
+    else."""
     try:
         raw = path.read_bytes()
         data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
@@ -186,14 +186,10 @@ def _rows(text: str, name: str, ignore: Collection[str]) -> Iterator[TraceJob]:
             raise Invalid(f"{top}: unknown column “{column}”; known are {known}; {advice}.", field=top)
     for column in REQUIRED:
         if column not in header or column in ignore:
-            raise Invalid(
-                f"{top}: the column “{column}” is missing; the first line names the columns.", field=top
-            )
+            raise Invalid(f"{top}: the column “{column}” is missing; the first line names the columns.", field=top)
     if len(set(header)) < len(header):
         raise Invalid(f"{top}: a column stands there twice.", field=top)
-    columns = [
-        (number, column, *_COLUMNS[column]) for number, column in enumerate(header) if column not in ignore
-    ]
+    columns = [(number, column, *_COLUMNS[column]) for number, column in enumerate(header) if column not in ignore]
     seen: set[str] = set()
     for row in rows:
         if not row:

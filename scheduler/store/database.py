@@ -86,8 +86,8 @@ class Store:
     def open(self) -> None:
         """Take the state for this process and bring its schema up to date.
 
-        Raises `Conflict` where another scheduler uses it or a newer one wrote it, `Unavailable` where it can't be reached
-        or is damaged.
+        Raises `Conflict` where another scheduler uses it or a newer one wrote it, `Unavailable` where it can't be
+        reached or is damaged.
         """
         try:
             if self._lock is not None:
@@ -101,9 +101,7 @@ class Store:
             cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]
             if isinstance(error, DatabaseError) and sqlite.is_damage(error):
                 raise sqlite.damaged(self._file, cause) from error
-            raise Unavailable(
-                f"The state at {self._url.render_as_string()} cannot be opened: {cause}."
-            ) from error
+            raise Unavailable(f"The state at {self._url.render_as_string()} cannot be opened: {cause}.") from error
         except BaseException:
             self.close()
             raise
@@ -154,7 +152,8 @@ class Store:
         return connection
 
     def _take_database(self, connection: Connection) -> None:
-        """Hold the database as long as the connection lives; one that has just ended may take a moment to let go of it."""
+        """Hold the database as long as the connection lives; one that has just ended may take a moment to let go of
+        it."""
         connection.execute(text(f"SET lock_timeout = '{LET_GO}s'"))
         try:
             connection.execute(select(func.pg_advisory_lock(_LOCK_KEY, func.hashtext(func.current_schema()))))
@@ -187,18 +186,14 @@ class Store:
             document = connection.scalar(select(tables.pool.c.pool))
             unfinished = _jobs(connection, tables.jobs.c.ended.is_(None))
             sessions = connection.execute(
-                select(tables.sessions)
-                .where(tables.sessions.c.ended.is_(None))
-                .order_by(tables.sessions.c.id)
+                select(tables.sessions).where(tables.sessions.c.ended.is_(None)).order_by(tables.sessions.c.id)
             )
             return Loaded(
                 id=str(identity),
                 pool=document,
                 jobs=tuple(sorted(unfinished, key=lambda job: (job.submitted, job.id))),
                 sessions=tuple(rows.to_session(row) for row in sessions.mappings()),
-                usage=tuple(
-                    ProjectUsage(**row) for row in connection.execute(select(tables.usage)).mappings()
-                ),
+                usage=tuple(ProjectUsage(**row) for row in connection.execute(select(tables.usage)).mappings()),
                 last_event=self._writer.last_event,
             )
 
@@ -224,17 +219,13 @@ class Store:
         wanted = [job.submitted < before, job.ended < before]
         if after is not None:
             wanted.append(tuple_(job.submitted, job.id) > tuple_(*after))
-        return await self._read(
-            lambda connection: _jobs(connection, *wanted, limit=limit, newest_first=False)
-        )
+        return await self._read(lambda connection: _jobs(connection, *wanted, limit=limit, newest_first=False))
 
     async def programs(self, after: str, limit: int) -> list[tuple[str, Program]]:
         """The ids of jobs and what they run, by id, from the one after `after` on."""
         job = tables.jobs.c
         query = select(job.id, job.program).where(job.id > after).order_by(job.id).limit(limit)
-        return await self._read(
-            lambda connection: [(row.id, row.program) for row in connection.execute(query)]
-        )
+        return await self._read(lambda connection: [(row.id, row.program) for row in connection.execute(query)])
 
     async def deleted(self, jobs: Collection[str]) -> set[str]:
         """Those of these jobs that were there and have been deleted."""
@@ -355,9 +346,7 @@ def _understood(url: str) -> URL:
             field="db_url",
         )
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise Invalid(
-            "The store needs a file in order to be durable: sqlite:////folder/runai.sqlite.", field="db_url"
-        )
+        raise Invalid("The store needs a file in order to be durable: sqlite:////folder/runai.sqlite.", field="db_url")
     return parsed
 
 
@@ -365,6 +354,4 @@ def _postgresql(url: URL) -> Engine:
     try:
         return create_engine(url, isolation_level="REPEATABLE READ")
     except (ModuleNotFoundError, NoSuchModuleError):
-        raise Invalid(
-            "PostgreSQL needs its driver: pip install 'jupyter-runai[postgres]'.", field="db_url"
-        ) from None
+        raise Invalid("PostgreSQL needs its driver: pip install 'jupyter-runai[postgres]'.", field="db_url") from None

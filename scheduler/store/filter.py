@@ -41,8 +41,8 @@ EVERY_JOB = JobFilter()
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Events of one `subject`, or those that concern a `user` or the members of `projects`: what happens to jobs of theirs,
-    and to the pool and its projects. A condition that is `None` holds for every event.
+    """Events of one `subject`, or those that concern a `user` or the members of `projects`: what happens to jobs of
+    theirs, and to the pool and its projects. A condition that is `None` holds for every event.
     """
 
     subject: str | None = None

@@ -9,7 +9,8 @@ from typing import Any
 from scheduler.model import Job, Pool, ProjectUsage, Session
 
 JOB_DELETED = "job.deleted"
-"""The kind of event that is all that is left of a deleted job. By it is known what files may go that are left of one."""
+"""The kind of event that is all that is left of a deleted job. By it is known what files may go that are left of
+one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,9 @@ class EventRecord:
 class ChangeSet:
     """What becomes durable together.
 
-    `submitted` are new jobs, `jobs` are known ones as they are now (of whose attempts only the latest may have changed).
-    `usage` is that of the projects of which it has changed.
-    `deleted` are jobs that are forgotten with all that was told of them; events up to the one with the id `outdated` are, too.
+    `submitted` are new jobs, `jobs` are known ones as they are now (of whose attempts only the latest may have
+    changed). `usage` is that of the projects of which it has changed. `deleted` are jobs that are forgotten with all
+    that was told of them; events up to the one with the id `outdated` are, too.
     """
 
     submitted: tuple[Job, ...] = ()

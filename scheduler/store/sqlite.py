@@ -1,7 +1,7 @@
 """The store as a SQLite file: made whole, written durably, and told from one that is damaged.
 
-What must hold: what SQLite has committed survives a power cut (`synchronous=FULL`), and a database that has lost something is
-never taken for a whole one, nor for a new one.
+What must hold: what SQLite has committed survives a power cut (`synchronous=FULL`), and a database that has lost
+something is never taken for a whole one, nor for a new one.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def make_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _: object) -> None:
-        connection.isolation_level = (
-            None  # we say BEGIN ourselves: the driver leaves it out before DDL and reads
-        )
+        connection.isolation_level = None  # we say BEGIN ourselves: the driver leaves it out before DDL and reads
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
             connection.execute(f"PRAGMA {pragma}").close()
 
@@ -69,7 +67,8 @@ def prepare(file: Path) -> None:
 
 
 class LastEvent:
-    """The number of the last event, in a file beside the database: SQLite does not notice that a write-ahead log is missing.
+    """The number of the last event, in a file beside the database: SQLite does not notice that a write-ahead log is
+    missing.
 
     It is written once the event is durable, without waiting for the disk: it may be behind, and is never ahead.
     """
@@ -95,7 +94,8 @@ class LastEvent:
         if noted.isdigit() and len(noted) < 20 and int(noted) > present:
             name = self._database.name
             raise Unavailable(
-                f"The database {self._database} has lost the last {int(noted) - present} changes; {name}-wal is damaged or "
+                f"The database {self._database} has lost the last {int(noted) - present} changes; {name}-wal is "
+                f"damaged or "
                 f"missing. Restore both from a backup. To continue without these changes, delete {self._file.name}."
             )
 

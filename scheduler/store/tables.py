@@ -83,9 +83,7 @@ jobs = Table(
     Index("jobs_newest", "submitted", "id"),
     Index("jobs_by_project", "project", "submitted", "id"),
     Index("jobs_by_user", "user", "submitted", "id"),
-    Index(
-        "jobs_unfinished", "id", sqlite_where=text("ended IS NULL"), postgresql_where=text("ended IS NULL")
-    ),
+    Index("jobs_unfinished", "id", sqlite_where=text("ended IS NULL"), postgresql_where=text("ended IS NULL")),
 )
 
 attempts = Table(

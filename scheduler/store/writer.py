@@ -1,9 +1,9 @@
 """The one writer: a thread that gathers the changes that wait into one transaction (group commit).
 
-While one transaction waits for the disk the next one fills, so each change has its own promise at a fraction of the cost.
-Changes become durable in the order in which they were given. A later change may build on an earlier one, so when one
-cannot be written those behind it are refused as well, until whoever gives them says with `mend` that it has begun anew
-from what is durable.
+While one transaction waits for the disk the next one fills, so each change has its own promise at a fraction of the
+cost. Changes become durable in the order in which they were given. A later change may build on an earlier one, so when
+one cannot be written those behind it are refused as well, until whoever gives them says with `mend` that it has begun
+anew from what is durable.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _END = object()
 
 
 class Writer:
-    """`connect` gives a connection that nobody else may write through; it raises `Conflict` where another scheduler does.
+    """`connect` gives a connection that nobody else may write through; it raises `Conflict` where another scheduler
+    does.
 
     `note` is told the last event whenever more has become durable.
     """
@@ -139,7 +140,8 @@ class Writer:
         return recorded
 
     def _reconnect(self) -> Connection:
-        """A new connection, if the state is still as we left it: a commit whose answer was lost, or another's, shows."""
+        """A new connection, if the state is still as we left it: a commit whose answer was lost, or another's,
+        shows."""
         connection = self._connect()
         found = _last_event(connection)
         connection.rollback()
@@ -159,9 +161,7 @@ class Writer:
             self._connection = None
         if isinstance(error, RunaiError):
             return error
-        return Unavailable(
-            f"The change could not be written ({_cause(error)}); nothing was changed, try again."
-        )
+        return Unavailable(f"The change could not be written ({_cause(error)}); nothing was changed, try again.")
 
 
 def _cause(error: Exception) -> str:
@@ -223,9 +223,7 @@ _STANDING = (
     .values(
         {
             name: bindparam(name)
-            for name in (
-                *("state", "reason", "wanted", "queued", "checkpointed", "ended", "nomination", "avoids"),
-            )
+            for name in (*("state", "reason", "wanted", "queued", "checkpointed", "ended", "nomination", "avoids"),)
         }
     )
 )

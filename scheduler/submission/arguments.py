@@ -1,7 +1,8 @@
-"""From the table of options to the arguments of a line, and back: a parser's options, what a line says, and what is refused.
+"""From the table of options to the arguments of a line, and back: a parser's options, what a line says, and what is
+refused.
 
-What must hold: a line says only what is written in it, so that every default is the API's; what is wrong is one sentence that
-names the option as it was typed.
+What must hold: a line says only what is written in it, so that every default is the API's; what is wrong is one
+sentence that names the option as it was typed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A submission as a file: what `submit -f` sends, what `--dry-run` prints, and what a named template keeps.
 
 What must hold:
-- Its keys are those of the API's submission and a few for what a person would choose at the time; an unknown one is refused
-  with its place.
-- Templates are files of the user's own, in Jupyter's configuration folder, closed to others: a variable may be a secret.
+- Its keys are those of the API's submission and a few for what a person would choose at the time; an unknown one is
+  refused with its place.
+- Templates are files of the user's own, in Jupyter's configuration folder, closed to others: a variable may be a
+  secret.
 """
 
 from __future__ import annotations

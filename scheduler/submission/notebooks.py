@@ -42,9 +42,7 @@ def check(file: str, content: bytes, parameters: Mapping[str, Parameter]) -> Non
             raise Invalid(f"-p: {name!r} can't be the name of a variable.", field="notebook_parameters")
         if known is not None and name not in known:
             close = difflib.get_close_matches(name, known, n=1)
-            meant = (
-                f"; did you mean {close[0]}?" if close else f"; it has {', '.join(sorted(known)) or 'none'}."
-            )
+            meant = f"; did you mean {close[0]}?" if close else f"; it has {', '.join(sorted(known)) or 'none'}."
             raise Invalid(f"-p: {file} has no parameter {name!r}{meant}", field="notebook_parameters")
 
 
@@ -76,8 +74,6 @@ def _assigned(cells: list[Any]) -> set[str] | None:
             except SyntaxError:
                 return None
             return {
-                node.id
-                for node in ast.walk(tree)
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+                node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
             }
     return None

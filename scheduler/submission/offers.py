@@ -1,4 +1,5 @@
-"""What Tab offers where the value of an option is still to be written: what the option, the pool and the templates have."""
+"""What Tab offers where the value of an option is still to be written: what the option, the pool and the templates
+have."""
 
 from __future__ import annotations
 

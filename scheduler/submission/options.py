@@ -1,8 +1,8 @@
 """The options of a submission, each stated once: its name, its value, what it does, and where it can be given.
 
 The magic and the command line make their parsers of this table (`arguments.py`), Tab completes from it, the panel's
-dialog is a form of it (`labextension/src/model/options.ts`), and the reference pages show it. A job file and the API have
-the same names; a test holds their types against the table.
+dialog is a form of it (`labextension/src/model/options.ts`), and the reference pages show it. A job file and the API
+have the same names; a test holds their types against the table.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ class Offer(Enum):
 class Option:
     """One option.
 
-    `name` is the key of a job file and of the API's submission. On a line it is `flags`, by default `--name` with hyphens;
-    `former` are flags of earlier versions, still read and shown nowhere. A form calls it `label`, by default the flag in
-    words, and shows what is `basic` first. `help` is a clause without units, the same at every door; `more` is what the
-    reference pages add, in Markdown. `sets` is the value of a switch that is given.
+    `name` is the key of a job file and of the API's submission. On a line it is `flags`, by default `--name` with
+    hyphens; `former` are flags of earlier versions, still read and shown nowhere. A form calls it `label`, by default
+    the flag in words, and shows what is `basic` first. `help` is a clause without units, the same at every door; `more`
+    is what the reference pages add, in Markdown. `sets` is the value of a switch that is given.
     """
 
     name: str
@@ -170,7 +170,8 @@ OPTIONS: tuple[Option, ...] = (
            more="Patterns are those of `.gitignore`; a hidden file is sent where a pattern spells its name out.",
            label="Files"),
     Option("no_files", SWITCH, Group.ALONG, "send no files", doors=NOT_IN_THE_API,
-           more="The command line then runs a script where it is; the magic and the panel still send the script itself."),
+           more="The command line then runs a script where it is; the magic and the panel still send the script "
+           "itself."),
     Option("no_capture", SWITCH, Group.ALONG, "send no variables", doors=Door.MAGIC),
     Option("env", VARIABLES, Group.ALONG, "set an environment variable of the job",
            more="On a line, `NAME` alone passes on the value that the variable has there.",
@@ -206,12 +207,12 @@ OPTIONS: tuple[Option, ...] = (
     # -- many jobs as one
     Option("array", ARRAY, Group.MANY, "run one job for each index of a range", doors=NOT_IN_THE_API,
            example="0-99%10",
-           more="`100` is the same as `0-99`, and `1,3,5-9` are single indices; `%10` runs ten jobs at a time. Each job has "
-           "its own `RUNAI_ARRAY_INDEX`."),
+           more="`100` is the same as `0-99`, and `1,3,5-9` are single indices; `%10` runs ten jobs at a time. Each "
+           "job has its own `RUNAI_ARRAY_INDEX`."),
     Option("sweep", SPACE, Group.MANY, "run one job for each combination of values", doors=NOT_IN_THE_API,
            example="lr=0.1,0.01;bs=32",
-           more="A cell and a notebook get the values as variables, a command where `{NAME}` stands, or else behind it as "
-           "`--NAME VALUE`; `RUNAI_PARAMETERS` has them as JSON. See [Sweeps](../how-to/sweep.md)."),
+           more="A cell and a notebook get the values as variables, a command where `{NAME}` stands, or else behind it "
+           "as `--NAME VALUE`; `RUNAI_PARAMETERS` has them as JSON. See [Sweeps](../how-to/sweep.md)."),
     Option("max_parallel", COUNT, Group.MANY, "number of jobs of an array or a sweep that may run at the same time",
            doors=NOT_IN_THE_API, former=("--at-once",), default="all", more="A search runs four at a time by default.",
            label="Jobs at a time"),
@@ -235,8 +236,8 @@ OPTIONS: tuple[Option, ...] = (
            flags=("--no-wait", "--detach")),
     Option("wait", SWITCH, Group.THEN, "show the output until the job ends; the status is 1 where it fails",
            doors=Door.COMMAND_LINE),
-    Option("bring_to", TEXT, Group.THEN, "wait, and copy the job's output files to this folder", doors=Door.COMMAND_LINE,
-           flags=("--out",), metavar="FOLDER"),
+    Option("bring_to", TEXT, Group.THEN, "wait, and copy the job's output files to this folder",
+           doors=Door.COMMAND_LINE, flags=("--out",), metavar="FOLDER"),
     Option("output", choice(["json", "yaml"]), Group.THEN, "print it for programs", doors=LINES,
            flags=("-o", "--output"), metavar="FORM"),
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """What a line says is to be run: a Python script, a whole notebook or any command.
 
-A script or a notebook is a file of the folder that the job is sent from. It goes along, whatever else of the folder does.
+A script or a notebook is a file of the folder that the job is sent from. It goes along, whatever else of the folder
+does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ SCRIPT = ".py"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a job runs. `files` are those that go along whatever else does: contents by paths below the working directory.
+    """What a job runs. `files` are those that go along whatever else does: contents by paths below the working
+    directory.
 
     `sizes` is what each variable of a cell adds, in bytes, and `patterns` choose among the files of the folder.
     """
@@ -45,7 +47,8 @@ def program_of(
     patterns: Sequence[str] = (),
     in_place: bool = False,
 ) -> Program | None:
-    """What `words`, and `tail` behind `--`, say; `None` where they say nothing. `line` is how a line begins, for sentences.
+    """What `words`, and `tail` behind `--`, say; `None` where they say nothing. `line` is how a line begins, for
+    sentences.
 
     `in_place`: a script or a notebook is run where it lies, and no file goes along.
     Raises `Misused`, `Invalid` or `NotFound`.
@@ -102,9 +105,7 @@ def _too_many(words: Sequence[str], tail: Sequence[str], folder: Path, line: str
 def _similar(missing: Path) -> str:
     """A file of the same kind with a similar name, as the end of a sentence."""
     kinds = {missing.suffix} if missing.suffix else {SCRIPT, notebooks.SUFFIX}
-    there = (
-        [path for path in missing.parent.iterdir() if path.suffix in kinds] if missing.parent.is_dir() else []
-    )
+    there = [path for path in missing.parent.iterdir() if path.suffix in kinds] if missing.parent.is_dir() else []
     near = get_close_matches(missing.stem, [path.stem for path in there], n=1)
     names = [path.name for path in there if path.stem in near]
     return f"; did you mean {min(names)}?" if names else "."

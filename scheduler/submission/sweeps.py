@@ -1,5 +1,5 @@
-"""A sweep over a grid of values, `lr=1e-3,1e-2;bs=32,64`, or a search in a space, `lr=1e-5..1e-1:log;bs=32,64`: the parameters
-of each job, and how a command gets them.
+"""A sweep over a grid of values, `lr=1e-3,1e-2;bs=32,64`, or a search in a space, `lr=1e-5..1e-1:log;bs=32,64`: the
+parameters of each job, and how a command gets them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ def read_sweep(text: str) -> list[dict[str, Parameter]]:
     for name, words in _read(text).items():
         if any(_RANGE.fullmatch(word) for word in words):
             raise ValueError(f"{name} is a range, which is for %runai_train --search optuna; list its values")
-    grid = [
-        dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())
-    ]
+    grid = [dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())]
     if len(grid) > LONGEST_ARRAY:
         raise ValueError(f"makes {len(grid):,} jobs, and a sweep has {LONGEST_ARRAY:,} at most")
     return grid
@@ -104,12 +102,7 @@ def command_with(command: Sequence[str], parameters: Mapping[str, Parameter]) ->
     def filled(word: str) -> str:
         return _PLACE.sub(lambda found: _word(parameters[found[1]]) if found[1] in placed else found[0], word)
 
-    behind = [
-        word
-        for name, value in parameters.items()
-        if name not in placed
-        for word in (f"--{name}", _word(value))
-    ]
+    behind = [word for name, value in parameters.items() if name not in placed for word in (f"--{name}", _word(value))]
     return [*map(filled, command), *behind]
 
 

@@ -16,8 +16,8 @@ from scheduler.submission.sweeps import read_parameter, read_space
 class Kind:
     """What a value may be.
 
-    `read` turns a word into a value; it raises `ValueError` with a clause that says what to write. An option of a kind that
-    `gathers` may be given several times: its values are lists or mappings, which are put together.
+    `read` turns a word into a value; it raises `ValueError` with a clause that says what to write. An option of a kind
+    that `gathers` may be given several times: its values are lists or mappings, which are put together.
     """
 
     name: str
@@ -58,9 +58,7 @@ def amount(text: str) -> float:
 def names(text: str) -> list[str]:
     found = [name.strip() for name in text.split(",")]
     if not all(found):
-        raise ValueError(
-            f"{text!r} is not a list of names; write names with commas and no spaces between them"
-        )
+        raise ValueError(f"{text!r} is not a list of names; write names with commas and no spaces between them")
     return found
 
 

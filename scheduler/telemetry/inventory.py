@@ -34,8 +34,10 @@ class Inventory(ABC):
 
     @abstractmethod
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
-        """The nodes that there are for a pool. One that has not changed is the same object each time, where that is cheap."""
+        """The nodes that there are for a pool. One that has not changed is the same object each time, where that is
+        cheap."""
 
     @abstractmethod
     def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
-        """How busy the GPUs of `nodes` were a moment ago, by node and index; those that cannot be measured are absent."""
+        """How busy the GPUs of `nodes` were a moment ago, by node and index; those that cannot be measured are
+        absent."""

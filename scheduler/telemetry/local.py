@@ -45,8 +45,8 @@ class LocalInventory(Inventory):
 def find_gpus(declared_gpus: int | None = None) -> MachineGpus:
     """The GPUs that NVML finds; where there are none, `declared_gpus` (8 unless said otherwise).
 
-    Raises `Unavailable` where there is a driver that does not work, or GPUs that cannot be used, and nobody has said how
-    many GPUs to declare instead: it would be wrong to pretend.
+    Raises `Unavailable` where there is a driver that does not work, or GPUs that cannot be used, and nobody has said
+    how many GPUs to declare instead: it would be wrong to pretend.
     """
     try:
         found = find()

@@ -98,9 +98,7 @@ def _node(machine: Machine, name: str, node_pool: NodePool, positions: list[int]
     gpus = [machine.gpus[position] for position in positions]
     memories = [gpu.memory for gpu in gpus if gpu.memory is not None]
     index = {position: i for i, position in enumerate(positions)}
-    gpu_links = (
-        tuple(index[position] for position in group if position in index) for group in machine.gpu_links
-    )
+    gpu_links = (tuple(index[position] for position in group if position in index) for group in machine.gpu_links)
     return Node(
         name=name,
         gpus=len(gpus),

@@ -60,8 +60,7 @@ def find() -> Found | None:
 def _broken(error: pynvml.NVMLError) -> Unavailable:
     why = str(error).rstrip(".")
     return Unavailable(
-        f"NVIDIA's driver does not answer ({why}); check nvidia-smi, or declare GPUs instead "
-        "with --declared-gpus."
+        f"NVIDIA's driver does not answer ({why}); check nvidia-smi, or declare GPUs instead with --declared-gpus."
     )
 
 
@@ -73,9 +72,7 @@ def _find() -> Found | None:
     handles: dict[str, Any] = {}
     notes: list[str] = []
     devices = [_ask(_handle_and_uuid, index) for index in range(count)]
-    for index in visible(
-        os.environ.get("CUDA_VISIBLE_DEVICES"), [device and device[1] for device in devices]
-    ):
+    for index in visible(os.environ.get("CUDA_VISIBLE_DEVICES"), [device and device[1] for device in devices]):
         device = devices[index]
         if device is None:
             notes.append(f"GPU {index} does not respond and is left out of the pool; check nvidia-smi.")
@@ -113,7 +110,8 @@ def _ask(question: Callable[..., Any], *about: Any) -> Any:
 
 
 def visible(setting: str | None, uuids: Sequence[str | None]) -> list[int]:
-    """The GPUs that CUDA_VISIBLE_DEVICES names, as CUDA reads it: numbers or the beginnings of UUIDs, up to one unknown.
+    """The GPUs that CUDA_VISIBLE_DEVICES names, as CUDA reads it: numbers or the beginnings of UUIDs, up to one
+    unknown.
 
     Numbers are NVML's, which are CUDA's where GPUs are alike (or CUDA_DEVICE_ORDER=PCI_BUS_ID).
     """

@@ -1,13 +1,16 @@
-"""A worker's agent: runs a worker where nothing of the scheduler is, and brings back what it prints, reports and writes.
+"""A worker's agent: runs a worker where nothing of the scheduler is, and brings back what it prints, reports and
+writes.
 
-One file of the standard library, for Python 3.8 and later on Linux: `python agent.py`, in an empty folder, with the address
-of the scheduler in `RUNAI_AGENT_URL` and a token that is good for this worker of this attempt alone in `RUNAI_AGENT_TOKEN`.
+One file of the standard library, for Python 3.8 and later on Linux: `python agent.py`, in an empty folder, with the
+address of the scheduler in `RUNAI_AGENT_URL` and a token that is good for this worker of this attempt alone in
+`RUNAI_AGENT_TOKEN`.
 
 What must hold:
 - The worker is started once at the most: the scheduler accepts one agent (`state`: pulling) before anything is started.
-- Everything that is uploaded may be sent twice. It stays on this disk until the scheduler has it, and the scheduler says how
-  much it has: one that is away, or was restarted, delays it and loses nothing.
-- The end is told after everything else has been uploaded and every process of the worker is gone, and until it is heard.
+- Everything that is uploaded may be sent twice. It stays on this disk until the scheduler has it, and the scheduler
+  says how much it has: one that is away, or was restarted, delays it and loses nothing.
+- The end is told after everything else has been uploaded and every process of the worker is gone, and until it is
+  heard.
 - A token that is no longer valid ends the worker: the scheduler counts the attempt as over.
 - The grace period is counted here, and goes on while the scheduler is away.
 """
@@ -235,7 +238,8 @@ def _inside(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 class Upload:
-    """Sends what the worker writes: what only grows in pieces from where the scheduler is, other files when they change."""
+    """Sends what the worker writes: what only grows in pieces from where the scheduler is, other files when they
+    change."""
 
     def __init__(self, scheduler: Scheduler, place: Place, spec: dict[str, Any]) -> None:
         self._scheduler = scheduler
@@ -300,7 +304,8 @@ class Upload:
         return found
 
     def _scan(self, last: bool) -> None:
-        """Send the files that have changed, and stand still (or nothing changes them any more); and which ones are gone."""
+        """Send the files that have changed, and stand still (or nothing changes them any more); and which ones are
+        gone."""
         now = {(area, path): about for area in self._areas for path, about in self._files(area)}
         for key, about in now.items():
             if about != self._known.get(key) and (last or about == self._seen.get(key)):
@@ -402,9 +407,7 @@ def run(scheduler: Scheduler, home: str) -> int:
     try:
         place.fill(scheduler)
     except (Refused, tarfile.TarError, EOFError) as error:
-        scheduler.tell(
-            agent=agent, state="exited", at=time.time(), exit_code=COULD_NOT_START, reason=str(error)
-        )
+        scheduler.tell(agent=agent, state="exited", at=time.time(), exit_code=COULD_NOT_START, reason=str(error))
         return COULD_NOT_START
     except OSError as error:
         reason = f"its files could not be written ({error.strerror})."

@@ -1,9 +1,11 @@
 """MPI jobs of one machine: `mpirun` beside rank 0, which has each worker start its own rank.
 
 Standard library only, run by path: `python -I -S mpi.py worker COMMAND …` in each worker. What must hold:
-- A rank is its worker's child: with that one's GPUs, log, process group and end. Ranks of MPI are the ranks of the workers.
+- A rank is its worker's child: with that one's GPUs, log, process group and end. Ranks of MPI are the ranks of the
+  workers.
 - Only `mpirun`, which knows the attempt's secret, can have a rank started.
-- A stop is for the ranks, not for `mpirun`, which would give them no grace: it is out of reach of their group's signals.
+- A stop is for the ranks, not for `mpirun`, which would give them no grace: it is out of reach of their group's
+  signals.
 
 ```
 worker 0 ── mpirun ── stand-in of rank 0 ··· worker 0 ── COMMAND      (··· a connection: what mpirun
@@ -33,7 +35,8 @@ _COULD_NOT_START = 127
 _PATIENCE = 60.0
 
 _HEAD_START = 2.0
-"""Seconds in which a rank that has called `MPI_Abort` ends, before those that `mpirun` ends for it: it is the one to blame."""
+"""Seconds in which a rank that has called `MPI_Abort` ends, before those that `mpirun` ends for it: it is the one to
+blame."""
 
 
 def worker(command: list[str]) -> int:
@@ -59,7 +62,8 @@ def worker(command: list[str]) -> int:
 
 
 def _launch(begun: threading.Event) -> subprocess.Popen[bytes]:
-    """Start `mpirun` with a stand-in for each worker. Where it ends before the rank has begun, this worker ends as it did."""
+    """Start `mpirun` with a stand-in for each worker. Where it ends before the rank has begun, this worker ends as it
+    did."""
     workers = len(os.environ[WORKERS].split(","))
     own = {"PRTE_MCA_hwloc_default_binding_policy": "none"}  # other jobs are on the machine, too
     if os.geteuid() == 0:

@@ -1,17 +1,18 @@
 """What stands between the scheduler and a worker: starts it, waits for it, and writes down how it ended.
 
-Standard library only, run by path (`python -I -S supervisor.py STATE_DIR`): it needs nothing of the environment that the
-scheduler lives in. One process, the *launcher*, is started with the engine and forks a *supervisor* for each worker, which
-takes a millisecond where starting a Python takes ten. The launcher ends with the scheduler; supervisors do not.
+Standard library only, run by path (`python -I -S supervisor.py STATE_DIR`): it needs nothing of the environment that
+the scheduler lives in. One process, the *launcher*, is started with the engine and forks a *supervisor* for each
+worker, which takes a millisecond where starting a Python takes ten. The launcher ends with the scheduler; supervisors
+do not.
 
 What must hold:
 - A worker is started once at the most: who makes `claim`, by a link that fails where there is one, starts it. The claim
-  stays locked as long as its supervisor lives, so that anybody can tell. It names the boot of the machine: what a power cut
-  leaves of it was made before, and nothing of that runs any more. So it need not wait for the disk.
+  stays locked as long as its supervisor lives, so that anybody can tell. It names the boot of the machine: what a power
+  cut leaves of it was made before, and nothing of that runs any more. So it need not wait for the disk.
 - The launcher's own lock is held by it and by each supervisor until that has its claim. Who gets this lock knows that
   nothing is on its way any more.
-- `exit.json` is written, durably, before the supervisor ends; its space on the disk, and that of `status.json`, is taken
-  before the worker starts.
+- `exit.json` is written, durably, before the supervisor ends; its space on the disk, and that of `status.json`, is
+  taken before the worker starts.
 - The supervisor ends only when every process that came of the worker is gone; their GPUs are free then.
 - The worker is killed when its supervisor is (Linux).
 - The grace period is counted here, from the SIGTERM that the engine sends; `stop` beside the ranks says how long it is.
@@ -55,7 +56,8 @@ def boot() -> str:
 
 
 def identity(pid: int) -> str | None:
-    """What tells a process from a later one of the same number: its start time and the boot; None where there is none."""
+    """What tells a process from a later one of the same number: its start time and the boot; None where there is
+    none."""
     if not LINUX:
         return os.popen(f"ps -o lstart= -p {pid}").read().strip() or None
     try:
@@ -127,9 +129,7 @@ def supervise(engine: socket.socket, lock: int) -> None:
 
 def _listen(folder: str) -> int:
     """Make signals readable, and errors too (`supervisor.log`); returns the descriptor to wait on."""
-    complaints = os.open(
-        os.path.join(folder, "supervisor.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
-    )
+    complaints = os.open(os.path.join(folder, "supervisor.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(complaints, 2)
     os.close(complaints)
     readable, writable = os.pipe()

@@ -183,9 +183,7 @@ async def running(
     server.add_sockets(sockets)
     url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{base_url}"
     http = {
-        name: httpx.AsyncClient(
-            base_url=f"{url}api/v1/", headers={"Authorization": f"token {name}"}, timeout=30
-        )
+        name: httpx.AsyncClient(base_url=f"{url}api/v1/", headers={"Authorization": f"token {name}"}, timeout=30)
         for name in (*CALLERS, "wrong")
     }
     http["nobody"] = httpx.AsyncClient(base_url=f"{url}api/v1/", timeout=30)

@@ -99,9 +99,7 @@ def test_a_service_is_not_the_user_of_its_name() -> None:
 @pytest.mark.parametrize(
     ("name", "asked", "gets"), [("ann", None, "vision"), ("ann", "open", "open"), ("zoe", None, "open")]
 )
-def test_a_job_goes_to_the_project_named_or_the_callers_first(
-    name: str, asked: str | None, gets: str
-) -> None:
+def test_a_job_goes_to_the_project_named_or_the_callers_first(name: str, asked: str | None, gets: str) -> None:
     assert access(name).project_for(asked) == gets
 
 

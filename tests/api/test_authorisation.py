@@ -138,9 +138,7 @@ def test_whoever_is_refused_anywhere_is_refused_to_strangers_of_the_hub_everywhe
 async def test_each_caller_gets_the_answer_of_the_table(service: Any, method: str, path: str) -> None:
     for who, expected in CASES[method, path].items():
         # Everything anew for each caller who may change something, so that none sees what another did.
-        target = (
-            await a_target(service, method, path) if expected < 400 else await first_target(service, path)
-        )
+        target = await a_target(service, method, path) if expected < 400 else await first_target(service, path)
         status = await status_of(
             service.http[who], method, f"{service.url.rstrip('/')}{target}", BODIES.get((method, path))
         )
@@ -199,9 +197,7 @@ async def a_target(service: Any, method: str, path: str) -> str:
     if "/agent/" in path:
         assert (await owner.put(f"blobs/{DIGEST}", content=BUNDLE)).status_code == 200
         path = path.replace("{area}", "checkpoint").replace("tools/{path}", "tools/mpi.py")
-        return (
-            path.replace("streams/{path}", "streams/log").replace("{path}", "a/b").replace("{digest}", DIGEST)
-        )
+        return path.replace("streams/{path}", "streams/log").replace("{path}", "a/b").replace("{digest}", DIGEST)
     if "{digest}" in path:
         if method != "PUT":
             assert (await owner.put(f"blobs/{DIGEST}", content=BUNDLE)).status_code == 200

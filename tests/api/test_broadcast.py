@@ -1,4 +1,5 @@
-"""One place tells all listeners: once for all who see alike, bounded however many wait, and never what may not be seen."""
+"""One place tells all listeners: once for all who see alike, bounded however many wait, and never what may not be
+seen."""
 
 from __future__ import annotations
 
@@ -53,9 +54,7 @@ class View:
 
 
 @asynccontextmanager
-async def viewing(
-    service: Any, who: str = "owner", after: int | None = None, **query: Any
-) -> AsyncIterator[View]:
+async def viewing(service: Any, who: str = "owner", after: int | None = None, **query: Any) -> AsyncIterator[View]:
     headers = {} if after is None else {"Last-Event-ID": str(after)}
     params = {"view": "true", **query}
     async with service.http[who].stream("GET", "events", params=params, headers=headers) as answer:
@@ -71,9 +70,7 @@ async def a_line_of(service: Any, length: int) -> list[str]:
     return [(await service.submit(gpus=train))["id"] for _ in range(length)]
 
 
-async def test_an_event_is_made_once_for_all_who_see_it_alike(
-    service: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_event_is_made_once_for_all_who_see_it_alike(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Event] = []
     write = messages.written
 
@@ -226,8 +223,7 @@ def test_what_a_caller_missed_is_what_they_may_see_of_all_or_unknown(
     happened: list[EventRecord], after: int, name: str
 ) -> None:
     numbered = [
-        replace(e, id=id, project=e.project if e.kind.startswith("job.") else None)
-        for id, e in enumerate(happened, 1)
+        replace(e, id=id, project=e.project if e.kind.startswith("job.") else None) for id, e in enumerate(happened, 1)
     ]
     kept = Recent(0, kept=10)
     for event in numbered:
@@ -239,7 +235,5 @@ def test_what_a_caller_missed_is_what_they_may_see_of_all_or_unknown(
         return
     deleted = {e.subject for e in numbered[kept.since :] if e.kind == "job.deleted"}
     assert found == [
-        e
-        for e in numbered[after:]
-        if access.sees_event(e) and (e.kind == "job.deleted" or e.subject not in deleted)
+        e for e in numbered[after:] if access.sees_event(e) and (e.kind == "job.deleted" or e.subject not in deleted)
     ]

@@ -137,7 +137,10 @@ async def test_a_bundle_that_breaks_off_leaves_nothing(service: Any, eventually:
     digest = hashlib.sha256(content).hexdigest()
     port = int(service.url.rsplit(":", 1)[1].rstrip("/"))
     _, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = f"PUT /api/v1/blobs/{digest} HTTP/1.1\r\nHost: x\r\nAuthorization: token owner\r\nContent-Length: 300000\r\n\r\n"
+    head = (
+        f"PUT /api/v1/blobs/{digest} HTTP/1.1\r\n"
+        "Host: x\r\nAuthorization: token owner\r\nContent-Length: 300000\r\n\r\n"
+    )
     writer.write(head.encode() + content[:200_000])
     await writer.drain()
     await eventually(lambda: kept(service))

@@ -1,7 +1,8 @@
-"""What the last release's API took and answered, this one takes and answers: its description has been added to, and no more.
+"""What the last release's API took and answered, this one takes and answers: its description has been added to, and no
+more.
 
-`openapi-0.1.0.json` is what `GET /api/v1/openapi.json` of that release answers. Sentences for people may change; what programs
-depend on may not.
+`openapi-0.1.0.json` is what `GET /api/v1/openapi.json` of that release answers. Sentences for people may change; what
+programs depend on may not.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ LIMITS = {
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "pattern"),
     *("minItems", "maxItems", "uniqueItems", "additionalProperties", "propertyNames", "format", "const"),
 }
-"""What narrows the values that a schema holds. In a request a limit may go and none may come; in an answer the reverse."""
+"""What narrows the values that a schema holds. In a request a limit may go and none may come; in an answer the
+reverse."""
 
 
 def losses(old: Schema, new: Schema) -> Iterator[str]:
@@ -83,8 +85,8 @@ def _contents(old: Schema, new: Schema, place: str) -> Iterator[str]:
 def _narrower(wide: Schema, narrow: Schema, place: str, *, answer: bool = False) -> Iterator[str]:
     """Where `narrow` refuses what `wide` allows.
 
-    A request is compared as it was with as it is. An answer is compared the other way round: what is told now must be what
-    a program expected, but for fields and named values that it has not heard of.
+    A request is compared as it was with as it is. An answer is compared the other way round: what is told now must be
+    what a program expected, but for fields and named values that it has not heard of.
     """
     for key in wide.keys() | narrow.keys():
         if key in FOR_PEOPLE:
@@ -113,11 +115,7 @@ def _narrower(wide: Schema, narrow: Schema, place: str, *, answer: bool = False)
         elif key in ("items", "schema") and was is not None and now is not None:
             yield from _narrower(was, now, f"{place}[]", answer=answer)
         elif was != now and not (key in LIMITS and now is None):
-            yield (
-                f"{place}: {key} was {was} and is {now}"
-                if not answer
-                else f"{place}: {key} was {now}, is {was}"
-            )
+            yield (f"{place}: {key} was {was} and is {now}" if not answer else f"{place}: {key} was {now}, is {was}")
 
 
 def _properties(wide: Schema, narrow: Schema, place: str, *, answer: bool) -> Iterator[str]:

@@ -30,9 +30,7 @@ async def with_bundle(service: Any, content: str, command: list[str], **job: Any
 
 
 async def test_nothing_is_left_of_a_deleted_job_for_anybody(service: Any) -> None:
-    job = (
-        await service.submit(command=["sh", "-c", "echo said; echo left > $RUNAI_OUTPUT_DIR/file"], gpus=0)
-    )["id"]
+    job = (await service.submit(command=["sh", "-c", "echo said; echo left > $RUNAI_OUTPUT_DIR/file"], gpus=0))["id"]
     await service.until(job, JobState.SUCCEEDED)
     assert (await service.http["mate"].delete(f"jobs/{job}")).status_code == 403
     assert (await service.http["stranger"].delete(f"jobs/{job}")).status_code == 404
@@ -51,9 +49,7 @@ async def test_an_administrator_deletes_any(service: Any) -> None:
     assert (await service.http["admin"].delete(f"jobs/{job}")).status_code == 204
 
 
-async def test_what_was_captured_stays_as_long_as_a_job_refers_to_it(
-    service: Any, retention: Retention
-) -> None:
+async def test_what_was_captured_stays_as_long_as_a_job_refers_to_it(service: Any, retention: Retention) -> None:
     done, shared = await with_bundle(service, "1", ["true"], gpus=0)
     await service.until(done, JobState.SUCCEEDED)
     waiting, same = await with_bundle(service, "1", ["sleep", "60"], gpus=0)

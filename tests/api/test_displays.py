@@ -46,9 +46,7 @@ async def test_displays_are_in_their_places_live(service: Any) -> None:
     at = lines[told.index("<b>1</b>")]
     query = {name: at[name] for name in ("attempt", "log", "display")}
     page = await owner.get(f"jobs/{job['id']}/display", params=query)
-    assert (
-        "".join(shown([json.loads(line) for line in page.text.splitlines()])) == "from below\n<b>2</b>after\n"
-    )
+    assert "".join(shown([json.loads(line) for line in page.text.splitlines()])) == "from below\n<b>2</b>after\n"
     log = (await owner.get(f"jobs/{job['id']}/logs")).text
     assert log == "before\n<one>\nfrom below\n<two>\nafter\n"
 

@@ -1,4 +1,5 @@
-"""Why a job waits, in full: who holds what it waits for, when it will start, what would help; and to whom what is told."""
+"""Why a job waits, in full: who holds what it waits for, when it will start, what would help; and to whom what is
+told."""
 
 from __future__ import annotations
 
@@ -119,9 +120,7 @@ def test_only_who_holds_what_it_may_use_is_in_its_way() -> None:
 def test_what_is_at_its_limit_waits_for_its_own_projects_jobs() -> None:
     holding = a_job("small", on=(("n1", 0), ("n1", 1)))
     waiting = a_job("small")
-    found = explanation(
-        waiting, planned(holding, a_job("speech", "zoe", on=(("n1", 2),)), waiting), caller("ann"), NOW
-    )
+    found = explanation(waiting, planned(holding, a_job("speech", "zoe", on=(("n1", 2),)), waiting), caller("ann"), NOW)
     assert found.blocked_by is not None
     assert found.blocked_by["kind"] == "limit"
     assert [holder.project for holder in found.holders] == ["small"]
@@ -222,9 +221,7 @@ def test_a_reason_names_the_jobs_that_its_reader_may_see_and_no_other(who: str, 
 
 
 def test_who_has_gone_is_not_named_either() -> None:
-    job = replace(
-        a_job("vision"), state=JobState.PAUSED, reason="Made room for j-0123456789ab and s-0123456789ab."
-    )
+    job = replace(a_job("vision"), state=JobState.PAUSED, reason="Made room for j-0123456789ab and s-0123456789ab.")
     job = replace(job, reason=f"{job.reason} Its folder: jobs/{job.id}.")
     reason = job_view(job, planned(job), caller("ann")).reason
     assert reason == f"Made room for another job and a session. Its folder: jobs/{job.id}."
@@ -276,9 +273,7 @@ def test_the_command_line_says_it_all() -> None:
         assert part in text, text
 
 
-async def test_over_http_a_stranger_learns_nothing_and_an_owner_everything(
-    service: Any, eventually: Any
-) -> None:
+async def test_over_http_a_stranger_learns_nothing_and_an_owner_everything(service: Any, eventually: Any) -> None:
     train = (await service.http["owner"].get("pool")).json()["train"]["gpus"]
     first = await service.submit(gpus=train, name="first", expected_runtime=3600)
     await service.until(first["id"], JobState.RUNNING)
@@ -353,11 +348,7 @@ def test_what_is_about_to_start_is_not_said_to_run() -> None:
     """The plan looks ahead of what is durable, and the book that everybody reads does not."""
     running = a_job("vision", on=(("n1", 0),))
     book = planned(running)
-    book.put(
-        ChangeSet(
-            jobs=(replace(running, state=JobState.QUEUED, reason="Waiting for its turn.", attempts=()),)
-        )
-    )
+    book.put(ChangeSet(jobs=(replace(running, state=JobState.QUEUED, reason="Waiting for its turn.", attempts=()),)))
     assert job_view(book.jobs[running.id], book, caller("ann")).reason == "Waiting for its turn."
 
 

@@ -75,7 +75,8 @@ async def test_streams_do_not_give_way(start: Any) -> None:
 
 
 def test_who_gives_way_first() -> None:
-    """Of one address the oldest incomplete one; of all the oldest incomplete one, then the oldest between two requests."""
+    """Of one address the oldest incomplete one; of all the oldest incomplete one, then the oldest between two
+    requests."""
     closed: list[str] = []
     connections = Connections[str](closed.append, 8)
     for name in ("a1", "a2", "b1"):

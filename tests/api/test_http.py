@@ -16,9 +16,7 @@ from scheduler.model import Attempt, Job, JobKind, JobState, Program, Request
 from scheduler.schema import JobPage, JobView, Me, PoolFile, PoolView, Problem, ProjectList
 
 
-async def refused(
-    service: Any, status: int, method: str, path: str, who: str = "owner", **sent: Any
-) -> Problem:
+async def refused(service: Any, status: int, method: str, path: str, who: str = "owner", **sent: Any) -> Problem:
     answer = await service.http[who].request(method, path, **sent)
     assert answer.status_code == status, answer.text
     assert answer.headers["Content-Type"] == "application/problem+json"
@@ -159,9 +157,7 @@ async def test_a_reason_steers_nobodys_terminal(service: Any) -> None:
         assert told["attempts"][0]["reason"].isprintable()
     events = (await service.http["owner"].get(f"jobs/{job['id']}/explain")).json()
     assert events["reason"].isprintable()
-    shown = await service.submit(
-        command=["sh", "-c", "printf 'Error: \x9b31m\x1b]0;x\x07 \u202e'; exit 1"], gpus=0
-    )
+    shown = await service.submit(command=["sh", "-c", "printf 'Error: \x9b31m\x1b]0;x\x07 \u202e'; exit 1"], gpus=0)
     await service.until(shown["id"], JobState.FAILED)
     assert (await service.http["owner"].get(f"jobs/{shown['id']}")).json()["reason"].isprintable()
 
@@ -206,9 +202,7 @@ async def test_pages_follow_each_other_without_gap_or_repetition(service: Any) -
     after: str | None = None
     while True:
         page = (
-            await service.http["owner"].get(
-                "jobs", params={"limit": 3, **({"after": after} if after else {})}
-            )
+            await service.http["owner"].get("jobs", params={"limit": 3, **({"after": after} if after else {})})
         ).json()
         assert len(page["jobs"]) <= 3
         found += [job["id"] for job in page["jobs"]]

@@ -275,9 +275,7 @@ async def test_another_sites_requests_come_without_the_cookie(browser: Browser) 
     assert "HttpOnly" in login
 
 
-async def test_a_cookie_reads_but_changes_nothing_without_its_xsrf_token(
-    browser: Browser, behind: Any
-) -> None:
+async def test_a_cookie_reads_but_changes_nothing_without_its_xsrf_token(browser: Browser, behind: Any) -> None:
     await browser.log_in("ann")
     assert (await browser.get(BASE)).status_code == 200
     xsrf = browser.http.cookies.get("_xsrf", path=BASE)
@@ -285,9 +283,7 @@ async def test_a_cookie_reads_but_changes_nothing_without_its_xsrf_token(
     assert (await browser.http.get(f"{url}me")).json()["name"] == "ann"
 
     async def submit(**headers: str) -> int:
-        return (
-            await browser.http.post(f"{url}jobs", json={"command": ["true"]}, headers=headers)
-        ).status_code
+        return (await browser.http.post(f"{url}jobs", json={"command": ["true"]}, headers=headers)).status_code
 
     assert await submit() == 401
     assert await submit(**{"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "cross-site"}) == 401

@@ -53,9 +53,7 @@ def test_refusals_are_problems(document: dict[str, Any]) -> None:
         for operation in item.values():
             for status, answer in operation["responses"].items():
                 if int(status) >= 400:
-                    assert answer["content"]["application/problem+json"]["schema"]["$ref"].endswith(
-                        "/Problem"
-                    )
+                    assert answer["content"]["application/problem+json"]["schema"]["$ref"].endswith("/Problem")
 
 
 def test_parameters_in_a_path_are_described(document: dict[str, Any]) -> None:

@@ -21,9 +21,7 @@ from scheduler.api.exchange import SHORT
 BASE = "/services/runai/"
 DIGEST = "0" * 64
 PATHS = sorted(
-    path.format(
-        job_id="j-1", session_id="s-1", stream_id="e-1", name="vision", area="output", path="x", digest=DIGEST
-    )
+    path.format(job_id="j-1", session_id="s-1", stream_id="e-1", name="vision", area="output", path="x", digest=DIGEST)
     for path, _ in ROUTES
 )
 PATHS += ["/nothing", "/api/v1/jobs/j-1/nothing"]
@@ -148,7 +146,8 @@ REFUSALS = {
 
 @pytest.mark.parametrize("kind", REFUSALS)
 async def test_refusals_do_not_fail_the_requests_of_others(start: Any, proxy: Any, kind: str) -> None:
-    """300 refusals and 300 valid requests in turn, of a few clients at once, over the connections that the proxy keeps."""
+    """300 refusals and 300 valid requests in turn, of a few clients at once, over the connections that the proxy
+    keeps."""
     status, method, path, who, body = REFUSALS[kind]
     service = await start(base_url=BASE)
     url, route = proxy

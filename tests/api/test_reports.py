@@ -7,8 +7,9 @@ from typing import Any
 from scheduler.model import JobState
 
 REPORT = """
-printf '%s\\n' '{"time": 1, "step": 1, "loss": 0.5}' '{"time": 2, "step": 2, "loss": NaN}' >> "$RUNAI_OUTPUT_DIR/metrics.jsonl"
-printf '%s\\n' 'no report' '[1]' '{"time": 3, "nested": {"a": 1}}' '{"time": 4' >> "$RUNAI_OUTPUT_DIR/metrics.jsonl"
+cd "$RUNAI_OUTPUT_DIR"
+printf '%s\\n' '{"time": 1, "step": 1, "loss": 0.5}' '{"time": 2, "step": 2, "loss": NaN}' >> metrics.jsonl
+printf '%s\\n' 'no report' '[1]' '{"time": 3, "nested": {"a": 1}}' '{"time": 4' >> metrics.jsonl
 printf '%s' '{"time": 5, "half":' >> "$RUNAI_OUTPUT_DIR/metrics.jsonl"
 """
 

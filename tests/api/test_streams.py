@@ -20,9 +20,7 @@ from scheduler.model import JobState, Project
 
 
 @asynccontextmanager
-async def listening(
-    service: Any, who: str = "owner", after: int | None = None, **query: str
-) -> AsyncIterator[Any]:
+async def listening(service: Any, who: str = "owner", after: int | None = None, **query: str) -> AsyncIterator[Any]:
     """The stream of a caller, as an iterator of `(event id, kind, data)`; open when this is entered."""
     headers = {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after is not None else {})}
     async with service.http[who].stream("GET", "events", params=query, headers=headers) as answer:
@@ -136,9 +134,7 @@ async def test_a_silent_stream_shows_that_it_lives(service: Any, monkeypatch: py
                 return
 
 
-async def test_a_stream_ends_when_its_caller_may_no_longer_read(
-    start: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_stream_ends_when_its_caller_may_no_longer_read(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broadcast, "CHECK_EVERY", 0.1)
     service = await start()
     async with asyncio.timeout(10), service.http["mate"].stream("GET", "events") as answer:
@@ -262,9 +258,7 @@ async def until_text(service: Any, job_id: str, text: bytes) -> None:
                 return
 
 
-async def test_a_page_of_a_log_is_bounded_and_the_next_follows(
-    service: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_page_of_a_log_is_bounded_and_the_next_follows(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     job = await service.submit(command=["sh", "-c", "seq 1 400000"], gpus=0)
     await service.until(job["id"], JobState.SUCCEEDED)
     whole, offset = b"", 0
@@ -295,9 +289,7 @@ async def test_a_followed_log_ends_when_its_reader_may_no_longer_read(
         assert [piece async for piece in pieces] == []
 
 
-@pytest.mark.parametrize(
-    ("query", "status"), [("rank=1", 422), ("attempt=9", 404), ("follow=true&attempt=9", 404)]
-)
+@pytest.mark.parametrize(("query", "status"), [("rank=1", 422), ("attempt=9", 404), ("follow=true&attempt=9", 404)])
 async def test_a_log_that_cannot_be_is_refused(service: Any, query: str, status: int) -> None:
     job = await service.submit(gpus=0)
     assert (await service.http["owner"].get(f"jobs/{job['id']}/logs?{query}")).status_code == status
@@ -307,7 +299,10 @@ async def test_a_log_that_cannot_be_is_refused(service: Any, query: str, status:
 
 
 async def test_outputs_come_back_and_links_out_do_not(service: Any) -> None:
-    script = 'cd "$RUNAI_OUTPUT_DIR"; mkdir a; printf data > "a/b c.bin"; ln -s /etc/passwd leak; ln -s /etc etc; mkfifo pipe'
+    script = (
+        'cd "$RUNAI_OUTPUT_DIR"; mkdir a; printf data > "a/b c.bin"; '
+        "ln -s /etc/passwd leak; ln -s /etc etc; mkfifo pipe"
+    )
     job = await service.submit(command=["sh", "-c", script], gpus=0)
     await service.until(job["id"], JobState.SUCCEEDED)
     owner = service.http["owner"]

@@ -127,7 +127,8 @@ class Service:
         return Client(endpoint.url, token)
 
     def cli(self, *words: str, check: bool = True) -> Done:
-        """Run `jupyter runai …` in the working folder (in this process: a start of Python less, and the same otherwise)."""
+        """Run `jupyter runai …` in the working folder (in this process: a start of Python less, and the same
+        otherwise)."""
         out, err = Captured(), Captured()
         with (
             patch.dict(os.environ, self.environment, clear=True),
@@ -153,11 +154,7 @@ def end_all(folder: Path) -> None:
             )
         except psutil.Error:
             continue
-        if (
-            mine
-            and process.pid != os.getpid()
-            and process.pid not in {p.pid for p in psutil.Process().parents()}
-        ):
+        if mine and process.pid != os.getpid() and process.pid not in {p.pid for p in psutil.Process().parents()}:
             process.kill()
 
 

@@ -21,7 +21,9 @@ from tests.app.conftest import until
 if TYPE_CHECKING:
     from tests.app.conftest import Service
 
-ASK = "import sys, pathlib; from scheduler.discovery.embedded import ensure; print(ensure(pathlib.Path(sys.argv[1])).pid)"
+ASK = (
+    "import sys, pathlib; from scheduler.discovery.embedded import ensure; print(ensure(pathlib.Path(sys.argv[1])).pid)"
+)
 
 
 def test_many_who_ask_at_once_get_the_same_one(service: Service) -> None:
@@ -72,9 +74,7 @@ def test_the_command_line_starts_one_where_none_answers_and_says_so(service: Ser
     assert json.loads(again.stdout)[0]["state"] == "succeeded"
 
 
-def test_its_log_and_environment_hold_no_tokens_of_who_asks(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_log_and_environment_hold_no_tokens_of_who_asks(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "secret")
     monkeypatch.setenv("JUPYTERHUB_SERVICE_NAME", "somebody")
     monkeypatch.setenv("RUNAI_TOKEN", "secret")
@@ -111,8 +111,6 @@ def test_one_that_has_nothing_to_do_ends_and_one_that_has_goes_on(
     with service.client() as client:
         client.cancel(job.id)
         client.wait(job.id)
-    until(
-        lambda: not psutil.pid_exists(first.pid) or psutil.Process(first.pid).status() == psutil.STATUS_ZOMBIE
-    )
+    until(lambda: not psutil.pid_exists(first.pid) or psutil.Process(first.pid).status() == psutil.STATUS_ZOMBIE)
     assert find(service.folder.path) is None
     assert ensure(service.folder.path).pid != first.pid

@@ -99,9 +99,7 @@ def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room_again(small: Se
             )
         content = os.urandom(3_000_000)
         token = {"Authorization": f"Bearer {small.folder.read_token()}"}
-        put = httpx.put(
-            f"{url}api/v1/blobs/{hashlib.sha256(content).hexdigest()}", content=content, headers=token
-        )
+        put = httpx.put(f"{url}api/v1/blobs/{hashlib.sha256(content).hexdigest()}", content=content, headers=token)
         assert (put.status_code, put.json()["detail"]) == (503, FULL)
         small.until(lambda: ready().status_code == 503)
         assert "disk" in ready().json()["detail"]
@@ -171,9 +169,7 @@ def test_without_descriptors_it_waits_says_so_now_and_then_and_goes_on(service: 
             for _ in range(50):
                 line = stack.enter_context(socket.create_connection((url.hostname, url.port)))
                 line.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            service.until(
-                lambda: "No connection can be taken (Too many open files)" in service.log.read_text()
-            )
+            service.until(lambda: "No connection can be taken (Too many open files)" in service.log.read_text())
             resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
             assert line.makefile("rb").read().endswith(b"ok\n")
         assert client.me().admin

@@ -163,9 +163,7 @@ def test_a_script_is_sent_followed_and_its_outputs_come_back(service: Service) -
 
 def test_a_job_that_fails_while_it_is_waited_for_gives_status_1(service: Service) -> None:
     service.start()
-    done = service.cli(
-        "submit", "--wait", "--", "python", "-c", "print('before'); raise SystemExit(3)", check=False
-    )
+    done = service.cli("submit", "--wait", "--", "python", "-c", "print('before'); raise SystemExit(3)", check=False)
     assert done.returncode == 1
     assert "before\n" in done.stdout
     assert done.stderr.splitlines()[-1].startswith("python failed: ")
@@ -255,9 +253,7 @@ def test_the_good_end_of_a_gangs_leader_is_that_of_the_job(service: Service) -> 
 
 def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> None:
     service.start()
-    assert service.cli("project", "set", "vision", "--guaranteed", "2", "--member", "*").stdout.endswith(
-        "added.\n"
-    )
+    assert service.cli("project", "set", "vision", "--guaranteed", "2", "--member", "*").stdout.endswith("added.\n")
     service.cli("project", "set", "vision", "--limit", "3")
     vision = json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)
     assert (vision["guaranteed"], vision["limit"], vision["members"]) == (2, 3, ["*"])
@@ -275,13 +271,9 @@ def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> N
     shown = service.cli("project", "show", "vision").stdout
     assert "defaults.max_runtime = 7200.0" in shown
     assert "maxima.grace = 60.0" in shown
-    refused = service.cli(
-        "submit", "--project", "vision", "--no-files", "--gpus", "3", "--", "true", check=False
-    )
+    refused = service.cli("submit", "--project", "vision", "--no-files", "--gpus", "3", "--", "true", check=False)
     assert "may be 2 at most in project 'vision' (maxima.gpus of project 'vision'), not 3." in refused.stderr
-    job = json.loads(
-        service.cli("submit", "--project", "vision", "--no-files", "-o", "json", "--", "true").stdout
-    )
+    job = json.loads(service.cli("submit", "--project", "vision", "--no-files", "-o", "json", "--", "true").stdout)
     assert job["gpus"] == 1
     service.cli("project", "set", "vision", "--policy", "maxima.gpus=none")
     wrong = service.cli("project", "set", "vision", "--policy", "maxima.gpuz=3", check=False)
@@ -295,8 +287,7 @@ def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> N
         [None, "train"],
     )
     assert (
-        "node pool train: holds 0 of a fair share of 0, guaranteed 1"
-        in service.cli("project", "show", "vision").stdout
+        "node pool train: holds 0 of a fair share of 0, guaranteed 1" in service.cli("project", "show", "vision").stdout
     )
     service.cli("project", "set", "vision", "--quota", "node_pool=train")
     assert json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)["quotas"] == []
@@ -389,13 +380,9 @@ def test_after_kill_9_running_jobs_are_found_queued_ones_run_and_each_runs_once(
     diary, go = service.work / "diary", service.work / "go"
     first = service.cli("submit", "count.py", "--", str(diary), str(go)).stdout.strip()
     with service.client() as client:
-        bundle_of = json.loads(
-            service.cli("submit", "-o", "json", "count.py", "--", str(diary), str(go)).stdout
-        )
+        bundle_of = json.loads(service.cli("submit", "-o", "json", "count.py", "--", str(diary), str(go)).stdout)
         jobs = [first, bundle_of["id"]]
-        jobs += [
-            service.cli("submit", "count.py", "--", str(diary), str(go)).stdout.strip() for _ in range(2)
-        ]
+        jobs += [service.cli("submit", "count.py", "--", str(diary), str(go)).stdout.strip() for _ in range(2)]
         service.until(lambda: diary.exists() and diary.read_text().count("start") == 3)
         assert Counter(client.job(job).state.value for job in jobs) == {"running": 3, "queued": 1}
     service.kill()
@@ -446,9 +433,7 @@ def test_configuration_comes_from_file_environment_and_command_line_the_later_wi
 ) -> None:
     config = service.work / ".jupyter" / "jupyter_runai_config.py"
     config.parent.mkdir()
-    config.write_text(
-        "c = get_config()\nc.RunaiService.declared_gpus = 5\nc.RunaiService.base_url = 'pool'\n"
-    )
+    config.write_text("c = get_config()\nc.RunaiService.declared_gpus = 5\nc.RunaiService.base_url = 'pool'\n")
     service.options = ()
     assert service.start().url.endswith("/pool/")
     with service.client() as client:
@@ -502,8 +487,7 @@ def test_a_pool_file_that_would_orphan_jobs_is_not_applied_and_the_service_goes_
     service.start(f"--pool-file={file}")
     assert "default" in service.cli("project", "list").stdout
     assert (
-        "is not applied: Project 'default' cannot be removed while it has 1 unfinished job"
-        in service.log.read_text()
+        "is not applied: Project 'default' cannot be removed while it has 1 unfinished job" in service.log.read_text()
     )
     job = json.loads(service.cli("list", "-o", "json").stdout)[0]["id"]
     service.cli("cancel", job)

@@ -1,7 +1,7 @@
 """A state folder of the last release is brought up to date by this one's start, and holds everything that it held.
 
-`upgrade/state-0.1.0.tar.gz` was left by that release when it was killed; `upgrade/answers-0.1.0.json` is what its API had told
-until then. `upgrade/make_state.py` made both.
+`upgrade/state-0.1.0.tar.gz` was left by that release when it was killed; `upgrade/answers-0.1.0.json` is what its API
+had told until then. `upgrade/make_state.py` made both.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ def test_a_job_whose_workers_are_gone_runs_again(http: httpx.Client, service: Se
 
 
 def test_what_waits_waits_for_the_same(http: httpx.Client, service: Service) -> None:
-    """An array goes on one by one. When it is over, a job after its end starts, and one after its success never will."""
+    """An array goes on one by one. When it is over, a job after its end starts, and one after its success never
+    will."""
     assert http.post(f"jobs/{IDS['gang']}/cancel").is_success
     for number in range(3):
         name = f"member {number}"

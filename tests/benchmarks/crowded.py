@@ -58,8 +58,7 @@ def plan_seconds(http: httpx.Client, gpus: float) -> float:
         settled(http)
     after = settled(http)
     total, count = (
-        after[f"runai_plan_seconds_{part}"] - before[f"runai_plan_seconds_{part}"]
-        for part in ("sum", "count")
+        after[f"runai_plan_seconds_{part}"] - before[f"runai_plan_seconds_{part}"] for part in ("sum", "count")
     )
     return total / count
 

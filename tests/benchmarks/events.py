@@ -1,8 +1,8 @@
 """The event stream with many listeners: how late a change reaches them, and how long others wait meanwhile.
 
-The scheduler is a process of its own behind a hub that only knows tokens. Each listener is a user's server: a connection
-with a token of its own, in another process. Projects have 20 members, who see each other's jobs. While they listen, jobs are
-submitted and cancelled, and other users ask. Nothing starts: one job holds every GPU.
+The scheduler is a process of its own behind a hub that only knows tokens. Each listener is a user's server: a
+connection with a token of its own, in another process. Projects have 20 members, who see each other's jobs. While they
+listen, jobs are submitted and cancelled, and other users ask. Nothing starts: one job holds every GPU.
 
     python events.py [LISTENERS [QUEUED]]
 """
@@ -167,8 +167,7 @@ async def hub(port: int) -> None:
                 model = {"name": name, "kind": "user", "admin": False, "groups": [], "scopes": scopes}
                 body = json.dumps(model).encode()
                 writer.write(
-                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-                    % len(body)
+                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
                     + body
                 )
 
@@ -304,9 +303,7 @@ class Load:
             self._free.put_nowait(Connection(url))
         self._queue = deque((f"j-{n:012}", n % users) for n in range(queued))
         self._random = random.Random(7)
-        self._body = (
-            JobSubmit(command=["python", "train.py"], gpus=1).model_dump_json(exclude_unset=True).encode()
-        )
+        self._body = JobSubmit(command=["python", "train.py"], gpus=1).model_dump_json(exclude_unset=True).encode()
         self.took: dict[str, list[float]] = {"change": [], "ask": []}
 
     async def run(self, seconds: float) -> None:

@@ -1,7 +1,9 @@
-"""How the time of one full cycle grows with nodes and with jobs, drawn for the documentation (`docs/images/growth.svg`).
+"""How the time of one full cycle grows with nodes and with jobs, drawn for the documentation
+(`docs/images/growth.svg`).
 
-The cases are those of `policy.py`, each over a range of sizes. Both axes are logarithmic, where n log n is nearly a straight
-line: one is drawn through the first point of each case. The figure that is told is how much steeper than that it becomes.
+The cases are those of `policy.py`, each over a range of sizes. Both axes are logarithmic, where n log n is nearly a
+straight line: one is drawn through the first point of each case. The figure that is told is how much steeper than that
+it becomes.
 """
 
 from __future__ import annotations

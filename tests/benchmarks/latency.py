@@ -1,7 +1,7 @@
 """Submit → running on an idle pool through the client, against the bare start of the same Python program.
 
-The job writes the time of its first line, after its imports. The bare start runs the same program as a plain child process.
-Both are medians, taken in turn so that a busy machine weighs on both alike.
+The job writes the time of its first line, after its imports. The bare start runs the same program as a plain child
+process. Both are medians, taken in turn so that a busy machine weighs on both alike.
 """
 
 from __future__ import annotations
@@ -78,10 +78,7 @@ def main() -> None:
         with scheduler(folder / "state") as client:
             submitted(client, "", folder)  # the first job also opens connections
             plain = [(bare("", folder), *submitted(client, "", folder)) for _ in range(ROUNDS)]
-            heavy = [
-                (bare("numpy, sklearn", folder), *submitted(client, "numpy, sklearn", folder))
-                for _ in range(5)
-            ]
+            heavy = [(bare("numpy, sklearn", folder), *submitted(client, "numpy, sklearn", folder)) for _ in range(5)]
     start, first, heard = (statistics.median(column) for column in zip(*plain, strict=True))
     heavy_start, heavy_first, _ = (statistics.median(column) for column in zip(*heavy, strict=True))
     tell("submit → the job's first line, against a bare start of it", first / start, "times")

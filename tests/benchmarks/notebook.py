@@ -1,8 +1,8 @@
 """What a cell costs that trains on an idle pool, seen from a real kernel; nothing of it is the cell's own work.
 
-A trivial cell's round trip is taken against the bare start of the interpreter that runs it, with what that has to import.
-Live output is the time from printing a line in the job to its arrival at the kernel's client. The rate is that of taking along
-and submitting an array of random numbers, which nothing can make smaller.
+A trivial cell's round trip is taken against the bare start of the interpreter that runs it, with what that has to
+import. Live output is the time from printing a line in the job to its arrival at the kernel's client. The rate is that
+of taking along and submitting an array of random numbers, which nothing can make smaller.
 """
 
 from __future__ import annotations
@@ -69,9 +69,7 @@ def live_output(kernel: Kernel) -> None:
         f"for i in range({LINES}):\n    print(f'at {{time.time()}}')\n    time.sleep(0.02)"
     )
     behind = sorted(
-        arrived - float(printed)
-        for arrived, text in shown.arrived
-        for printed in re.findall(r"at (\d+\.\d+)", text)
+        arrived - float(printed) for arrived, text in shown.arrived for printed in re.findall(r"at (\d+\.\d+)", text)
     )
     tell(
         "a line is printed in a job → in the notebook, 95th percentile",
@@ -85,16 +83,15 @@ def flood(kernel: Kernel) -> None:
     process = psutil.Process(int(kernel.pid))
     before = process.memory_info().rss
     begun = time.time()
-    shown = kernel.run(
-        f"%%runai_train --no-files\nfor _ in range({FLOOD // 100}):\n    print('x' * 99)", timeout=120
-    )
+    shown = kernel.run(f"%%runai_train --no-files\nfor _ in range({FLOOD // 100}):\n    print('x' * 99)", timeout=120)
     assert shown.error is None, shown.error
     tell("a job that prints 100 MB", time.time() - begun, "s")
     tell("the kernel's memory for showing it", (process.memory_info().rss - before) / 2**20, "MiB")
 
 
 def large_data(kernel: Kernel) -> None:
-    """Sent for the first time, and once more unchanged. What is captured is the cell's own time until it was submitted."""
+    """Sent for the first time, and once more unchanged. What is captured is the cell's own time until it was
+    submitted."""
     kernel.run(f"import numpy as np\ndata = np.random.default_rng(0).normal(size={MEBIBYTES} * 2**17)")
     for figure in ("numpy data taken along and submitted", "the same data taken along once more"):
         begun = time.time()

@@ -51,12 +51,8 @@ def pool(*projects: Project) -> Pool:
     return Pool(node_pools=TRAIN, projects=projects)
 
 
-def job(
-    name: str, project: str, gpus: int = 1, workers: int = 1, at: float = -100.0, priority: int = 50
-) -> Workload:
-    request = Request(
-        project, shape=Shape(gpus * 1000), workers=workers, min_workers=workers, priority=priority
-    )
+def job(name: str, project: str, gpus: int = 1, workers: int = 1, at: float = -100.0, priority: int = 50) -> Workload:
+    request = Request(project, shape=Shape(gpus * 1000), workers=workers, min_workers=workers, priority=priority)
     return Workload(name, request, submitted=at)
 
 
@@ -189,7 +185,8 @@ def measure(snapshot: Snapshot) -> tuple[float, Plan]:
 
 
 def steady() -> tuple[float, float]:
-    """The large pool once it is settled: the next plan after a job ends, and after one arrives (the worst of ten each)."""
+    """The large pool once it is settled: the next plan after a job ends, and after one arrives (the worst of ten
+    each)."""
     snapshot = settled(large())
     planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
     gc.collect()

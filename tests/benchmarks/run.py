@@ -1,8 +1,9 @@
 """Run the benchmarks beside this file and print one table: `make bench`, or with names, `run.py latency startup`.
 
-A benchmark is a script. It prints each of its figures as one JSON object a line, `{"figure": …, "value": …, "unit": …}`,
-and whatever else it has to say to standard error. What a figure should be stands in `expectations.yaml`: `most` (less is
-better) or `least` (more is). The table says how far a figure is from it; nothing fails, since a loaded machine is no bug.
+A benchmark is a script. It prints each of its figures as one JSON object a line, `{"figure": …, "value": …, "unit":
+…}`, and whatever else it has to say to standard error. What a figure should be stands in `expectations.yaml`: `most`
+(less is better) or `least` (more is). The table says how far a figure is from it; nothing fails, since a loaded machine
+is no bug.
 """
 
 from __future__ import annotations
@@ -35,9 +36,7 @@ def main(names: Sequence[str]) -> int:
         rows += [row(script.stem, figure, expectations.get(figure["figure"], {})) for figure in found]
         if done.returncode or not found:
             rows.append((script.stem, "did not give a figure", "", "", "", f"status {done.returncode}"))
-    Screen().table(
-        ["BENCHMARK", "FIGURE", "VALUE", "UNIT", "EXPECTED", "RATIO"], rows, right=["VALUE", "RATIO"]
-    )
+    Screen().table(["BENCHMARK", "FIGURE", "VALUE", "UNIT", "EXPECTED", "RATIO"], rows, right=["VALUE", "RATIO"])
     return status
 
 

@@ -42,7 +42,8 @@ def main() -> None:
                 time.sleep(0.02)
             asyncio.run(measure(endpoint.url, folder.token(), Path(place) / "go-on"))
         finally:
-            # The scheduler first, then the job that holds the pool, which ends with its file: none of the others starts.
+            # The scheduler first, then the job that holds the pool, which ends with its file: none of the others
+            # starts.
             process.terminate()
             process.wait()
 
@@ -81,9 +82,7 @@ async def one_client(url: str, token: str, jobs: int) -> list[float]:
     """A client as small as can be, so that the scheduler is what is measured."""
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    body = JobSubmit(command=["python", "train.py", "--epochs", "3"], gpus=1).model_dump_json(
-        exclude_unset=True
-    )
+    body = JobSubmit(command=["python", "train.py", "--epochs", "3"], gpus=1).model_dump_json(exclude_unset=True)
     times: list[float] = []
     for number in range(jobs):
         began = time.perf_counter()

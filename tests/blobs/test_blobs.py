@@ -101,9 +101,7 @@ async def test_a_missing_bundle_is_said_to_be_missing(blobs: Blobs, tmp_path: Pa
         await blobs.unpack("0" * 64, tmp_path / "work")
 
 
-async def test_files_folders_modes_and_inner_links_come_out_as_they_were(
-    blobs: Blobs, tmp_path: Path
-) -> None:
+async def test_files_folders_modes_and_inner_links_come_out_as_they_were(blobs: Blobs, tmp_path: Path) -> None:
     name = await put(
         blobs,
         tar(
@@ -140,9 +138,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     ),
     "write over a link": lambda: tar(special("in", tarfile.SYMTYPE, "other"), file("in", b"x")),
     "hard link out": lambda: tar(special("hard", tarfile.LNKTYPE, "../../secret")),
-    "hard link to a link": lambda: tar(
-        special("in", tarfile.SYMTYPE, "x"), special("hard", tarfile.LNKTYPE, "in")
-    ),
+    "hard link to a link": lambda: tar(special("in", tarfile.SYMTYPE, "x"), special("hard", tarfile.LNKTYPE, "in")),
     "pipe": lambda: tar(special("pipe", tarfile.FIFOTYPE)),
     "device": lambda: tar(special("null", tarfile.CHRTYPE)),
     "file as a folder": lambda: tar(file("a", b"x"), file("a/b", b"x")),
@@ -161,9 +157,7 @@ def _header(kind: bytes, size: int) -> bytes:
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-async def test_a_hostile_bundle_is_refused_and_leaves_nothing(
-    blobs: Blobs, tmp_path: Path, kind: str
-) -> None:
+async def test_a_hostile_bundle_is_refused_and_leaves_nothing(blobs: Blobs, tmp_path: Path, kind: str) -> None:
     (tmp_path / "secret").write_text("secret")
     name = await put(blobs, HOSTILE[kind]())
     with pytest.raises(RunaiError) as refused:
@@ -200,9 +194,7 @@ async def test_headers_alone_cannot_grow_without_bound(blobs: Blobs, tmp_path: P
 # -- large files --------------------------------------------------------------------------------------------
 
 
-async def test_a_large_file_is_a_copy_of_its_parts_beside_what_the_archive_holds(
-    blobs: Blobs, tmp_path: Path
-) -> None:
+async def test_a_large_file_is_a_copy_of_its_parts_beside_what_the_archive_holds(blobs: Blobs, tmp_path: Path) -> None:
     archive = await put(blobs, tar(file("data/small", b"s")))
     one, two = await put(blobs, b"one"), await put(blobs, b"two")
     files = [LargeFile("data/big", (one, two, one)), LargeFile("run", (two,), executable=True)]
@@ -221,9 +213,7 @@ async def test_large_files_need_no_archive(blobs: Blobs, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("path", ["in/evil", "in", "small", "small/x", "../evil", "/evil"])
-async def test_no_large_file_goes_through_a_link_over_a_file_or_out(
-    blobs: Blobs, tmp_path: Path, path: str
-) -> None:
+async def test_no_large_file_goes_through_a_link_over_a_file_or_out(blobs: Blobs, tmp_path: Path, path: str) -> None:
     archive = await put(blobs, tar(special("in", tarfile.SYMTYPE, "."), file("small", b"s")))
     part = await put(blobs, b"x")
     with pytest.raises(Invalid):
@@ -252,9 +242,7 @@ async def test_a_blob_that_the_disk_has_damaged_is_refused_and_can_be_sent_again
     for hurt, whole in ((name, bundle), (digest(part), part)):
         blobs.path(hurt).write_bytes(left)
         again = Blobs(tmp_path)
-        with pytest.raises(
-            Invalid, match="is damaged or missing on the scheduler's disk; submit the job again"
-        ):
+        with pytest.raises(Invalid, match="is damaged or missing on the scheduler's disk; submit the job again"):
             await again.unpack(name, tmp_path / "work", files)
         assert not again.exists(hurt)
         assert not (tmp_path / "work").exists()

@@ -1,4 +1,5 @@
-"""What the tests of a campaign share: `RUNAI_CHAOS=1` (`make chaos`) gives them their long form, and each tells figures."""
+"""What the tests of a campaign share: `RUNAI_CHAOS=1` (`make chaos`) gives them their long form, and each tells
+figures."""
 
 from __future__ import annotations
 

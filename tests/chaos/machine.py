@@ -1,8 +1,8 @@
 """A machine whose power can be cut: one disk, an ext4 file system, and whatever runs on it.
 
-The file system lies in a file and is mounted in a mount namespace of its own, in which every start has another boot id. The
-cut is the kernel's own (`EXT4_IOC_SHUTDOWN` without flushing the journal): from that instant nothing reaches the disk. Then
-every process of the namespace is killed, and the next start replays the journal as after a real power cut.
+The file system lies in a file and is mounted in a mount namespace of its own, in which every start has another boot id.
+The cut is the kernel's own (`EXT4_IOC_SHUTDOWN` without flushing the journal): from that instant nothing reaches the
+disk. Then every process of the namespace is killed, and the next start replays the journal as after a real power cut.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`make soak MINUTES=120`: 20 events a second for a long time, and whether the scheduler's memory stays flat.
 
 A real scheduler with real jobs, three listeners and a reader of the API. Every second one job runs, one that waits is
-cancelled and another one takes its place, and waiting jobs are paused and resumed: 20 durable events. A line a minute says
-how much memory the scheduler has, with a sample every 10 s; the end says how much it grew.
+cancelled and another one takes its place, and waiting jobs are paused and resumed: 20 durable events. A line a minute
+says how much memory the scheduler has, with a sample every 10 s; the end says how much it grew.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from tests.app.conftest import Service, end_all
 
 LISTENERS = 3
 CHANGES = ((0.0, "run"), (0.3, "replace"), *((number / 7, "toggle") for number in range(7)))
-"""What is done in each second, and when: 4 events for the job that runs, 2 for the one that is replaced, 14 for the others."""
+"""What is done in each second, and when: 4 events for the job that runs, 2 for the one that is replaced, 14 for the
+others."""
 WAITING = 50
 PERIOD = 10.0
 """Seconds between two samples."""
@@ -109,11 +110,7 @@ class Soak:
         used = sum(self.process.cpu_times()[:2])
         reads = self.reads()
         doing = {asyncio.create_task(self.sample(begin))}
-        plan = (
-            (second + at, what)
-            for second in itertools.count()
-            for at, what in sorted((*CHANGES, (0.5, "read")))
-        )
+        plan = ((second + at, what) for second in itertools.count() for at, what in sorted((*CHANGES, (0.5, "read"))))
         for at, what in plan:
             if at >= seconds:
                 break
@@ -162,9 +159,7 @@ class Soak:
             slope = statistics.linear_regression(*zip(*half, strict=True)).slope * 3600
             figures.append(("growth in the second half", slope, "MiB/h"))
         for figure, value, unit in figures:
-            print(
-                json.dumps({"figure": f"soak: {figure}", "value": round(value, 2), "unit": unit}), flush=True
-            )
+            print(json.dumps({"figure": f"soak: {figure}", "value": round(value, 2), "unit": unit}), flush=True)
 
 
 async def soak(service: Service, seconds: float) -> None:

@@ -1,5 +1,5 @@
-"""The wall clock jumps, forward by a day and back by an hour, while jobs run: nobody is ended by a limit, nothing is lost and
-no time is negative.
+"""The wall clock jumps, forward by a day and back by an hour, while jobs run: nobody is ended by a limit, nothing is
+lost and no time is negative.
 
 The clock is that of the scheduler and of all that it starts; `clock.c`, which is built here, is preloaded into them.
 """
@@ -73,9 +73,7 @@ def service(tmp_path: Path, clock: Clock) -> Iterator[Service]:
 
 def now(python: Path) -> float:
     return float(
-        subprocess.run(
-            [python, "-c", "import time; print(time.time())"], capture_output=True, check=True
-        ).stdout
+        subprocess.run([python, "-c", "import time; print(time.time())"], capture_output=True, check=True).stdout
     )
 
 
@@ -84,7 +82,9 @@ def test_every_python_goes_by_the_clock(clock: Clock) -> None:
     before = now(clock.python)
     clock.set(DAY)
     assert now(clock.python) >= before + DAY
-    nested = "import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c', 'import time; print(time.time())'])"
+    nested = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c', 'import time; print(time.time())'])"
+    )
     told = subprocess.run([clock.python, "-c", nested], capture_output=True, check=True, env={}).stdout
     assert float(told) >= before + DAY
 

@@ -1,5 +1,6 @@
-"""Every file of the state folder, emptied, cut short or filled with noise in turn: the scheduler starts, has all that it
-acknowledged, and says which job was hurt. `RUNAI_CHAOS=1` takes every file in every way, else one of most kinds in one way.
+"""Every file of the state folder, emptied, cut short or filled with noise in turn: the scheduler starts, has all that
+it acknowledged, and says which job was hurt. `RUNAI_CHAOS=1` takes every file in every way, else one of most kinds in
+one way.
 """
 
 from __future__ import annotations
@@ -91,9 +92,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
             def submit(name: str, command: list[str], gpus: float) -> None:
                 files = upload(client, snapshot(place / "files", extra={"notes.txt": name.encode()}))
-                job = client.submit(
-                    JobSubmit(name=name, project="team", command=command, gpus=gpus, **files.fields)
-                )
+                job = client.submit(JobSubmit(name=name, project="team", command=command, gpus=gpus, **files.fields))
                 scene.jobs[name] = job.id
 
             (place / "files").mkdir()
@@ -174,9 +173,7 @@ def check(scene: Scene, name: str) -> None:
                 assert view.state is JobState.FAILED
             elif view.state is not JobState.SUCCEEDED:
                 assert view.state is JobState.FAILED
-                assert name.startswith(("blobs/", f"jobs/{view.id}/work/")), (
-                    f"{job}: {view.reason} {view.attempts}"
-                )
+                assert name.startswith(("blobs/", f"jobs/{view.id}/work/")), f"{job}: {view.reason} {view.attempts}"
                 assert name.startswith("jobs/") or "submit" in view.reason, view.attempts
             if job in ("succeeded", "failed"):
                 assert len(view.attempts) == 1

@@ -1,6 +1,6 @@
-"""Every operation of the API with requests that its description allows and requests that it does not, as an administrator,
-a member of a project, a stranger and nobody: no error of the server, and no answer that the description does not tell of.
-500 is never told of; 503 is where something has to become free first.
+"""Every operation of the API with requests that its description allows and requests that it does not, as an
+administrator, a member of a project, a stranger and nobody: no error of the server, and no answer that the description
+does not tell of. 500 is never told of; 503 is where something has to become free first.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The power fails in the middle of a burst of submissions: the scheduler starts again, has everything that it acknowledged,
-and runs no attempt twice. `RUNAI_CHAOS=1` does it a hundred times.
+"""The power fails in the middle of a burst of submissions: the scheduler starts again, has everything that it
+acknowledged, and runs no attempt twice. `RUNAI_CHAOS=1` does it a hundred times.
 """
 
 from __future__ import annotations
@@ -100,9 +100,7 @@ async def burst(client: AsyncClient, told: Told, marks: Path, chance: random.Ran
     ours: list[str] = []
     try:
         for _ in range(BURST):
-            script = (
-                f'echo "$RUNAI_JOB_ID.$RUNAI_ATTEMPT" >> {marks}; sleep {chance.choice((0, 0, 0.1, 0.5))}'
-            )
+            script = f'echo "$RUNAI_JOB_ID.$RUNAI_ATTEMPT" >> {marks}; sleep {chance.choice((0, 0, 0.1, 0.5))}'
             bundle = None
             if chance.random() < 0.3:
                 packed = snapshot(Path(__file__).parent, extra={"random": chance.randbytes(100)})
@@ -131,9 +129,7 @@ async def check(client: AsyncClient, told: Told, marks: Path) -> None:
     """Everything that was acknowledged is there, and comes to its end."""
     for job_id in sorted(told.submitted):
         job = await client.wait(job_id, timeout=PATIENCE)
-        wanted = (
-            {JobState.SUCCEEDED, JobState.CANCELLED} if job_id in told.cancelled else {JobState.SUCCEEDED}
-        )
+        wanted = {JobState.SUCCEEDED, JobState.CANCELLED} if job_id in told.cancelled else {JobState.SUCCEEDED}
         assert job.state in wanted, f"{job_id}: {job.reason} {job.attempts}"
         assert len(job.attempts) <= told.cancelled.get(job_id, math.inf), f"{job_id} has run after its end"
         assert told.succeeded.get(job_id) in (None, len(job.attempts)), f"{job_id} has run again"

@@ -1,5 +1,6 @@
-"""Everything is killed at random instants while people submit, cancel and pause: no job is lost, none runs twice, no GPU is
-given twice and nothing is forgotten running. What holds is seen from outside, by what the jobs themselves mark (`witness`).
+"""Everything is killed at random instants while people submit, cancel and pause: no job is lost, none runs twice, no
+GPU is given twice and nothing is forgotten running. What holds is seen from outside, by what the jobs themselves mark
+(`witness`).
 
 `RUNAI_CHAOS=1` takes longer and kills a hub and its proxy, too; `RUNAI_SEED` repeats a run.
 """
@@ -262,9 +263,7 @@ class Campaign:
 
     def note(self, job: JobView) -> None:
         if job.state is JobState.SUCCEEDED:
-            assert self.succeeded.setdefault(job.id, len(job.attempts)) == len(job.attempts), (
-                f"{job.id} has run again"
-            )
+            assert self.succeeded.setdefault(job.id, len(job.attempts)) == len(job.attempts), f"{job.id} has run again"
             self.check_whole(job)
         elif job.state is JobState.FAILED:
             assert [attempt.ending for attempt in job.attempts[-LOSSES:]] == [Ending.LOST] * LOSSES, job

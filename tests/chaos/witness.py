@@ -1,7 +1,8 @@
-"""What jobs themselves testify, in a folder that the scheduler knows nothing of: by locks and marks, not by its own events.
+"""What jobs themselves testify, in a folder that the scheduler knows nothing of: by locks and marks, not by its own
+events.
 
-Each worker holds a lock on a file for each of its GPUs and one on a file for its rank of the job, and tells where somebody
-else has it. In its job's file it marks that it begins, each of its steps and its end.
+Each worker holds a lock on a file for each of its GPUs and one on a file for its rank of the job, and tells where
+somebody else has it. In its job's file it marks that it begins, each of its steps and its end.
 """
 
 from __future__ import annotations

@@ -33,9 +33,7 @@ def members(data: bytes) -> dict[str, tarfile.TarInfo]:
 
 def test_takes_the_files_and_leaves_behind_what_nobody_meant(tmp_path: Path) -> None:
     fill(tmp_path, "train.py", "lib/model.py", "data/x.csv")
-    fill(
-        tmp_path, ".git/config", ".ssh/id_rsa", ".env", ".ipynb_checkpoints/a.ipynb", "lib/__pycache__/m.pyc"
-    )
+    fill(tmp_path, ".git/config", ".ssh/id_rsa", ".env", ".ipynb_checkpoints/a.ipynb", "lib/__pycache__/m.pyc")
     fill(tmp_path, "node_modules/a/index.js", ".venv/pyvenv.cfg", "env/pyvenv.cfg", "env/lib/python/a.py")
     assert taken(tmp_path) == ["data/x.csv", "lib/model.py", "train.py"]
 
@@ -185,8 +183,6 @@ def test_a_file_that_shrinks_or_vanishes_meanwhile_is_refused(tmp_path: Path) ->
         pack(listing, {})
 
 
-@pytest.mark.parametrize(
-    ("size", "words"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (300 * 2**20, "300 MiB")]
-)
+@pytest.mark.parametrize(("size", "words"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (300 * 2**20, "300 MiB")])
 def test_sizes_in_words(size: int, words: str) -> None:
     assert in_words(size) == words

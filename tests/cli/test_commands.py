@@ -194,9 +194,7 @@ def test_help_needs_nothing_that_is_slow_to_import() -> None:
         f"import sys\nfrom scheduler.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n"
         f"    sys.exit(' '.join({slow} & sys.modules.keys()) or 0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert done.stderr == ""
 
 
@@ -244,9 +242,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
             "settings: reservations 1 → 2",
         ),
         (
-            Change(
-                action="change", kind="project", name="a", before={"members": ["x"]}, after={"members": []}
-            ),
+            Change(action="change", kind="project", name="a", before={"members": ["x"]}, after={"members": []}),
             "project a: members x → nobody",
         ),
     ],

@@ -63,6 +63,4 @@ def test_tab_offers_commands_options_and_values(
 def test_tab_asks_a_scheduler_that_runs(tmp_path: Path) -> None:
     with running_pool(tmp_path / "state") as pool:
         assert offered("jupyter-runai submit --project ", tmp_path, **pool.environment) == {"default"}
-        assert offered("jupyter-runai submit --node-pool other,", tmp_path, **pool.environment) == {
-            "other,train"
-        }
+        assert offered("jupyter-runai submit --node-pool other,", tmp_path, **pool.environment) == {"other,train"}

@@ -25,10 +25,7 @@ def gzipped(pieces: list[bytes]) -> bytes:
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 2 * BLOCK), st.integers()), max_size=6))
 def test_what_goes_in_comes_out(recipe: list[tuple[bool, int, int]]) -> None:
-    pieces = [
-        random.Random(seed).randbytes(size) if noisy else b"line\n" * (size // 5)
-        for noisy, size, seed in recipe
-    ]
+    pieces = [random.Random(seed).randbytes(size) if noisy else b"line\n" * (size // 5) for noisy, size, seed in recipe]
     packed = gzipped(pieces)
     assert gzip.decompress(packed) == b"".join(pieces)
     assert gzipped([b"".join(pieces)]) == packed, "how it is cut into writes is not part of it"

@@ -43,15 +43,11 @@ def test_every_option_of_a_command_is_on_the_page(heading: str, command: argpars
         if action.help == argparse.SUPPRESS:
             continue
         for option in set(action.option_strings) - {"-h", "--help"}:
-            assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", page), (
-                f"{option} is not under {heading}"
-            )
+            assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", page), f"{option} is not under {heading}"
 
 
 def test_the_page_has_no_option_that_no_command_takes() -> None:
-    known = {
-        option for _, command in commands() for action in command._actions for option in action.option_strings
-    }
+    known = {option for _, command in commands() for action in command._actions for option in action.option_strings}
     for heading in dict.fromkeys(heading for heading, _ in commands()):
         documented = re.findall(r"^\| `(--[a-z-]+)", sections("cli.md")[heading], flags=re.MULTILINE)
         assert set(documented) <= known, heading

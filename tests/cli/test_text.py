@@ -35,9 +35,7 @@ def test_durations_in_words(seconds: float | None, words: str) -> None:
     assert took(seconds) == words
 
 
-@pytest.mark.parametrize(
-    ("number", "text"), [(1, "1"), (0.25, "0.25"), (1.5, "1.5"), (100, "100"), (None, "–")]
-)
+@pytest.mark.parametrize(("number", "text"), [(1, "1"), (0.25, "0.25"), (1.5, "1.5"), (100, "100"), (None, "–")])
 def test_amounts(number: float | None, text: str) -> None:
     assert amount(number) == text
 
@@ -65,9 +63,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         read_duration(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "gib"), [("16", 16), ("16G", 16), ("16GiB", 16), ("512MiB", 0.5), ("1.5 GiB", 1.5)]
-)
+@pytest.mark.parametrize(("text", "gib"), [("16", 16), ("16G", 16), ("16GiB", 16), ("512MiB", 0.5), ("1.5 GiB", 1.5)])
 def test_memory_is_read(text: str, gib: float) -> None:
     assert read_memory(text) == gib
 
@@ -95,9 +91,7 @@ def test_quota_bars(part: float, over: float, whole: float, drawn: str) -> None:
 
 def test_columns_are_aligned_and_empty_ones_left_out() -> None:
     out = io.StringIO()
-    Screen(out).table(
-        ["NAME", "GPUS", "NOTHING", "WHY"], [("a", 10, "", "x"), ("漢字", 2, None, "")], right=["GPUS"]
-    )
+    Screen(out).table(["NAME", "GPUS", "NOTHING", "WHY"], [("a", 10, "", "x"), ("漢字", 2, None, "")], right=["GPUS"])
     assert out.getvalue() == "NAME  GPUS  WHY\na       10  x\n漢字     2\n"
 
 

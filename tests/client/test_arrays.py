@@ -40,19 +40,14 @@ def test_what_comes_after_a_job_that_ended_while_the_scheduler_was_dead(
         assert ran.exists()
         if code:
             assert (ended.state, ended.attempts) == (JobState.CANCELLED, [])
-            assert (
-                ended.reason
-                == f"Job {first.name} has failed, and this job was to run only after its success."
-            )
+            assert ended.reason == f"Job {first.name} has failed, and this job was to run only after its success."
         else:
             assert ended.state is JobState.SUCCEEDED
         assert (client.job(anyway.id).started or 0) >= (client.job(first.id).ended or 0)
 
 
 def test_an_array_goes_on_over_a_kill_and_never_runs_more_at_once(scheduler: Any, tmp_path: Path) -> None:
-    work = (
-        f"echo $RUNAI_ARRAY_INDEX >> {tmp_path}/begun; sleep 0.2; echo $RUNAI_ARRAY_INDEX >> {tmp_path}/ended"
-    )
+    work = f"echo $RUNAI_ARRAY_INDEX >> {tmp_path}/begun; sleep 0.2; echo $RUNAI_ARRAY_INDEX >> {tmp_path}/ended"
     with scheduler.client() as client:
         array = client.submit_array(
             ArraySubmit(job=script(work), members=[ArrayMember(index=i) for i in range(6)], max_parallel=2)

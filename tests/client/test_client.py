@@ -97,9 +97,7 @@ def test_a_bundle_that_is_there_is_not_sent_again(scheduler: Any) -> None:
         first = client.upload_bundle(content)
         assert client.has_bundle(first)
         assert client.upload_bundle(content) == first
-    metrics = httpx.get(
-        f"{scheduler.url}metrics", headers={"Authorization": f"Bearer {scheduler.token}"}
-    ).text
+    metrics = httpx.get(f"{scheduler.url}metrics", headers={"Authorization": f"Bearer {scheduler.token}"}).text
     assert 'handler="BlobHandler",method="PUT",status="200"} 2.0' in metrics
 
 

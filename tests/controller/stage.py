@@ -95,9 +95,7 @@ def _take(
     return True
 
 
-def _fit(
-    request: Request, nodes: list[Node], free: dict[tuple[str, int], int]
-) -> tuple[WorkerPlacement, ...] | None:
+def _fit(request: Request, nodes: list[Node], free: dict[tuple[str, int], int]) -> tuple[WorkerPlacement, ...] | None:
     placement: list[WorkerPlacement] = []
     share, count = min(request.shape.gpus, ONE), max(1, request.shape.gpus // ONE)
     for _ in range(request.workers):
@@ -113,12 +111,8 @@ def _fit(
     return tuple(placement)
 
 
-def make_job(
-    project: str = "default", *, gpus: float = 1, workers: int = 1, user: str = "ana", **more: object
-) -> Job:
-    program = {
-        key: more.pop(key) for key in ("grace", "max_runtime", "idle_timeout", "retries") if key in more
-    }
+def make_job(project: str = "default", *, gpus: float = 1, workers: int = 1, user: str = "ana", **more: object) -> Job:
+    program = {key: more.pop(key) for key in ("grace", "max_runtime", "idle_timeout", "retries") if key in more}
     request = {key: more.pop(key) for key in list(more) if key in Request.__dataclass_fields__}
     request.setdefault("min_workers", workers)
     return Job(
@@ -133,9 +127,7 @@ def make_job(
 
 
 def make_session(user: str = "ana", *, gpus: float = 1, server: str = "") -> Session:
-    request = Request(
-        "", user, environment=Environment.BUILD, shape=Shape(int(gpus * ONE)), preemptible=False
-    )
+    request = Request("", user, environment=Environment.BUILD, shape=Shape(int(gpus * ONE)), preemptible=False)
     return Session(id=f"session{next(ids):05}", server=server, request=request, requested=time.time())
 
 

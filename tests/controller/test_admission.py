@@ -29,9 +29,7 @@ NODES = (
     Node("b1", 2, "T4", 16 * 1024, node_pool="build"),
     Node("n1", 8, "A100", 80 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r1"}),
     Node("n2", 8, "A100", 80 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r1"}),
-    Node(
-        "n3", 4, "H100", 96 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r2"}, node_pool="fast"
-    ),
+    Node("n3", 4, "H100", 96 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r2"}, node_pool="fast"),
 )
 
 POOL = Pool(
@@ -196,7 +194,8 @@ def test_what_could_run_is_admitted(request_: Request) -> None:
         (
             asks(memory=2048 * 1024),
             "memory_gib",
-            "A worker asks for 2048 GiB of memory, and the largest node in its node pools has 1024 GiB; ask for no more.",
+            "A worker asks for 2048 GiB of memory, and the largest node in its node pools has 1024 GiB; ask for no "
+            "more.",
         ),
         (asks(require="block"), "require", "There is no topology 'block'; available: rack, node."),
         (

@@ -89,10 +89,7 @@ async def test_who_comes_after_it_must_have_ended_before(bench: Bench) -> None:
 async def test_of_an_array_none_goes_before_all_have_ended(bench: Bench) -> None:
     jobs = [replace(make_job(), id=f"a-1-{n}") for n in range(2)]
     places = [ArrayPlace("a-1", n, 2, max_parallel=1) for n in range(2)]
-    array = [
-        replace(job, request=replace(job.request, array=place))
-        for job, place in zip(jobs, places, strict=True)
-    ]
+    array = [replace(job, request=replace(job.request, array=place)) for job, place in zip(jobs, places, strict=True)]
     first, second = await bench.controller.submit_array(array)
     await bench.reaches(first, JobState.RUNNING)
     bench.engine.end(first.id, 1, 0, 0)
@@ -106,9 +103,7 @@ async def test_of_an_array_none_goes_before_all_have_ended(bench: Bench) -> None
 
 
 @pytest.mark.parametrize(("keep", "left"), [(90.0, {"new"}), (1.0, set()), (None, {"old", "new"})])
-async def test_by_age_goes_what_the_pool_keeps_no_longer(
-    bench: Bench, keep: float | None, left: set[str]
-) -> None:
+async def test_by_age_goes_what_the_pool_keeps_no_longer(bench: Bench, keep: float | None, left: set[str]) -> None:
     jobs = {name: await ran(bench) for name in ("old", "new")}
     await aged(bench, jobs["old"], days=91)
     await aged(bench, jobs["new"], days=89)
@@ -205,9 +200,7 @@ async def over_with_files(state_dir: Path, count: int) -> list[str]:
     """Jobs that have ended, each with what it has left."""
     store = Store(f"sqlite:///{state_dir}/runai.sqlite")
     store.open()
-    made = [
-        replace(command("true"), state=JobState.SUCCEEDED, ended=1.0, submitted=0.0) for _ in range(count)
-    ]
+    made = [replace(command("true"), state=JobState.SUCCEEDED, ended=1.0, submitted=0.0) for _ in range(count)]
     for job in made:
         output = state_dir / "jobs" / job.id / "output"
         output.mkdir(parents=True)

@@ -61,9 +61,7 @@ async def test_what_was_to_come_after_a_success_that_never_comes_ends_with_the_r
         if not large:
             await bench.reaches(first, JobState.RUNNING)
         second = await bench.controller.submit(make_job(after=(After(first.id),)))
-        paused = await bench.controller.pause(
-            (await bench.controller.submit(replace(second, id="paused"))).id
-        )
+        paused = await bench.controller.pause((await bench.controller.submit(replace(second, id="paused"))).id)
         third = await bench.controller.submit(make_job(after=(After(second.id),)))
         anyway = await bench.controller.submit(make_job(after=(After(third.id, afterany=True),)))
         if how == "fails":

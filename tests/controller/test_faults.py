@@ -56,9 +56,7 @@ async def test_what_is_on_its_way_is_found_again_after_a_restart(tmp_path: Path,
     assert world.launches == [(job.id, 1)]
 
 
-async def test_a_node_that_cannot_run_a_job_is_avoided_also_after_a_restart(
-    tmp_path: Path, world: World
-) -> None:
+async def test_a_node_that_cannot_run_a_job_is_avoided_also_after_a_restart(tmp_path: Path, world: World) -> None:
     bench = await begin(tmp_path, world, *NODES, N2, decide=decide)
     job = await bench.reaches(await bench.controller.submit(make_job()), JobState.RUNNING)
     first = job.placement[0].node

@@ -98,9 +98,7 @@ async def test_an_end_comes_to_every_listener() -> None:
 
 @given(
     steps=st.lists(
-        st.one_of(
-            st.tuples(st.just("tell"), st.integers(1, 9)), st.tuples(st.just("read"), st.integers(1, 9))
-        )
+        st.one_of(st.tuples(st.just("tell"), st.integers(1, 9)), st.tuples(st.just("read"), st.integers(1, 9)))
     ),
     after=st.integers(0, 12),
 )

@@ -175,9 +175,7 @@ async def test_what_is_asked_while_the_end_is_on_its_way_to_the_disk_comes_too_l
 
 async def test_the_same_key_gives_the_same_job(bench: Bench) -> None:
     """Asked at the same time, later, and after the job has ended."""
-    jobs = await asyncio.gather(
-        *(bench.controller.submit(make_job(idempotency_key="once")) for _ in range(10))
-    )
+    jobs = await asyncio.gather(*(bench.controller.submit(make_job(idempotency_key="once")) for _ in range(10)))
     assert len({job.id for job in jobs}) == 1
     await bench.reaches(jobs[0], JobState.RUNNING)
     assert (await bench.controller.submit(make_job(idempotency_key="once"))).id == jobs[0].id
@@ -199,9 +197,7 @@ async def test_a_caller_that_goes_away_leaves_nothing_half_done(bench: Bench) ->
 
 @pytest.mark.parametrize("field", ["name", "user", "idempotency_key", "command", "env"])
 @pytest.mark.parametrize("text", ["nul \0", "half a pair \ud800"])
-async def test_what_no_store_can_keep_is_refused_before_it_gets_there(
-    bench: Bench, field: str, text: str
-) -> None:
+async def test_what_no_store_can_keep_is_refused_before_it_gets_there(bench: Bench, field: str, text: str) -> None:
     job = make_job(user=text if field == "user" else "ana")
     match field:
         case "command":
@@ -260,9 +256,7 @@ async def test_a_waiting_job_moves_up_in_line_and_that_is_no_event(bench: Bench)
 # -- plans ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_victim_is_stopped_with_the_reason_and_goes_on_by_itself(
-    tmp_path: Path, world: World
-) -> None:
+async def test_a_victim_is_stopped_with_the_reason_and_goes_on_by_itself(tmp_path: Path, world: World) -> None:
     """The plan takes GPUs back; the job that needs them starts when they are free; the victim goes on after it."""
 
     def decide(snapshot: Snapshot) -> Plan:
@@ -309,9 +303,7 @@ async def test_a_plan_that_gives_a_gpu_twice_is_not_carried_out(tmp_path: Path, 
         assert states.count(JobState.QUEUED) == 2
 
 
-async def test_a_policy_that_fails_does_no_harm(
-    tmp_path: Path, world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_policy_that_fails_does_no_harm(tmp_path: Path, world: World, caplog: pytest.LogCaptureFixture) -> None:
     faults = iter([ZeroDivisionError("in the policy")] * 2)
 
     def shaky(snapshot: Snapshot) -> Plan:

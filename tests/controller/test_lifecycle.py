@@ -231,10 +231,7 @@ def test_a_launch_that_is_refused_while_it_is_cancelled_is_cancelled() -> None:
 
 def standing(job: Job, *workers: WorkerState, reason: str = "", fault: Fault | None = None) -> Job:
     """The job once its workers are told to stand so; the last of them has this reason and is at fault."""
-    found = {
-        rank: WorkerStatus(job.id, len(job.attempts), rank, state, NOW + 5)
-        for rank, state in enumerate(workers)
-    }
+    found = {rank: WorkerStatus(job.id, len(job.attempts), rank, state, NOW + 5) for rank, state in enumerate(workers)}
     last = len(workers) - 1
     found[last] = replace(found[last], reason=reason, fault=fault)
     return lifecycle.observe(job, found, NOW + 5).job
@@ -467,9 +464,7 @@ def test_what_was_never_launched_is_launched_now_unless_it_was_to_stop() -> None
 
 @pytest.mark.parametrize("codes", [("runs", "runs"), ("runs", 1), (0, 0), ("lost", "runs"), (-9, 1)])
 @pytest.mark.parametrize("make", [starting, running, stopping])
-def test_the_same_told_again_changes_nothing(
-    make: Callable[[int], Job], codes: tuple[int | str, ...]
-) -> None:
+def test_the_same_told_again_changes_nothing(make: Callable[[int], Job], codes: tuple[int | str, ...]) -> None:
     job = make(2)
     once = lifecycle.observe(job, workers(job, *codes), NOW + 5).job
     assert lifecycle.observe(once, workers(once, *codes), NOW + 9) == lifecycle.Step(once)
@@ -497,16 +492,12 @@ def test_where(nodes: int, words: str) -> None:
         (2, 2, Ending.MOVED, "Moved to n0 and n1: project a reclaims GPUs."),
     ],
 )
-def test_it_ends_to_go_on_where_it_is_nominated(
-    size: int, nomination: int, ending: Ending, reason: str
-) -> None:
+def test_it_ends_to_go_on_where_it_is_nominated(size: int, nomination: int, ending: Ending, reason: str) -> None:
     change = lifecycle.move if ending is Ending.MOVED else lifecycle.resize
     step = change(running(size, grace=7.0), placed(nomination), "Project a reclaims GPUs.", NOW + 1)
     assert step.do == (StopAttempt(step.job.id, 1, 7.0),)
     assert (step.job.state, step.job.nomination) == (JobState.STOPPING, placed(nomination))
-    assert change(step.job, placed(3), "", NOW + 2) == lifecycle.Step(step.job), (
-        "The same again changes nothing."
-    )
+    assert change(step.job, placed(3), "", NOW + 2) == lifecycle.Step(step.job), "The same again changes nothing."
     queued = ended(step.job, *[-15] * size)
     assert (queued.state, queued.reason, queued.nomination) == (JobState.QUEUED, reason, placed(nomination))
     assert (queued.attempts[0].ending, queued.workload().preempted) == (ending, None)
@@ -528,9 +519,7 @@ def test_what_fails_while_it_saves_its_state_is_tried_again() -> None:
 def test_one_that_lost_its_places_waits_its_turn() -> None:
     job = lifecycle.resize(running(), placed(2), "", NOW + 1).job
     assert ended(lifecycle.disclaim(job).job, -15).reason == "Waiting for its turn."
-    assert (
-        lifecycle.disclaim(ended(job, -15)).job.reason == "Its reserved GPUs are gone. Waiting for its turn."
-    )
+    assert lifecycle.disclaim(ended(job, -15)).job.reason == "Its reserved GPUs are gone. Waiting for its turn."
 
 
 @pytest.mark.parametrize(("who", "by"), [("root", " by root"), (None, "")])

@@ -12,9 +12,7 @@ from scheduler.policy import decide
 from tests.controller.stage import POOL, Bench, World, begin, make_job, make_session, nobody_starts, opened
 
 
-async def test_a_project_gets_its_guarantee_back_and_the_victim_goes_on_by_itself(
-    tmp_path: Path, world: World
-) -> None:
+async def test_a_project_gets_its_guarantee_back_and_the_victim_goes_on_by_itself(tmp_path: Path, world: World) -> None:
     async with opened(tmp_path, world, decide=decide) as bench:
         sweep = [await bench.controller.submit(make_job(user="ana")) for _ in range(4)]
         for job in sweep:
@@ -77,8 +75,7 @@ async def test_everything_comes_to_its_end(tmp_path: Path, world: World) -> None
                 make_job(project, gpus=gpus, workers=workers, user=f"user{n}", priority=n % 3)
             )
             for n, (project, gpus, workers) in enumerate(
-                [("default", 1, 4), ("speech", 0.5, 1), ("vision", 1, 2), ("nlp", 2, 1), ("default", 4, 1)]
-                * 4
+                [("default", 1, 4), ("speech", 0.5, 1), ("vision", 1, 2), ("nlp", 2, 1), ("default", 4, 1)] * 4
             )
         ]
         async with asyncio.timeout(30):

@@ -1,8 +1,8 @@
 """Whatever happens in whatever order: no job is lost, none runs twice, no GPU is given twice.
 
-Hypothesis plays owners, workers, the plan, the machines and the plug: it submits, cancels, pauses and resumes, opens and
-closes sessions, ends workers well and badly, takes GPUs back, has jobs grow, shrink and move, fills the disk, takes a node
-away, and kills the scheduler at any instant, with changes on their way to the disk.
+Hypothesis plays owners, workers, the plan, the machines and the plug: it submits, cancels, pauses and resumes, opens
+and closes sessions, ends workers well and badly, takes GPUs back, has jobs grow, shrink and move, fills the disk, takes
+a node away, and kills the scheduler at any instant, with changes on their way to the disk.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ T = TypeVar("T")
 SPARE = replace(NODES[1], name="n2", gpus=2)
 
 
-def sized(
-    workload: Workload, workers: int, snapshot: Snapshot, plan: Plan
-) -> tuple[WorkerPlacement, ...] | None:
+def sized(workload: Workload, workers: int, snapshot: Snapshot, plan: Plan) -> tuple[WorkerPlacement, ...] | None:
     """Places for so many workers: where it stands as far as that goes, and what nobody has; the same number moves."""
     one = workload.placement[0]
     taken = {
@@ -333,9 +331,7 @@ class Lives(RuleBasedStateMachine):
         store.close()
         now = time.time()
         attempts = [(job, attempt) for job in jobs for attempt in job.attempts]
-        held = [
-            (held_by(attempt.placement), attempt.created, attempt.ended or now) for _, attempt in attempts
-        ]
+        held = [(held_by(attempt.placement), attempt.created, attempt.ended or now) for _, attempt in attempts]
         expected = sum(gpus * (2 ** (ended - now) - 2 ** (begun - now)) for gpus, begun, ended in held)
         (used,) = loaded.usage or (ProjectUsage("default"),)
         assert used.held == sum(held_by(job.placement) for job in jobs)

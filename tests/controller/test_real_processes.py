@@ -34,9 +34,7 @@ async def finished(controller: Controller, job_id: str) -> Job:
 async def test_a_command_runs_and_its_exit_status_is_the_jobs(tmp_path: Path) -> None:
     async with scheduling(tmp_path) as controller:
         good = await controller.submit(command("test $RUNAI_WORLD_SIZE = 2", workers=2))
-        bad = await controller.submit(
-            command("test $RUNAI_RANK != 1 || exit 7; sleep 60", workers=2, grace=5)
-        )
+        bad = await controller.submit(command("test $RUNAI_RANK != 1 || exit 7; sleep 60", workers=2, grace=5))
         missing = await controller.submit(command("exec no-such-program"))
         assert (await finished(controller, good.id)).state is JobState.SUCCEEDED
         failed = await finished(controller, bad.id)

@@ -1,4 +1,5 @@
-"""Running jobs that grow, shrink and move: the attempt ends, and the next one begins where the plan says, come what may."""
+"""Running jobs that grow, shrink and move: the attempt ends, and the next one begins where the plan says, come what
+may."""
 
 from __future__ import annotations
 
@@ -140,9 +141,7 @@ async def test_a_job_gives_workers_back_to_whom_they_are_guaranteed(tmp_path: Pa
         job = await again(bench, job)
         assert sizes(job) == [4, 2]
         assert job.attempts[0].ending is Ending.RESIZED
-        assert job.attempts[0].reason == (
-            f"Gave 2 of 4 workers back: project speech reclaims GPUs for {speech.id}."
-        )
+        assert job.attempts[0].reason == (f"Gave 2 of 4 workers back: project speech reclaims GPUs for {speech.id}.")
         speech = await bench.reaches(speech, JobState.RUNNING)
         assert not _gpus(job) & _gpus(speech)
 
@@ -188,9 +187,7 @@ def _gpus(job: Job) -> set[tuple[str, int]]:
 # -- what may come between ----------------------------------------------------------------------------------------
 
 
-async def test_a_kill_between_stop_and_start_loses_neither_job_nor_places(
-    tmp_path: Path, world: World
-) -> None:
+async def test_a_kill_between_stop_and_start_loses_neither_job_nor_places(tmp_path: Path, world: World) -> None:
     bench = await begin(tmp_path, world, decide=decide)
     await bench.controller.apply(AT_ONCE)
     _, job = await grown(bench)
@@ -236,9 +233,7 @@ async def test_a_limit_that_was_lowered_meanwhile_holds(tmp_path: Path, world: W
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_who_is_cancelled_meanwhile_does_not_go_on(
-    tmp_path: Path, world: World, restarted: bool
-) -> None:
+async def test_who_is_cancelled_meanwhile_does_not_go_on(tmp_path: Path, world: World, restarted: bool) -> None:
     bench = await begin(tmp_path, world, decide=decide)
     await bench.controller.apply(AT_ONCE)
     _, job = await grown(bench)
@@ -268,8 +263,7 @@ async def test_who_is_paused_meanwhile_waits_like_any_other(tmp_path: Path, worl
 async def test_a_member_of_an_array_keeps_its_turn(tmp_path: Path, world: World) -> None:
     def members(indices: Iterable[int]) -> list[Job]:
         return [
-            make_job(workers=4, min_workers=1, array=ArrayPlace("a", index, 2, max_parallel=1))
-            for index in indices
+            make_job(workers=4, min_workers=1, array=ArrayPlace("a", index, 2, max_parallel=1)) for index in indices
         ]
 
     async with opened(tmp_path, world, pool=AT_ONCE, decide=decide) as bench:

@@ -1,4 +1,5 @@
-"""A scheduler that stops, or is killed, and starts again: no job is lost, none runs twice, none is forgotten running."""
+"""A scheduler that stops, or is killed, and starts again: no job is lost, none runs twice, none is forgotten
+running."""
 
 from __future__ import annotations
 
@@ -81,9 +82,7 @@ async def test_what_runs_and_is_not_in_the_book_is_stopped(tmp_path: Path, world
         assert world.running() == set()
 
 
-async def test_the_longest_run_time_counts_from_the_start_not_from_the_restart(
-    tmp_path: Path, world: World
-) -> None:
+async def test_the_longest_run_time_counts_from_the_start_not_from_the_restart(tmp_path: Path, world: World) -> None:
     bench = await begin(tmp_path, world)
     job = await bench.controller.submit(make_job(max_runtime=0.3))
     running = await bench.reaches(job, JobState.RUNNING)

@@ -36,9 +36,7 @@ def test_a_plan_gives_it_its_lease_and_whoever_asked_is_told() -> None:
 @pytest.mark.parametrize(
     ("blocked_by", "refusal"), [(OverBuildQuota("ana", 1000, 1000, 1000), Conflict), (None, Unavailable)]
 )
-def test_a_plan_that_has_no_gpus_for_it_refuses_it(
-    blocked_by: OverBuildQuota | None, refusal: type[Exception]
-) -> None:
+def test_a_plan_that_has_no_gpus_for_it_refuses_it(blocked_by: OverBuildQuota | None, refusal: type[Exception]) -> None:
     decision = Decision(Action.WAIT, "Nothing is free.", blocked_by=blocked_by)
     found = error(session_lifecycle.pass_over(make_session(), decision, NOW))
     assert type(found) is refusal

@@ -44,9 +44,7 @@ async def test_what_does_not_fit_is_refused_with_the_reason(bench: Bench) -> Non
 
 async def test_a_refusal_for_the_quota_is_a_conflict(tmp_path: Path, world: World) -> None:
     def over_quota(snapshot: Snapshot) -> Plan:
-        wait = Decision(
-            Action.WAIT, "ana holds 1 GPU already.", blocked_by=OverBuildQuota("ana", 1000, 1000, 1000)
-        )
+        wait = Decision(Action.WAIT, "ana holds 1 GPU already.", blocked_by=OverBuildQuota("ana", 1000, 1000, 1000))
         return Plan({w.id: wait for w in snapshot.workloads}, {})
 
     async with opened(tmp_path, world, decide=over_quota) as bench:

@@ -152,12 +152,8 @@ async def test_a_pool_of_two_types_learns_which_one_is_faster_and_knows_it_after
         nodes = [(await bench.reaches(job, JobState.RUNNING)).placement[0].node for job in jobs]
         assert nodes == ["a", "a", "v"]
         access = Access(Caller.of("ana", frozenset({Scope.READ})), bench.controller.book.pool)
-        found = explanation(
-            bench.controller.book.jobs[jobs[0].id], bench.controller.book, access, time.time()
-        )
-        assert found.speed == (
-            "On A100: 2.7 times as fast as V100 for jobs like this one, measured on 2 runs."
-        )
+        found = explanation(bench.controller.book.jobs[jobs[0].id], bench.controller.book, access, time.time())
+        assert found.speed == ("On A100: 2.7 times as fast as V100 for jobs like this one, measured on 2 runs.")
         assert [(each.gpu_type, each.relative, each.unit) for each in found.speeds] == [
             ("A100", 1.0, "steps"),
             ("V100", pytest.approx(0.37, abs=0.001), "steps"),

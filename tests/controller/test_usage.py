@@ -21,9 +21,7 @@ HALF_LIFE = 100.0
 Attempts = list[tuple[int, float, float]]
 """Thousandths of a GPU, from when, for how long."""
 
-attempts = st.lists(
-    st.tuples(st.sampled_from([250, 1000, 8000]), st.floats(0, 1000), st.floats(0, 1000)), max_size=8
-)
+attempts = st.lists(st.tuples(st.sampled_from([250, 1000, 8000]), st.floats(0, 1000), st.floats(0, 1000)), max_size=8)
 
 
 def integral(found: Attempts, now: float) -> float:
@@ -63,9 +61,7 @@ def test_a_department_has_used_what_is_below_it_and_shares_are_of_the_gpus_for_t
         projects=(Project("research"), Project("nlp", "research"), Project("vision", "research")),
         settings=Settings(time_aware=1.0, usage_half_life=HALF_LIFE),
     )
-    used = {
-        name: ProjectUsage(name, average=gpus) for name, gpus in {"nlp": 1000.0, "vision": 3000.0}.items()
-    }
+    used = {name: ProjectUsage(name, average=gpus) for name, gpus in {"nlp": 1000.0, "vision": 3000.0}.items()}
     nodes = (Node("a", 8), Node("b", 8, schedulable=False), Node("c", 8, node_pool="build"))
     assert usage.averages(used, pool, 0.0) == {"research": 4000, "nlp": 1000, "vision": 3000}
     assert usage.shares(used, pool, nodes, HALF_LIFE) == {"research": 0.25, "nlp": 0.0625, "vision": 0.1875}
@@ -89,9 +85,7 @@ async def test_another_half_life_counts_from_when_it_is_set(tmp_path: Path, worl
     await bench.crash()
 
 
-async def test_what_a_version_without_usage_left_running_counts_from_its_start(
-    tmp_path: Path, world: World
-) -> None:
+async def test_what_a_version_without_usage_left_running_counts_from_its_start(tmp_path: Path, world: World) -> None:
     now = [1000.0]
     bench = await begin(tmp_path, world, clock=lambda: now[0])
     await bench.controller.apply(replace(POOL, settings=Settings(usage_half_life=100)))

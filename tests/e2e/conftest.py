@@ -64,9 +64,7 @@ def start_hub(folder: Path, *args: str) -> Hub:
     if os.geteuid() == 0:
         command.append("--allow-root")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("RUNAI_", "JUPYTER"))}
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     said = ""
     assert process.stdout is not None
     for line in process.stdout:

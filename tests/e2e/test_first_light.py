@@ -1,4 +1,5 @@
-"""A first user's minutes in a real browser against a real hub: the sample notebook, the panel, the administrator's page."""
+"""A first user's minutes in a real browser against a real hub: the sample notebook, the panel, the administrator's
+page."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ pytestmark = pytest.mark.needs("chromium")
 
 
 def open_notebook(page: Page, hub: Hub, user: str, name: str) -> None:
-    """Open a notebook and wait until its kernel is connected (before that, JupyterLab drops what is run without a word)."""
+    """Open a notebook and wait until its kernel is connected (before that, JupyterLab drops what is run without a
+    word)."""
     page.goto(f"{hub.url}user/{user}/lab/tree/{name.replace(' ', '%20')}?reset")
     page.wait_for_selector(".jp-Notebook .jp-CodeCell")
     expect(page.locator("#jp-main-statusbar")).to_contain_text("Python 3 (ipykernel) | Idle")
@@ -84,9 +86,7 @@ def in_the_lab(hub: Hub, log_in: LogIn) -> Callable[..., Page]:
     return enter
 
 
-def test_the_sample_notebook_trains_on_the_pool(
-    hub: Hub, in_the_lab: Callable[..., Page], log_in: LogIn
-) -> None:
+def test_the_sample_notebook_trains_on_the_pool(hub: Hub, in_the_lab: Callable[..., Page], log_in: LogIn) -> None:
     assert "24 declared GPUs" in hub.greeting
     page = in_the_lab("ada")
     run_all_cells(page)
@@ -196,8 +196,6 @@ def test_another_users_log_is_not_read(hub: Hub, in_the_lab: Callable[..., Page]
     with client_of(hub, "carol") as client:
         mine = client.submit(JobSubmit(name="secret", command=["/bin/echo", "mine"], gpus=0))
     other = in_the_lab("dave")
-    log = other.evaluate(
-        "async (id) => (await fetch(`/user/dave/runai/api/v1/jobs/${id}/logs`)).status", mine.id
-    )
+    log = other.evaluate("async (id) => (await fetch(`/user/dave/runai/api/v1/jobs/${id}/logs`)).status", mine.id)
     assert log == 403  # a member of the project may see that there is a job, and no more
     assert json.dumps(api(other, "sessions")).count("carol") == 0

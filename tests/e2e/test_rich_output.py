@@ -44,9 +44,7 @@ def write_notebook(hub: Hub, user: str, name: str, *cells: str) -> Path:
     notebook: dict[str, Any] = {
         "nbformat": 4,
         "nbformat_minor": 5,
-        "metadata": {
-            "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-        },
+        "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}},
         "cells": [
             {
                 "cell_type": "code",
@@ -69,9 +67,7 @@ def restart_kernel(page: Page) -> None:
     page.locator(".jp-Dialog button.jp-mod-accept").click()
 
 
-def test_output_stays_over_a_reload_and_a_restart(
-    hub: Hub, in_the_lab: Callable[..., Page], log_in: LogIn
-) -> None:
+def test_output_stays_over_a_reload_and_a_restart(hub: Hub, in_the_lab: Callable[..., Page], log_in: LogIn) -> None:
     page = in_the_lab("eve")
     write_notebook(hub, "eve", "rich.ipynb", CELL)
     open_notebook(page, hub, "eve", "rich.ipynb")

@@ -1,4 +1,5 @@
-"""Sending a script by mouse and a command by keyboard: from JupyterLab to jobs that ran, and what is refused on the way."""
+"""Sending a script by mouse and a command by keyboard: from JupyterLab to jobs that ran, and what is refused on the
+way."""
 
 from __future__ import annotations
 

@@ -17,9 +17,11 @@ DEAF = "deaf"
 
 @dataclass(frozen=True)
 class Act:
-    """Prints `say`, writes `say` to the output file `writes`, saves its state, waits until the file `gate` is there, and ends.
+    """Prints `say`, writes `say` to the output file `writes`, saves its state, waits until the file `gate` is there,
+    and ends.
 
-    On SIGTERM it does nothing (`DEAF`), or saves its state and ends with the exit code `term`, or ends as any process does.
+    On SIGTERM it does nothing (`DEAF`), or saves its state and ends with the exit code `term`, or ends as any process
+    does.
     """
 
     say: str = ""

@@ -1,7 +1,7 @@
 """A scheduler's engine that is there to be killed: forks one for each line of standard input, and says when it begins.
 
-A line is JSON: `state_dir`, `job`, `workers`, `command`, `stop` (grace, or null). Forked rather than started, so that many
-instants can be tried: a Python with the engine's imports takes a third of a second.
+A line is JSON: `state_dir`, `job`, `workers`, `command`, `stop` (grace, or null). Forked rather than started, so that
+many instants can be tried: a Python with the engine's imports takes a third of a second.
 """
 
 from __future__ import annotations

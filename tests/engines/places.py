@@ -1,4 +1,5 @@
-"""Where the contract of engines is tried: each kind of engine says how a test makes its backend, and breaks what it stands on.
+"""Where the contract of engines is tried: each kind of engine says how a test makes its backend, and breaks what it
+stands on.
 
 `PLACES` has them all. A new engine adds its own and passes `test_contract`.
 """

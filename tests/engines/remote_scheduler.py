@@ -1,4 +1,5 @@
-"""A whole scheduler with remote workers in a process of its own, to be killed: `python -m … STATE_DIR CONTAINERS PORT`."""
+"""A whole scheduler with remote workers in a process of its own, to be killed: `python -m … STATE_DIR CONTAINERS
+PORT`."""
 
 from __future__ import annotations
 

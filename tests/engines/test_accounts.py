@@ -68,9 +68,7 @@ async def sent(here: Workplace, files: dict[str, bytes]) -> str:
 
 @as_root
 async def test_a_job_is_its_owners_process_with_their_groups_and_home(shared: Workplace) -> None:
-    await shared.engine.launch(
-        launch("j", shell("id -u; id -g; id -G; echo $HOME $USER $LOGNAME"), user=OWNER)
-    )
+    await shared.engine.launch(launch("j", shell("id -u; id -g; id -G; echo $HOME $USER $LOGNAME"), user=OWNER))
     assert (await shared.end("j")).exit_code == 0
     log = (await shared.files.read(log_file("j", 1, 0), 0, 1000)).decode().split("\n")
     them = pwd.getpwnam(OWNER)
@@ -98,9 +96,7 @@ async def test_its_folders_are_the_owners_from_attempt_to_attempt(shared: Workpl
 
 @as_root
 async def test_a_stop_reaches_it_and_what_came_of_it(shared: Workplace) -> None:
-    code = (
-        'trap "exit 3" TERM; sleep 600 & touch "$RUNAI_OUTPUT_DIR/out"; echo > "$RUNAI_OUTPUT_DIR/out"; wait'
-    )
+    code = 'trap "exit 3" TERM; sleep 600 & touch "$RUNAI_OUTPUT_DIR/out"; echo > "$RUNAI_OUTPUT_DIR/out"; wait'
     await shared.engine.launch(launch("j", shell(code), user=OWNER))
     await shared.output_of("j")
     await shared.engine.stop("j", 1, 30)
@@ -132,12 +128,8 @@ async def test_it_reads_nothing_of_the_schedulers_or_of_another_job(shared: Work
 
 
 @as_root
-@pytest.mark.parametrize(
-    ("user", "sentence"), [("root", "never run as root"), ("no-such-user", "has no user")]
-)
-async def test_nobodys_job_runs_as_root_or_as_someone_else(
-    shared: Workplace, user: str, sentence: str
-) -> None:
+@pytest.mark.parametrize(("user", "sentence"), [("root", "never run as root"), ("no-such-user", "has no user")])
+async def test_nobodys_job_runs_as_root_or_as_someone_else(shared: Workplace, user: str, sentence: str) -> None:
     with pytest.raises(Invalid, match=sentence):
         await shared.engine.launch(launch("j", shell("id"), user=user))
     assert not (shared.state_dir / "running" / "j.1").exists()

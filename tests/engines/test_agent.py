@@ -127,9 +127,7 @@ def test_what_it_shares_with_the_supervisor_is_the_same(name: str) -> None:
 # -- what a worker gets -------------------------------------------------------------------------------------
 
 
-async def test_a_worker_finds_its_contract_and_no_path_of_the_scheduler(
-    here: Scheduler, place: RemotePlace
-) -> None:
+async def test_a_worker_finds_its_contract_and_no_path_of_the_scheduler(here: Scheduler, place: RemotePlace) -> None:
     dump = python("import json, os; print(json.dumps(dict(os.environ)))")
     await here.backend.engine.launch(launch("j", dump, workers=2, env={"MINE": "1", "RUNAI_RANK": "a lie"}))
     await here.end("j", 1)
@@ -198,13 +196,9 @@ async def test_the_next_attempt_finds_what_the_last_one_saved(here: Scheduler) -
 
 
 async def test_the_reports_of_all_workers_are_one_file(here: Scheduler) -> None:
-    report = (
-        'echo "{\\"rank\\": $RUNAI_RANK, \\"attempt\\": $RUNAI_ATTEMPT}" >> "$RUNAI_OUTPUT_DIR/metrics.jsonl"'
-    )
+    report = 'echo "{\\"rank\\": $RUNAI_RANK, \\"attempt\\": $RUNAI_ATTEMPT}" >> "$RUNAI_OUTPUT_DIR/metrics.jsonl"'
     for attempt in (1, 2):
-        await here.backend.engine.launch(
-            launch("j", shell(f"{report}; {report}"), workers=2, attempt=attempt)
-        )
+        await here.backend.engine.launch(launch("j", shell(f"{report}; {report}"), workers=2, attempt=attempt))
         for rank in (0, 1):
             await here.end("j", rank, attempt)
     text = await here.backend.files.read(output_file("j", "metrics.jsonl"), 0, 2**16)
@@ -224,18 +218,14 @@ async def test_a_log_ends_at_its_limit_with_a_sentence(
     assert log == b"\0" * most + notice.encode()
 
 
-async def test_what_is_too_large_is_left_out_with_a_sentence(
-    here: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_too_large_is_left_out_with_a_sentence(here: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(uploads.LIMITS, Area.OUTPUT, 1000)
     write = shell('head -c 2000 /dev/zero > "$RUNAI_OUTPUT_DIR/big"; echo ok > "$RUNAI_OUTPUT_DIR/small"')
     await here.backend.engine.launch(launch("j", write))
     assert (await here.end("j")).exit_code == 0
     assert [file.path for file in await here.backend.files.list("j", Area.OUTPUT)] == ["small"]
     log = await here.backend.files.read(log_file("j", 1, 0), 0, 2**16)
-    assert log.decode().strip() == (
-        "[output/big was not uploaded: A job may have 0 GiB in its output folder.]"
-    )
+    assert log.decode().strip() == ("[output/big was not uploaded: A job may have 0 GiB in its output folder.]")
 
 
 async def test_the_container_shows_what_the_log_has(here: Scheduler, place: RemotePlace) -> None:
@@ -245,9 +235,7 @@ async def test_the_container_shows_what_the_log_has(here: Scheduler, place: Remo
     assert place.containers.shown(FIRST) == "one\ntwo\n"
 
 
-async def test_every_process_of_a_worker_is_gone_when_its_end_is_told(
-    here: Scheduler, tmp_path: Path
-) -> None:
+async def test_every_process_of_a_worker_is_gone_when_its_end_is_told(here: Scheduler, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     code = f"sleep 600 & echo $! >> {pids}; setsid sleep 600 & echo $! >> {pids}; exit 5"
     await here.backend.engine.launch(launch("j", shell(code)))
@@ -340,9 +328,7 @@ async def tokens(here: Scheduler) -> tuple[str, ...]:
     return await agents_of(here).admit(order, meeting)
 
 
-async def test_the_token_of_an_ended_worker_is_refused(
-    here: Scheduler, ask: Ask, tokens: tuple[str, ...]
-) -> None:
+async def test_the_token_of_an_ended_worker_is_refused(here: Scheduler, ask: Ask, tokens: tuple[str, ...]) -> None:
     own, other = (ask(token) for token in tokens)
     end = {"agent": "a" * 32, "state": "exited", "started": 1.0, "at": 2.0, "exit_code": 0}
     assert (await own.post("state", json=end)).status_code == 204
@@ -392,9 +378,7 @@ async def test_the_files_of_other_jobs_do_not_exist_for_a_worker(
 
 
 @pytest.mark.parametrize("path", ["..%2fout", "a/..%2f..%2fb", "a%00b", "a//b"])
-async def test_nothing_is_written_outside(
-    here: Scheduler, ask: Ask, tokens: tuple[str, ...], path: str
-) -> None:
+async def test_nothing_is_written_outside(here: Scheduler, ask: Ask, tokens: tuple[str, ...], path: str) -> None:
     answer = await ask(tokens[0]).put(f"files/output/{path}", params={"size": 1}, content=b"x")
     assert answer.status_code in (404, 422)
     assert await here.backend.files.list("j", Area.OUTPUT) == ()
@@ -485,9 +469,7 @@ async def test_what_is_on_its_way_counts_and_a_file_does_not_grow_beyond_what_it
     await uploaded.put(FIRST, Area.OUTPUT, "d", uploads.Piece(0, b"x", 20, 1.0, "1"))
 
 
-async def test_reports_that_were_added_before_a_crash_are_not_added_again(
-    uploaded: Uploads, tmp_path: Path
-) -> None:
+async def test_reports_that_were_added_before_a_crash_are_not_added_again(uploaded: Uploads, tmp_path: Path) -> None:
     await uploaded.append(FIRST, "reports", 0, b"one\n")
     book = tmp_path / "jobs/j/merged.json"
     before = book.read_bytes()
@@ -500,9 +482,7 @@ async def test_reports_that_were_added_before_a_crash_are_not_added_again(
 # -- what an agent says ---------------------------------------------------------------------------------------
 
 
-async def test_a_place_that_cannot_hold_the_files_is_at_fault(
-    here: Scheduler, tokens: tuple[str, ...]
-) -> None:
+async def test_a_place_that_cannot_hold_the_files_is_at_fault(here: Scheduler, tokens: tuple[str, ...]) -> None:
     agents = agents_of(here)
     live = agents.worker(tokens[0])
     assert live is not None

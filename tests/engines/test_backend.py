@@ -21,16 +21,12 @@ def test_local_is_ours(setup: Setup) -> None:
     assert isinstance(backend("local", setup).engine, LocalEngine)
 
 
-def test_an_installed_package_brings_its_own(
-    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_package_brings_its_own(setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     about = tmp_path / "runai_other-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: runai-other\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[jupyter_runai.engines]\nother = runai_other:made\n")
-    (tmp_path / "runai_other.py").write_text(
-        "def made(setup):\n    return setup.folder.path, setup.patience\n"
-    )
+    (tmp_path / "runai_other.py").write_text("def made(setup):\n    return setup.folder.path, setup.patience\n")
     monkeypatch.syspath_prepend(tmp_path)
     made: object = backend("other", setup)
     assert made == (tmp_path, 0.0)

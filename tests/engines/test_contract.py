@@ -105,9 +105,7 @@ async def test_what_cannot_be_started_is_the_fault_of_the_job(here: Scheduler) -
     assert WorkerState.RUNNING not in here.states("j")
 
 
-async def test_a_worker_that_nobody_can_tell_the_end_of_is_lost(
-    here: Scheduler, place: Place, gate: Path
-) -> None:
+async def test_a_worker_that_nobody_can_tell_the_end_of_is_lost(here: Scheduler, place: Place, gate: Path) -> None:
     await start(here, Act(say="one\n", gate=str(gate)), workers=2)
     await place.lose("j", 1)
     end = await here.end("j", 1)
@@ -132,9 +130,7 @@ async def test_a_worker_saves_its_state_in_its_grace_period(here: Scheduler, gat
     assert [file.path for file in await here.backend.files.list("j", Area.CHECKPOINT)] == ["state"]
 
 
-async def test_a_worker_that_does_not_listen_is_killed_after_its_grace_period(
-    here: Scheduler, gate: Path
-) -> None:
+async def test_a_worker_that_does_not_listen_is_killed_after_its_grace_period(here: Scheduler, gate: Path) -> None:
     await start(here, Act(say="one\n", gate=str(gate), term=DEAF))
     await here.backend.engine.stop("j", 1, 600)
     await here.backend.engine.stop("j", 1, 0.1)  # the earlier end holds
@@ -308,9 +304,7 @@ async def test_there_are_nodes_each_with_a_name_of_its_own(here: Scheduler) -> N
     assert here.backend.inventory.nodes(Pool()) == nodes
 
 
-async def test_a_second_scheduler_does_not_lead_before_the_first_lets_go(
-    here: Scheduler, place: Place
-) -> None:
+async def test_a_second_scheduler_does_not_lead_before_the_first_lets_go(here: Scheduler, place: Place) -> None:
     second = place.backend().leadership
     with pytest.raises(Conflict):
         await second.acquire()

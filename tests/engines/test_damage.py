@@ -60,9 +60,7 @@ async def power_cut(here: Workplace, *jobs: str) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", FILES)
-async def test_a_damaged_file_costs_its_job_and_not_the_start(
-    here: Workplace, name: str, damage: str
-) -> None:
+async def test_a_damaged_file_costs_its_job_and_not_the_start(here: Workplace, name: str, damage: str) -> None:
     await here.engine.launch(launch("ended", shell("exit 3")))
     await here.end("ended")
     await here.engine.launch(launch("hurt", shell("exit 3")))
@@ -75,9 +73,7 @@ async def test_a_damaged_file_costs_its_job_and_not_the_start(
         file = place(here, job) / name
         file.write_bytes(DAMAGES[damage](file.read_bytes() if file.exists() else b"{}"))
     await here.restart()
-    assert (
-        await here.engine.recover([(job, 1, 1) for job in ("ended", "hurt", "lives", "well")]) == frozenset()
-    )
+    assert await here.engine.recover([(job, 1, 1) for job in ("ended", "hurt", "lives", "well")]) == frozenset()
     assert (await here.end("ended")).exit_code == 3
     hurt = await here.end("hurt")
     if name == "exit.json":
@@ -86,9 +82,7 @@ async def test_a_damaged_file_costs_its_job_and_not_the_start(
     else:
         assert hurt.exit_code == 3
     assert here.states("well") == [WorkerState.RUNNING]
-    assert (
-        here.states("lives")[0] is WorkerState.RUNNING
-    )  # and may be stopped by now, where there is a `stop`
+    assert here.states("lives")[0] is WorkerState.RUNNING  # and may be stopped by now, where there is a `stop`
     for job in ("lives", "well"):
         await here.engine.stop(job, 1, 5)
         assert (await here.end(job)).exit_code == -15
@@ -139,9 +133,7 @@ async def test_a_damaged_note_of_the_boot_loses_nothing_that_runs(here: Workplac
     await here.end("j")
 
 
-@pytest.mark.parametrize(
-    "number", ["0", "1", "-1", "4194305", "2147483647", "99999999999999999999", "bystander"]
-)
+@pytest.mark.parametrize("number", ["0", "1", "-1", "4194305", "2147483647", "99999999999999999999", "bystander"])
 async def test_a_number_in_a_claim_makes_no_job_immortal_and_reaches_nobody_else(
     here: Workplace, bystander: subprocess.Popen[bytes], number: str
 ) -> None:
@@ -159,9 +151,7 @@ async def test_a_number_in_a_claim_makes_no_job_immortal_and_reaches_nobody_else
     assert bystander.poll() is None
 
 
-@pytest.mark.parametrize(
-    "number", ["0", "1", "-1", "99999999999999999999", "1e400", "NaN", "true", "bystander"]
-)
+@pytest.mark.parametrize("number", ["0", "1", "-1", "99999999999999999999", "1e400", "NaN", "true", "bystander"])
 async def test_what_a_status_names_is_killed_only_where_it_is_of_the_job(
     here: Workplace, bystander: subprocess.Popen[bytes], number: str
 ) -> None:

@@ -14,10 +14,7 @@ from scheduler.errors import NotFound
 from tests.engines.workplace import Workplace, launch, python, shell
 
 TICKS = python(
-    "import os, sys, time\n"
-    "for _ in range(60):\n"
-    "    os.write(1, b'%.6f\\n' % time.time())\n"
-    "    time.sleep(0.01)\n"
+    "import os, sys, time\nfor _ in range(60):\n    os.write(1, b'%.6f\\n' % time.time())\n    time.sleep(0.01)\n"
 )
 
 
@@ -148,9 +145,7 @@ async def test_only_an_id_names_a_job(here: Workplace, output: Path, job: str) -
         await here.files.forget(job)
 
 
-async def test_a_link_in_the_place_of_the_output_folder_is_not_followed(
-    here: Workplace, tmp_path: Path
-) -> None:
+async def test_a_link_in_the_place_of_the_output_folder_is_not_followed(here: Workplace, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("secret")
     here.job("j").mkdir()
@@ -166,9 +161,7 @@ async def saved(here: Workplace) -> float | None:
 
 async def test_it_is_seen_when_a_job_last_saved_its_state(here: Workplace) -> None:
     assert await saved(here) is None
-    await here.engine.launch(
-        launch("j", shell("mkdir $RUNAI_CHECKPOINT_DIR/a; ln -s /etc $RUNAI_CHECKPOINT_DIR/b"))
-    )
+    await here.engine.launch(launch("j", shell("mkdir $RUNAI_CHECKPOINT_DIR/a; ln -s /etc $RUNAI_CHECKPOINT_DIR/b")))
     await here.end("j")
     assert await saved(here) is None, "A folder is nothing, and what a link leads to is not the job's."
     before = time.time()

@@ -93,9 +93,7 @@ def _is_running(here: Workplace, rank: int) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_killed_while_it_launches_each_worker_runs_once(
-    tmp_path: Path, doomed: Doomed, seed: int
-) -> None:
+async def test_killed_while_it_launches_each_worker_runs_once(tmp_path: Path, doomed: Doomed, seed: int) -> None:
     """Ten instants each, spread over the time that a launch takes; sometimes the launcher is killed as well."""
     chance = random.Random(seed)
     for i in range(10):
@@ -163,9 +161,7 @@ async def test_a_stop_that_was_written_down_and_not_yet_told_is_told_after_the_r
     await here.engine.launch(launch("j", SLEEP))
     (here.job("j") / "attempts/1/stop").write_text(json.dumps({"grace": 5, "end": time.time() + 5}))
     await here.restart()
-    assert (
-        await here.engine.recover([("j", 1, 2)]) == frozenset()
-    )  # rank 1 was never launched, and never will be
+    assert await here.engine.recover([("j", 1, 2)]) == frozenset()  # rank 1 was never launched, and never will be
     assert (await here.end("j", 0)).exit_code == -15
     assert (await here.end("j", 1)).exit_code is None
 
@@ -241,9 +237,7 @@ async def test_two_engines_do_not_share_a_folder(here: Workplace, monkeypatch: p
 
 
 async def test_a_job_is_forgotten_when_nothing_of_it_runs(here: Workplace) -> None:
-    await here.engine.launch(
-        launch("j", shell('mkdir -p "$RUNAI_OUTPUT_DIR/a/b"; chmod -R 0 .; exec sleep 600'))
-    )
+    await here.engine.launch(launch("j", shell('mkdir -p "$RUNAI_OUTPUT_DIR/a/b"; chmod -R 0 .; exec sleep 600')))
     with pytest.raises(Conflict):
         await here.files.forget("j")
     await here.engine.stop("j", 1, 5)
@@ -270,9 +264,7 @@ async def test_what_is_kept_is_known_and_what_was_half_deleted_is_gone(here: Wor
         await here.engine.launch(launch(job, shell('echo x > "$RUNAI_OUTPUT_DIR/file"')))
         await here.end(job)
     assert await here.files.kept() == {"j", "k"}
-    os.rename(
-        here.job("j"), here.state_dir / "jobs" / ".j-0123"
-    )  # as far as a scheduler came that was killed
+    os.rename(here.job("j"), here.state_dir / "jobs" / ".j-0123")  # as far as a scheduler came that was killed
     await here.restart()
     assert await here.files.kept() == {"k"}
     assert [path.name for path in (here.state_dir / "jobs").iterdir()] == ["k"]

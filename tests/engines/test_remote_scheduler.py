@@ -1,4 +1,5 @@
-"""The scheduler is killed, again and again, while its workers run elsewhere: nothing is lost and nothing comes twice."""
+"""The scheduler is killed, again and again, while its workers run elsewhere: nothing is lost and nothing comes
+twice."""
 
 from __future__ import annotations
 

@@ -109,9 +109,7 @@ def test_the_workers_agree_and_none_is_another(framework: Framework, size: int) 
 # -- with real processes ------------------------------------------------------------------------------------
 
 
-def of(
-    framework: Framework, job: str, run: Command, *, workers: int = 2, attempt: int = 1, **more: Any
-) -> Launch:
+def of(framework: Framework, job: str, run: Command, *, workers: int = 2, attempt: int = 1, **more: Any) -> Launch:
     launched = launch(job, run, workers=workers, attempt=attempt, **more)
     return replace(launched, program=replace(launched.program, framework=framework))
 

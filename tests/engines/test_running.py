@@ -47,9 +47,7 @@ async def test_every_exit_status_comes_back(here: Workplace, code: str, exit_cod
     assert (end.exit_code, end.reason) == (exit_code, reason)
 
 
-async def test_a_worker_finds_its_contract_in_the_environment(
-    here: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_worker_finds_its_contract_in_the_environment(here: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "JUPYTERHUB_API_TOKEN",
         "RUNAI_TOKEN",
@@ -111,9 +109,7 @@ async def test_output_and_errors_are_one_log(here: Workplace) -> None:
 
 
 async def test_the_checkpoint_folder_is_the_same_in_every_attempt(here: Workplace) -> None:
-    save = shell(
-        'cat "$RUNAI_CHECKPOINT_DIR/at" 2>/dev/null; echo $RUNAI_ATTEMPT > "$RUNAI_CHECKPOINT_DIR/at"'
-    )
+    save = shell('cat "$RUNAI_CHECKPOINT_DIR/at" 2>/dev/null; echo $RUNAI_ATTEMPT > "$RUNAI_CHECKPOINT_DIR/at"')
     for attempt in (1, 2):
         await here.engine.launch(launch("j", save, attempt=attempt))
         await here.end("j", attempt=attempt)
@@ -152,8 +148,7 @@ async def _with_script(here: Workplace, content: str, mode: int) -> None:
 async def test_an_interpreter_that_is_not_there(here: Workplace) -> None:
     await _with_script(here, "#!/no/such/python\n", 0o755)
     assert (
-        await _refused(here, "./train.py")
-        == "The first line of `./train.py` names an interpreter that does not exist."
+        await _refused(here, "./train.py") == "The first line of `./train.py` names an interpreter that does not exist."
     )
 
 
@@ -190,7 +185,8 @@ async def test_a_bundle_that_is_not_there(here: Workplace) -> None:
 
 
 async def test_a_worker_that_cannot_be_started_is_told_and_never_starts(here: Workplace) -> None:
-    """It cannot open its log, which is no fault of the job's. The others run, and are stopped by whoever hears of it."""
+    """It cannot open its log, which is no fault of the job's. The others run, and are stopped by whoever hears of
+    it."""
     (here.job("j") / "attempts" / "1" / "2" / "log").mkdir(parents=True)
     await here.engine.launch(launch("j", shell("exec sleep 600"), workers=4))
     lost = await here.end("j", 2)
@@ -251,9 +247,7 @@ async def test_a_launcher_that_is_killed_while_it_starts_is_started_again(
     await here.close()
     monkeypatch.setattr(launcher, "spawn", killed_at_once)
     if kills == launcher.TRIES:
-        with pytest.raises(
-            Unavailable, match="ended 3 times before it was ready, the last time with status -9"
-        ):
+        with pytest.raises(Unavailable, match="ended 3 times before it was ready, the last time with status -9"):
             await here.open()
     else:
         await here.open()

@@ -1,4 +1,5 @@
-"""The steps a second of an attempt, by what the job has written: of a real worker, and of anything else in that file."""
+"""The steps a second of an attempt, by what the job has written: of a real worker, and of anything else in that
+file."""
 
 from __future__ import annotations
 

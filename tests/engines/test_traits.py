@@ -38,6 +38,4 @@ async def test_an_engine_that_cannot_share_a_gpu_is_asked_for_whole_ones(
     assert answer.status_code == 422
     assert answer.json()["field"] == field
     assert answer.json()["detail"] == "This pool cannot share a GPU; ask for whole GPUs."
-    assert (
-        await service.http["owner"].post("jobs", json={"command": ["true"], "gpus": 2})
-    ).status_code == 201
+    assert (await service.http["owner"].post("jobs", json={"command": ["true"], "gpus": 2})).status_code == 201

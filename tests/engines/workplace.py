@@ -170,11 +170,7 @@ def all_processes() -> Iterator[Process]:
 
 def processes(state_dir: Path) -> list[Process]:
     """Those that were started for a job of a state folder."""
-    return [
-        each
-        for each in all_processes()
-        if each.environment.get("RUNAI_OUTPUT_DIR", "").startswith(str(state_dir))
-    ]
+    return [each for each in all_processes() if each.environment.get("RUNAI_OUTPUT_DIR", "").startswith(str(state_dir))]
 
 
 def supervisors(state_dir: Path) -> list[Process]:

@@ -1,4 +1,5 @@
-"""The environment with the real frameworks, a pool to run them on, and the scripts of the how-to page as users have them."""
+"""The environment with the real frameworks, a pool to run them on, and the scripts of the how-to page as users have
+them."""
 
 from __future__ import annotations
 
@@ -25,9 +26,7 @@ PATIENCE = 120.0
 @pytest.fixture(scope="session")
 def python() -> str:
     """The frameworks' own interpreter."""
-    found = subprocess.run(
-        [ROOT / "deploy" / "frameworks", "path"], capture_output=True, text=True, check=True
-    )
+    found = subprocess.run([ROOT / "deploy" / "frameworks", "path"], capture_output=True, text=True, check=True)
     folder = Path(found.stdout.strip())
     if not (folder / "whole").exists():
         pytest.skip("needs the frameworks: run `make frameworks` first")
@@ -37,9 +36,7 @@ def python() -> str:
 @pytest.fixture(scope="session")
 def scripts() -> dict[str, bytes]:
     """The scripts on the page, by the name in their first line."""
-    blocks = re.findall(
-        r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
-    )
+    blocks = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     return {name: text.encode() for name, text in blocks}
 
 

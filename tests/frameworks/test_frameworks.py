@@ -1,4 +1,5 @@
-"""The scripts of the how-to page, unmodified, on real frameworks: two processes that meet by what the job sets up alone."""
+"""The scripts of the how-to page, unmodified, on real frameworks: two processes that meet by what the job sets up
+alone."""
 
 from __future__ import annotations
 
@@ -15,9 +16,7 @@ SAID = re.compile(r"rank (\d+) of (\d+): weights (-?\d+\.\d+)")
 
 def trained(logs: list[str]) -> list[tuple[int, int, str]]:
     """What the ranks said, and that they have come to the same weights."""
-    said = sorted(
-        (int(rank), int(size), weights) for log in logs for rank, size, weights in SAID.findall(log)
-    )
+    said = sorted((int(rank), int(size), weights) for log in logs for rank, size, weights in SAID.findall(log))
     assert len({weights for _, _, weights in said}) == 1, logs
     assert float(said[0][2]) > 1, "The model has not learned."
     return said
@@ -40,9 +39,7 @@ def test_a_script_finds_the_other_workers(sender: Sender, framework: Framework, 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_torchrun_starts_a_process_for_each_gpu_of_a_worker(sender: Sender, workers: int) -> None:
-    logs = sender.logs(
-        sender.send(Framework.TORCH, "torchrun", "train_torch.py", workers=workers, gpus=2 // workers)
-    )
+    logs = sender.logs(sender.send(Framework.TORCH, "torchrun", "train_torch.py", workers=workers, gpus=2 // workers))
     assert [(rank, size) for rank, size, _ in trained(logs)] == [(0, 2), (1, 2)]
 
 

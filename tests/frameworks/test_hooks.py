@@ -104,9 +104,7 @@ def run(python: str, script: str, folder: Path, attempt: int | None) -> list[str
             "RUNAI_WORLD_SIZE": "1",
         }
         about |= {"RUNAI_CHECKPOINT_DIR": str(folder), "RUNAI_OUTPUT_DIR": str(folder)}
-    ended = subprocess.run(
-        [python, "-c", STOP + script], env=about, cwd=folder, capture_output=True, text=True
-    )
+    ended = subprocess.run([python, "-c", STOP + script], env=about, cwd=folder, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     return [line for line in ended.stdout.splitlines() if line.startswith(("step", "ended"))]
 
@@ -149,9 +147,7 @@ dist.destroy_process_group()
 
 
 def test_workers_that_are_stopped_together_stop_after_the_same_step(sender: Sender) -> None:
-    job = sender.send(
-        Framework.TORCH, "python", "together.py", env={"PYTHONPATH": str(ROOT)}, together=TOGETHER
-    )
+    job = sender.send(Framework.TORCH, "python", "together.py", env={"PYTHONPATH": str(ROOT)}, together=TOGETHER)
     client = sender.pool.client
     eventually(lambda: all("step 3" in sender.log(job, rank) for rank in (0, 1)))
     client.pause(job)

@@ -51,7 +51,9 @@ c.JupyterHub.load_roles = [
     }},
     {{"name": "runai-admin", "services": ["tests"]}},
 ]
-hub_spawner.configure(c, state_dir="{folder}/pool", pool_file="{folder}/pool.yaml", declared_gpus={gpus}, jobs_as={jobs_as!r})
+hub_spawner.configure(
+    c, state_dir="{folder}/pool", pool_file="{folder}/pool.yaml", declared_gpus={gpus}, jobs_as={jobs_as!r}
+)
 """
 
 POOL = """
@@ -122,13 +124,9 @@ class Hub:
 
     def _answers(self) -> bool:
         if self.process.poll() is not None:
-            raise AssertionError(
-                f"The hub ended with {self.process.returncode}:\n{self.log.read_text()[-4000:]}"
-            )
+            raise AssertionError(f"The hub ended with {self.process.returncode}:\n{self.log.read_text()[-4000:]}")
         with contextlib.suppress(httpx.TransportError):
-            return all(
-                httpx.get(self.url + path).is_success for path in ("/hub/health", "/services/runai/readyz")
-            )
+            return all(httpx.get(self.url + path).is_success for path in ("/hub/health", "/services/runai/readyz"))
         return False
 
     def kill(self) -> None:

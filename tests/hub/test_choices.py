@@ -25,9 +25,7 @@ from hub_spawner.choices import Choice, QuotaView, form, plain
             [(1, False), (0.5, True), (0, True)],
             id="others hold nearly all",
         ),
-        pytest.param(
-            QuotaView(quota=0.5, held=0, gpus=4, free=4), [(0.5, True), (0, True)], id="a small quota"
-        ),
+        pytest.param(QuotaView(quota=0.5, held=0, gpus=4, free=4), [(0.5, True), (0, True)], id="a small quota"),
         pytest.param(QuotaView(quota=1, held=0, gpus=0, free=0), [(0, True)], id="no build GPUs at all"),
         pytest.param(QuotaView(quota=0, held=0, gpus=4, free=4), [(0, True)], id="no quota"),
     ],
@@ -58,17 +56,13 @@ def test_usual(view: QuotaView, usual: float) -> None:
 
 
 def test_the_form_says_why_not_and_takes_the_first_that_fits() -> None:
-    html = form(
-        [Choice(1, "your other <servers> hold it", False), Choice(0.5, "fits", True), Choice(0, "", True)]
-    )
+    html = form([Choice(1, "your other <servers> hold it", False), Choice(0.5, "fits", True), Choice(0, "", True)])
     assert 'value="1" disabled' in html
     assert 'value="0.5" checked' in html
     assert html.count("checked") == 1
     assert "your other &lt;servers&gt; hold it" in html
 
 
-@pytest.mark.parametrize(
-    ("gpus", "said"), [(0.5, "Half a GPU"), (1, "1 GPU"), (0.25, "0.25 GPU"), (2, "2 GPUs")]
-)
+@pytest.mark.parametrize(("gpus", "said"), [(0.5, "Half a GPU"), (1, "1 GPU"), (0.25, "0.25 GPU"), (2, "2 GPUs")])
 def test_plain(gpus: float, said: str) -> None:
     assert plain(gpus) == said

@@ -149,9 +149,7 @@ def test_it_says_where_it_is_and_how_to_log_in(up: Callable[..., Up]) -> None:
     hub = up("--gpus=4", f"--port={any_free()}")
     url = hub.url
     assert "4 declared GPUs" in hub.said
-    password, admin = (
-        re.findall(pattern, hub.said)[0] for pattern in (r"password +(\S+)", r"admin, with +(\S+)")
-    )
+    password, admin = (re.findall(pattern, hub.said)[0] for pattern in (r"password +(\S+)", r"admin, with +(\S+)"))
 
     assert logs_in(url, "ada", password)
     assert logs_in(url, "admin", admin, "/hub/admin")
@@ -194,9 +192,7 @@ def test_a_damaged_database_is_named(folder: HubFolder, kept: int) -> None:
         connection.commit()
     folder.check_database()
     folder.database.write_bytes(folder.database.read_bytes()[:kept] + DAMAGES["noise"])
-    with pytest.raises(
-        Invalid, match=r"jupyterhub\.sqlite is damaged \(.*\)\. Restore it from a backup, or move it"
-    ):
+    with pytest.raises(Invalid, match=r"jupyterhub\.sqlite is damaged \(.*\)\. Restore it from a backup, or move it"):
         folder.check_database()
 
 
@@ -212,9 +208,7 @@ def test_after_a_power_cut_it_starts(up: Callable[..., Up], tmp_path: Path) -> N
         (tmp_path / "state" / name).write_bytes(b"")
     for name in ("hub-token", "hub-port", "endpoint.json", "boot", "lock"):
         (tmp_path / "state/pool" / name).write_bytes(b"")
-    again = up(
-        f"--port={any_free()}"
-    )  # the proxy of the hub that was killed is unknown, and still has the first
+    again = up(f"--port={any_free()}")  # the proxy of the hub that was killed is unknown, and still has the first
     password = re.search(r"password +(\S+)", again.said if again.url else "")
     assert password is not None
     assert logs_in(again.url, "ada", password.group(1))

@@ -35,9 +35,7 @@ def service(c: Config) -> dict[str, Any]:
 
 
 def test_an_empty_configuration_gets_everything(c: Config, tmp_path: Path) -> None:
-    hub_spawner.configure(
-        c, state_dir=tmp_path, pool_file=tmp_path / "pool.yaml", declared_gpus=4, jobs_as="scheduler"
-    )
+    hub_spawner.configure(c, state_dir=tmp_path, pool_file=tmp_path / "pool.yaml", declared_gpus=4, jobs_as="scheduler")
     assert c.JupyterHub.spawner_class is LocalLeaseSpawner
     assert role(c, "user")["scopes"] == ["self", "access:services!service=runai", "custom:runai:submit"]
     assert role(c, "server")["scopes"] == [
@@ -197,9 +195,7 @@ class Leased(LeaseSpawner, Own):  # type: ignore[misc]
         (Leased, Leased),
     ],
 )
-def test_any_spawner_gets_a_lease(
-    c: Config, tmp_path: Path, given: type | str, bases: type | tuple[type, ...]
-) -> None:
+def test_any_spawner_gets_a_lease(c: Config, tmp_path: Path, given: type | str, bases: type | tuple[type, ...]) -> None:
     c.JupyterHub.spawner_class = given
     hub_spawner.configure(c, state_dir=tmp_path, jobs_as="scheduler")
     made = c.JupyterHub.spawner_class

@@ -54,9 +54,7 @@ class Notebook:
         config.InteractiveShell.colors = "nocolor"
         module = ModuleType("__main__")
         sys.modules["__main__"] = module
-        self.shell: Any = InteractiveShell.instance(
-            config=config, user_module=module, user_ns=module.__dict__
-        )
+        self.shell: Any = InteractiveShell.instance(config=config, user_module=module, user_ns=module.__dict__)
 
     def run(self, *cells: str) -> str:
         printed = ""

@@ -60,9 +60,7 @@ class Kernel:
     def run(self, code: str, timeout: float = 60) -> Shown:
         return self.collect(self.send(code), timeout)
 
-    def collect(
-        self, message: str, timeout: float = 60, until: str | None = None, into: Shown | None = None
-    ) -> Shown:
+    def collect(self, message: str, timeout: float = 60, until: str | None = None, into: Shown | None = None) -> Shown:
         """What a cell shows until it has ended, or until its output has `until` in it."""
         shown = into or Shown()
         deadline = time.monotonic() + timeout

@@ -14,9 +14,7 @@ import pytest
 from jupyter_ext.frontend import RENDERER
 from scheduler.discovery import embedded
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning")
 
 
 @pytest.fixture
@@ -35,9 +33,7 @@ def jp_server_config(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> dict[s
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RUNAI_STATE_DIR", str(state_dir))
     monkeypatch.setenv(RENDERER, "")  # the server sets it: it is to be gone afterwards
-    return {
-        "ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}
-    }
+    return {"ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}}
 
 
 async def test_the_first_look_starts_a_scheduler_of_ones_own(jp_fetch: Any, state_dir: Path) -> None:
@@ -54,9 +50,7 @@ async def test_the_first_look_starts_a_scheduler_of_ones_own(jp_fetch: Any, stat
     assert again["declared"] is True
 
 
-async def test_where_none_may_be_started_it_says_so(
-    jp_fetch: Any, jp_serverapp: Any, state_dir: Path
-) -> None:
+async def test_where_none_may_be_started_it_says_so(jp_fetch: Any, jp_serverapp: Any, state_dir: Path) -> None:
     jp_serverapp.web_app.settings["runai_upstream"].embedded = False
     status = json.loads((await jp_fetch("runai", "status")).body)
     assert (status["connected"], status["mode"]) == (False, "none")

@@ -35,15 +35,11 @@ def test_only_what_the_cell_uses_goes_along(notebook: Notebook) -> None:
 
 def test_what_the_cell_makes_anew_stays_here(notebook: Notebook) -> None:
     notebook.run("import sqlite3\nconn = sqlite3.connect(':memory:')")
-    assert set(taken(notebook, "conn = sqlite3.connect(':memory:')\nconn.execute('select 1')").sizes) == {
-        "sqlite3"
-    }
+    assert set(taken(notebook, "conn = sqlite3.connect(':memory:')\nconn.execute('select 1')").sizes) == {"sqlite3"}
     notebook.run("conn.close()")
 
 
-def test_what_a_function_uses_and_the_cell_makes_anew_stays_here_too(
-    notebook: Notebook, tmp_path: Path
-) -> None:
+def test_what_a_function_uses_and_the_cell_makes_anew_stays_here_too(notebook: Notebook, tmp_path: Path) -> None:
     notebook.run("import threading\nlock = threading.Lock()", "def work():\n    with lock: return 5")
     done, _, output = job(notebook, tmp_path, "lock = threading.Lock()\ny = work()", outputs=["y"])
     assert done.returncode == 0, done.stdout
@@ -67,9 +63,7 @@ def test_sizes_are_those_of_each_variable(notebook: Notebook) -> None:
 def test_a_variable_that_cannot_travel_is_named_with_a_way_out(notebook: Notebook) -> None:
     notebook.run("import sqlite3\nconn = sqlite3.connect(':memory:')\nx = 1")
     said = refusal(notebook, "print(x, conn)")
-    assert said.startswith(
-        "`conn` can't be sent: sqlite3.Connection (cannot pickle 'sqlite3.Connection' object)."
-    )
+    assert said.startswith("`conn` can't be sent: sqlite3.Connection (cannot pickle 'sqlite3.Connection' object).")
     assert "Create it inside the cell, or choose what to send with --in." in said
     notebook.run("conn.close()")
 
@@ -149,16 +143,12 @@ def test_a_class_of_the_notebook_comes_back_as_that_class(notebook: Notebook, tm
 
 
 def test_a_class_made_in_the_job_comes_back_whole(notebook: Notebook, tmp_path: Path) -> None:
-    _, _, output = job(
-        notebook, tmp_path, "u = 'm'\nclass A:\n    def f(self): return u\na = A()", outputs=["a"]
-    )
+    _, _, output = job(notebook, tmp_path, "u = 'm'\nclass A:\n    def f(self): return u\na = A()", outputs=["a"])
     assert unpack((output / VARIABLES).read_bytes(), ("a",))["a"].f() == "m"
 
 
 def test_what_comes_back_together_stays_together(notebook: Notebook, tmp_path: Path) -> None:
-    _, _, output = job(
-        notebook, tmp_path, "model = [1]\noptimizer = {'p': model}", outputs=["model", "optimizer"]
-    )
+    _, _, output = job(notebook, tmp_path, "model = [1]\noptimizer = {'p': model}", outputs=["model", "optimizer"])
     back = unpack((output / VARIABLES).read_bytes(), ("model", "optimizer"))
     assert back["optimizer"]["p"] is back["model"]
 
@@ -212,9 +202,7 @@ def test_nobody_answers_in_a_job(ask: str, notebook: Notebook, tmp_path: Path) -
 def test_another_python_is_told(notebook: Notebook, tmp_path: Path) -> None:
     files = {**taken(notebook, "1").files}
     about = json.loads(bytes(files[CELL]))
-    done, _ = run_as_job(
-        {**files, CELL: json.dumps({**about, "python": [3, 2]}).encode()}, Path.cwd(), tmp_path / "j"
-    )
+    done, _ = run_as_job({**files, CELL: json.dumps({**about, "python": [3, 2]}).encode()}, Path.cwd(), tmp_path / "j")
     assert done.returncode == 3
     assert "The cell was sent from Python 3.2" in done.stderr
 

@@ -33,9 +33,7 @@ class Case:
 
 def cases() -> Iterator[Case]:
     """The cases of `cells.txt`, which says how it is to be read."""
-    for section in re.split(r"^=== ", (Path(__file__).parent / "cells.txt").read_text("utf-8"), flags=re.M)[
-        1:
-    ]:
+    for section in re.split(r"^=== ", (Path(__file__).parent / "cells.txt").read_text("utf-8"), flags=re.M)[1:]:
         head, *parts = re.split(r"^--- (before|cell|file \S+)\n", section.rstrip("\n") + "\n", flags=re.M)
         name, *options = head.strip().splitlines()
         given = dict(option.split(": ", 1) for option in options)
@@ -59,9 +57,7 @@ def plain(text: str) -> str:
     return TIME.sub("? s", ADDRESS.sub("0x", text))
 
 
-def run_as_job(
-    files: Mapping[str, Content], folder: Path, job: Path
-) -> tuple[subprocess.CompletedProcess[str], Path]:
+def run_as_job(files: Mapping[str, Content], folder: Path, job: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
     """What the engine does with the bundle: unpack it, and run the command in it."""
     shutil.copytree(folder, job / "work")
     for name, content in files.items():

@@ -15,9 +15,7 @@ from jupyter_ext.frontend import RENDERER
 from scheduler.model import JobKind, JobState
 from tests.jupyter_ext.pool import RunningPool, running_pool
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning")
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +29,7 @@ def jp_server_config(pool: RunningPool, monkeypatch: pytest.MonkeyPatch) -> dict
     monkeypatch.setenv("RUNAI_URL", pool.address.url)
     monkeypatch.setenv("RUNAI_TOKEN", pool.address.token)
     monkeypatch.setenv(RENDERER, "")  # the server sets it: it is to be gone afterwards
-    return {
-        "ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}
-    }
+    return {"ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}}
 
 
 @pytest.fixture

@@ -45,9 +45,7 @@ def test_what_is_held_back_comes_when_there_is_room() -> None:
     st.lists(st.tuples(st.text(max_size=4), st.integers(1, 150_000), st.floats(0, 0.5)), max_size=5),
     st.integers(1, 7),
 )
-def test_nothing_is_lost_untold_and_no_character_is_cut(
-    pieces: list[tuple[str, int, float]], cut: int
-) -> None:
+def test_nothing_is_lost_untold_and_no_character_is_cut(pieces: list[tuple[str, int, float]], cut: int) -> None:
     whole = "".join(text * times for text, times, _ in pieces).encode()
     gate, now, shown = Gate(0), 0.0, ""
     for text, times, pause in pieces:

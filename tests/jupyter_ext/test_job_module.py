@@ -31,9 +31,7 @@ def inside(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def run(
-    code: str, environment: dict[str, str] | None = None, *options: str
-) -> subprocess.CompletedProcess[str]:
+def run(code: str, environment: dict[str, str] | None = None, *options: str) -> subprocess.CompletedProcess[str]:
     outside = {k: v for k, v in os.environ.items() if not k.startswith("RUNAI_")}
     return subprocess.run(
         [sys.executable, *options, "-c", f"from jupyter_ext import job\n{code}"],
@@ -111,13 +109,11 @@ def test_what_is_reported_is_one_line_each(inside: dict[str, str]) -> None:
     code = """
 class Scalar:
     def __float__(self): return 0.5
-for step in range(3): job.report(step=step, loss=1 / (step + 1), lr=Scalar(), done=step == 2, note='ok', bad=float('nan'))
+for step in range(3):
+    job.report(step=step, loss=1 / (step + 1), lr=Scalar(), done=step == 2, note='ok', bad=float('nan'))
 """
     assert run(code, inside).returncode == 0
-    lines = [
-        json.loads(line)
-        for line in (Path(inside["RUNAI_OUTPUT_DIR"]) / "metrics.jsonl").read_text().splitlines()
-    ]
+    lines = [json.loads(line) for line in (Path(inside["RUNAI_OUTPUT_DIR"]) / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [0, 1, 2]
     last = lines[-1]
     assert (last["loss"], last["lr"], last["done"], last["note"], last["bad"]) == (

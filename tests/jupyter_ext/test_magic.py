@@ -190,9 +190,7 @@ def test_a_cell_that_a_magic_begins(kernel: Kernel) -> None:
 
 
 def test_a_cell_on_several_workers_brings_back_what_the_first_has(kernel: Kernel) -> None:
-    shown = kernel.run(
-        "%%runai_train --workers 2 --out r\nimport os\nr = os.environ['RUNAI_RANK']\nprint('rank', r)"
-    )
+    shown = kernel.run("%%runai_train --workers 2 --out r\nimport os\nr = os.environ['RUNAI_RANK']\nprint('rank', r)")
     assert "rank 0" in shown.stdout
     assert kernel.value("r") == "'0'"
     assert kernel.value("_job.logs(rank=1)") == "'rank 1\\n'"
@@ -264,9 +262,7 @@ def test_a_job_can_be_paused_resumed_and_cancelled(kernel: Kernel, pool: Running
     assert job not in [each.id for each in pool.client.jobs().jobs]
 
 
-def test_a_cell_that_saves_itself_goes_on_where_it_was(
-    kernel: Kernel, pool: RunningPool, tmp_path: Path
-) -> None:
+def test_a_cell_that_saves_itself_goes_on_where_it_was(kernel: Kernel, pool: RunningPool, tmp_path: Path) -> None:
     go = tmp_path / "go"
     kernel.run(
         f"""%%runai_train --detach --out steps,resumed
@@ -309,7 +305,8 @@ job.checkpoint(steps)
 
 def test_its_files_can_be_brought_here(kernel: Kernel) -> None:
     kernel.run(
-        "%%runai_train --out n\nimport os\nn = 1\nopen(os.path.join(os.environ['RUNAI_OUTPUT_DIR'], 'r.txt'), 'w').write('42')"
+        "%%runai_train --out n\nimport os\nn = 1\nopen(os.path.join(os.environ['RUNAI_OUTPUT_DIR'], 'r.txt'), "
+        "'w').write('42')"
     )
     assert kernel.value("_job.files") == "['r.txt']"
     kernel.run("_job.download('r.txt', 'here.txt')")
@@ -331,9 +328,7 @@ def test_many_jobs_are_one_table(kernel: Kernel, pool: RunningPool) -> None:
 
 
 def test_interrupting_lets_go_and_the_job_runs_on(kernel: Kernel, pool: RunningPool) -> None:
-    message = kernel.send(
-        "%%runai_train --out y\nimport time\nprint('begun')\ntime.sleep(1.5)\ny = 9\nprint('ended')"
-    )
+    message = kernel.send("%%runai_train --out y\nimport time\nprint('begun')\ntime.sleep(1.5)\ny = 9\nprint('ended')")
     shown = kernel.collect(message, until="begun")
     kernel.interrupt()
     shown = kernel.collect(message, into=shown)
@@ -382,7 +377,8 @@ REFUSED = {
     "%runai_train --gpus many train.py": "--gpus: 'many' is not an amount; write a number such as 2 or 0.5.",
     "%runai_train nofile.py": "There is no file nofile.py in",
     "%runai_train -p lr=1 train.py": "-p is for notebooks",
-    "%runai_train --max-runtime 2h --expected-runtime 3h train.py": "--expected-runtime: 10800 s is longer than --max-runtime",
+    "%runai_train --max-runtime 2h --expected-runtime 3h train.py": "--expected-runtime: 10800 s is longer than "
+    "--max-runtime",
     "%runai_train --at-once 2 train.py": "--at-once: there is neither an array nor a sweep.",
     "%runai_train --out a train.py": "--out is for cells",
     "%runai_train --env A train.py": "--env: there is no variable A here; write A=VALUE.",
@@ -401,9 +397,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("cell", REFUSED)
-def test_what_is_refused_is_one_sentence_and_nothing_is_queued(
-    cell: str, kernel: Kernel, pool: RunningPool
-) -> None:
+def test_what_is_refused_is_one_sentence_and_nothing_is_queued(cell: str, kernel: Kernel, pool: RunningPool) -> None:
     (kernel.folder / "train.py").write_text("print(1)\n")
     kernel.run(
         "import threading\nlock = threading.Lock()\ndata = bytes(2**21)\n%config RunaiMagics.max_capture = 2**20"
@@ -446,9 +440,7 @@ def _until(condition: object, timeout: float = 30) -> None:
         time.sleep(0.02)
 
 
-def test_a_kernel_of_our_installation_has_the_magics_from_the_first_cell_on(
-    pool: RunningPool, tmp_path: Path
-) -> None:
+def test_a_kernel_of_our_installation_has_the_magics_from_the_first_cell_on(pool: RunningPool, tmp_path: Path) -> None:
     """What the wheel puts into `etc/ipython` of its environment, here on IPython's path by another way."""
     profile = tmp_path / "ipython" / "profile_default"
     profile.mkdir(parents=True)
@@ -502,9 +494,7 @@ def test_a_sweep_of_a_script_gives_its_values_as_arguments(kernel: Kernel) -> No
 
 
 def test_an_array_knows_its_indices_and_one_job_comes_after_it(kernel: Kernel, pool: RunningPool) -> None:
-    kernel.run(
-        "%%runai_train --gpus 0 --array 3-4 --detach\nimport os\nprint(os.environ['RUNAI_ARRAY_INDEX'])"
-    )
+    kernel.run("%%runai_train --gpus 0 --array 3-4 --detach\nimport os\nprint(os.environ['RUNAI_ARRAY_INDEX'])")
     array = kernel.value("_job.id").strip("'")
     shown = kernel.run(f"%runai_train --gpus 0 --after {array} -- echo afterwards")
     assert shown.error is None

@@ -94,9 +94,7 @@ def test_an_error_names_its_cell_and_the_outputs_are_kept(kernel: Kernel, pool: 
     assert notebook.cells[2].outputs == []
 
 
-def test_a_notebook_that_saves_itself_goes_on_where_it_was(
-    kernel: Kernel, pool: RunningPool, tmp_path: Path
-) -> None:
+def test_a_notebook_that_saves_itself_goes_on_where_it_was(kernel: Kernel, pool: RunningPool, tmp_path: Path) -> None:
     go = tmp_path / "go"
     write(
         kernel.folder,
@@ -175,9 +173,7 @@ def test_what_is_refused_is_one_sentence(line: str, kernel: Kernel) -> None:
     ],
 )
 def test_what_is_given_is_assigned_after_the_tagged_cell(tags: list[list[str]], expected: list[str]) -> None:
-    cells = [
-        {"cell_type": "code", "source": str(at), "metadata": {"tags": given}} for at, given in enumerate(tags)
-    ]
+    cells = [{"cell_type": "code", "source": str(at), "metadata": {"tags": given}} for at, given in enumerate(tags)]
     notebooks.inject(cells, {"lr": 1}, {"cell_type": "code", "source": "+", "metadata": {}})
     assert [each["source"] for each in cells] == expected
 

@@ -33,9 +33,7 @@ def kernel_beside(pool: RunningPool, folder: Path) -> Kernel:
     return kernel
 
 
-def test_a_scheduler_that_is_down_is_one_sentence_and_the_job_runs_on(
-    pool: RunningPool, folder: Path
-) -> None:
+def test_a_scheduler_that_is_down_is_one_sentence_and_the_job_runs_on(pool: RunningPool, folder: Path) -> None:
     kernel = kernel_beside(pool, folder)
     try:
         pool.kill()
@@ -76,9 +74,7 @@ def test_without_a_hub_a_scheduler_that_died_is_started_again(pool: RunningPool,
     kernel = Kernel(folder, pool.environment)
     kernel.run("%load_ext jupyter_ext")
     try:
-        message = kernel.send(
-            "%%runai_train --out y --no-files\nimport time\nprint('up')\ntime.sleep(1)\ny = 4"
-        )
+        message = kernel.send("%%runai_train --out y --no-files\nimport time\nprint('up')\ntime.sleep(1)\ny = 4")
         shown = kernel.collect(message, until="up")
         pool.kill()
         shown = kernel.collect(message, into=shown)

@@ -54,9 +54,7 @@ def test_and_in_a_notebooks_job(kernel: Kernel) -> None:
     assert "end\n" in shown.stdout
 
 
-def test_a_bar_that_goes_leaves_nothing_and_what_cannot_be_drawn_is_text(
-    kernel: Kernel, pool: RunningPool
-) -> None:
+def test_a_bar_that_goes_leaves_nothing_and_what_cannot_be_drawn_is_text(kernel: Kernel, pool: RunningPool) -> None:
     shown = kernel.run(
         """%%runai_train
 import ipywidgets as widgets
@@ -64,7 +62,8 @@ from IPython.display import display
 from tqdm.notebook import trange
 for _ in trange(3, leave=False): pass
 display(widgets.IntSlider(3))
-widgets.VBox([widgets.Label("a < b"), widgets.IntProgress(3, max=12, description="so far"), widgets.HTML("<b>bold</b>")])
+progress = widgets.IntProgress(3, max=12, description="so far")
+widgets.VBox([widgets.Label("a < b"), progress, widgets.HTML("<b>bold</b>")])
 """
     )
     gone, boxed = (data["text/html"] for data in shown.displays if MIME not in data)

@@ -96,9 +96,7 @@ async def end_of(tab: Tab) -> None:
             pass
 
 
-async def test_tabs_share_one_stream_and_each_is_told(
-    relay: Relay, upstream: Watched, pool: RunningPool
-) -> None:
+async def test_tabs_share_one_stream_and_each_is_told(relay: Relay, upstream: Watched, pool: RunningPool) -> None:
     tabs = await asyncio.gather(*(relay.join(None, None, ()) for _ in range(3)))
     for tab in tabs:
         assert (await next_of(tab, "stream.begin"))["subject"] == tab.id

@@ -75,9 +75,7 @@ def test_displays_stand_among_the_text_where_they_were_made(kernel: Kernel) -> N
         "%%runai_train\nimport os\nfrom IPython.display import HTML, display\n"
         "for n in range(3):\n    print('text', n)\n    display(HTML(f'<b>{n}</b>'))\n    os.system('echo from below')"
     )
-    order = [
-        data.get("text/html") if kind == "display" else data for kind, data in shown.order if data is not None
-    ]
+    order = [data.get("text/html") if kind == "display" else data for kind, data in shown.order if data is not None]
     text = "".join(part for part in order if isinstance(part, str) and "runai" not in part)
     begin = text.index("text 0")
     assert text[begin:] == "".join(f"text {n}\n<b>{n}</b>from below\n" for n in range(3))
@@ -118,7 +116,8 @@ def test_a_widget_shows_its_text(kernel: Kernel) -> None:
 
 def test_what_is_captured_in_the_cell_is_not_shown(kernel: Kernel) -> None:
     shown = kernel.run(
-        "%%runai_train --out n\nfrom IPython.display import HTML, display\nfrom IPython.utils.capture import capture_output\n"
+        "%%runai_train --out n\nfrom IPython.display import HTML, display\nfrom IPython.utils.capture import "
+        "capture_output\n"
         "with capture_output() as kept:\n    display(HTML('<b>x</b>'))\nn = len(kept.outputs)"
     )
     assert displayed(shown) == []
@@ -138,9 +137,7 @@ for n in range(10):
 
 
 def test_the_file_never_grows_beyond_its_limit_and_the_text_stays(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WRITER, str(tmp_path)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", WRITER, str(tmp_path)], capture_output=True, text=True, check=True)
     lines = (tmp_path / ".runai-cell" / "displays.1.jsonl").read_bytes().splitlines()
     assert len(lines) == 4
     assert json.loads(lines[0])["at"] is None  # a pipe is no file

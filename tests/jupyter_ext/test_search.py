@@ -13,9 +13,7 @@ import pytest
 from scheduler.model import JobState
 from tests.jupyter_ext.pool import Kernel, RunningPool, running_pool
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("optuna") is None, reason="needs optuna (the extra `search`)"
-)
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("optuna") is None, reason="needs optuna (the extra `search`)")
 
 SIX_GOOD_ONES = """
 from jupyter_ext import job

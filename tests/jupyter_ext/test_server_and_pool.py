@@ -15,9 +15,7 @@ from scheduler.model import JobState
 from scheduler.schema import JobSubmit
 from tests.jupyter_ext.pool import RunningPool, running_pool
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning")
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +29,7 @@ def jp_server_config(pool: RunningPool, monkeypatch: pytest.MonkeyPatch) -> dict
     monkeypatch.setenv("RUNAI_URL", pool.address.url)
     monkeypatch.setenv("RUNAI_TOKEN", pool.address.token)
     monkeypatch.setenv(RENDERER, "")  # the server sets it: it is to be gone afterwards
-    return {
-        "ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}
-    }
+    return {"ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}}
 
 
 async def body(fetch: Any, *path: str, **options: Any) -> Any:
@@ -117,9 +113,7 @@ async def test_events_stream_and_resume(jp_fetch: Any, pool: RunningPool) -> Non
     assert first is not None
     headers = {"Last-Event-ID": "0", "Accept": "text/event-stream"}
     stream = asyncio.ensure_future(
-        jp_fetch(
-            *path, params={"subject": job.id}, headers=headers, streaming_callback=take, request_timeout=30
-        )
+        jp_fetch(*path, params={"subject": job.id}, headers=headers, streaming_callback=take, request_timeout=30)
     )
     await asyncio.wait({asyncio.ensure_future(enough.wait()), stream}, return_when=asyncio.FIRST_COMPLETED)
     assert enough.is_set(), "".join(seen)
@@ -141,9 +135,7 @@ async def test_a_browser_that_goes_away_ends_its_stream(
         f"Authorization: {jp_auth_header['Authorization']}\r\n\r\n".encode()
     )
     await reader.readuntil(b"retry:")
-    streaming = [
-        task for task in asyncio.all_tasks() if "ProxyHandler" in repr(task) or "_execute" in repr(task)
-    ]
+    streaming = [task for task in asyncio.all_tasks() if "ProxyHandler" in repr(task) or "_execute" in repr(task)]
     assert streaming
     writer.close()
     await asyncio.wait(streaming, timeout=10)

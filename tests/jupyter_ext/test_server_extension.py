@@ -12,10 +12,9 @@ from tornado.httpclient import HTTPClientError
 from jupyter_ext.frontend import RENDERER
 from jupyter_ext.proxy import ROUTES
 
-# Other extensions' handlers are theirs to mend; a method of ours that says nothing of who may call it fails every test here.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning"
-)
+# Other extensions' handlers are theirs to mend; a method of ours that says nothing of who may call it fails every test
+# here.
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*TermSocket:jupyter_server.utils.JupyterServerAuthWarning")
 
 SECRET = "a-token-that-no-browser-may-see"
 
@@ -34,9 +33,7 @@ def jp_server_config(nobody_listens: str, monkeypatch: pytest.MonkeyPatch) -> di
     monkeypatch.setenv(RENDERER, "")  # the server sets it: it is to be gone afterwards
     monkeypatch.setenv("RUNAI_TOKEN", SECRET)
     monkeypatch.setenv("RUNAI_GPUS", "GPU-1,GPU-2")
-    return {
-        "ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}
-    }
+    return {"ServerApp": {"jpserver_extensions": {"jupyter_ext": True}, "allow_unauthenticated_access": False}}
 
 
 async def refused(fetch: Any, *path: str, **options: Any) -> tuple[int, Any]:
@@ -86,9 +83,7 @@ async def test_who_may_not_is_refused_by_the_servers_authorizer(jp_fetch: Any, j
 
     jp_serverapp.authorizer.is_authorized = is_authorized
     assert (await refused(jp_fetch, "runai", "api", "v1", "pool"))[0] == 403
-    assert (await refused(jp_fetch, "runai", "api", "v1", "jobs", "j1", "cancel", method="POST", body=""))[
-        0
-    ] == 403
+    assert (await refused(jp_fetch, "runai", "api", "v1", "jobs", "j1", "cancel", method="POST", body=""))[0] == 403
     assert (await refused(jp_fetch, "runai", "status"))[0] == 403
     assert asked == [("read", "runai"), ("write", "runai"), ("read", "runai")]
 

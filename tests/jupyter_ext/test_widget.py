@@ -98,9 +98,7 @@ def gone(kernel: Kernel) -> None:
     kernel.run(f"import time\nwhile {THREADS}: time.sleep(0.02)")
 
 
-def test_it_changes_by_itself_until_the_job_has_ended(
-    kernel: Kernel, pool: RunningPool, front_end: FrontEnd
-) -> None:
+def test_it_changes_by_itself_until_the_job_has_ended(kernel: Kernel, pool: RunningPool, front_end: FrontEnd) -> None:
     job = shown(kernel, front_end, "alone")
     assert "running" in front_end.text
     assert "loss <b>0.3333</b>" in front_end.text
@@ -126,9 +124,7 @@ def test_its_buttons_act(kernel: Kernel, pool: RunningPool, front_end: FrontEnd)
     gone(kernel)
 
 
-def test_closed_it_lets_go_and_the_job_runs_on(
-    kernel: Kernel, pool: RunningPool, front_end: FrontEnd
-) -> None:
+def test_closed_it_lets_go_and_the_job_runs_on(kernel: Kernel, pool: RunningPool, front_end: FrontEnd) -> None:
     job = shown(kernel, front_end, "closed")
     kernel.run("card.close()")
     gone(kernel)
@@ -185,8 +181,7 @@ def test_a_table_of_jobs_goes_on_by_itself_until_all_have_ended(kernel: Kernel, 
     pool.client.cancel(job)
     front_end.until(lambda: "cancelled" in front_end.text)
     kernel.run(
-        "import threading, time\n"
-        "while any(t.name == 'table of jobs' for t in threading.enumerate()): time.sleep(0.02)"
+        "import threading, time\nwhile any(t.name == 'table of jobs' for t in threading.enumerate()): time.sleep(0.02)"
     )
     assert VIEW not in (kernel.run("Jobs([_job])").result or {})
 

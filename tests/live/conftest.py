@@ -1,5 +1,5 @@
-"""The running service as an administrator and users meet it: real HTTP, store, controller and policy, on nodes that a test
-declares, with workers that end when the test says so."""
+"""The running service as an administrator and users meet it: real HTTP, store, controller and policy, on nodes that a
+test declares, with workers that end when the test says so."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ NODES = (Node("desk", gpus=2, node_pool="build"), Node("n1", gpus=4), Node("n2",
 
 @dataclass
 class Live:
-    """A scheduler behind HTTP. Callers are those of `tests.api.conftest`: `owner` is ann, `mate` ben, `stranger` zoe."""
+    """A scheduler behind HTTP. Callers are those of `tests.api.conftest`: `owner` is ann, `mate` ben, `stranger`
+    zoe."""
 
     service: Service
     bench: Bench

@@ -1,4 +1,5 @@
-"""What a job says of its program makes a difference where it runs: real processes of the local engine, sent over HTTP."""
+"""What a job says of its program makes a difference where it runs: real processes of the local engine, sent over
+HTTP."""
 
 from __future__ import annotations
 
@@ -34,18 +35,13 @@ async def test_its_working_directory_is_its_bundle_and_its_files(service: Servic
     for name, content in [(digest, bundle), *zip(blobs, parts, strict=True)]:
         assert (await owner.put(f"blobs/{name}", content=content)).is_success
     files = [{"path": "bin/tool", "blobs": blobs, "executable": True}]
-    assert (
-        await said(service, command=["bin/tool"], bundle=digest, files=files)
-        == "of the bundle\nof the file\n"
-    )
+    assert await said(service, command=["bin/tool"], bundle=digest, files=files) == "of the bundle\nof the file\n"
     files[0]["executable"] = False
     job = await service.submit(command=["bin/tool"], bundle=digest, files=files, gpus=0)
     await service.until(job["id"], JobState.FAILED)
 
 
 @pytest.mark.parametrize(("framework", "told"), [("torch", "2\n"), ("none", "\n")])
-async def test_workers_find_each_other_as_their_framework_has_it(
-    service: Service, framework: str, told: str
-) -> None:
+async def test_workers_find_each_other_as_their_framework_has_it(service: Service, framework: str, told: str) -> None:
     command = ["sh", "-c", "echo $WORLD_SIZE"]
     assert await said(service, rank=1, command=command, workers=2, framework=framework) == told

@@ -1,4 +1,5 @@
-"""Each key of a project, a quota, a user and a node pool, and of the pool itself, makes a difference through the service."""
+"""Each key of a project, a quota, a user and a node pool, and of the pool itself, makes a difference through the
+service."""
 
 from __future__ import annotations
 
@@ -45,15 +46,14 @@ async def test_members_and_groups_say_whose_jobs_a_project_of_that_name_takes(op
     live = await with_projects(open_pool, *projects)
     assert (await live.job(await live.submit("owner")))["project"] == "vision"
     assert await live.refuses("owner", project="speech") == "project"
-    live.service.tokens.callers["mate"] = Caller.of(
-        "ben", frozenset({Scope.SUBMIT}), frozenset({"linguists"})
-    )
+    live.service.tokens.callers["mate"] = Caller.of("ben", frozenset({Scope.SUBMIT}), frozenset({"linguists"}))
     assert (await live.job(await live.submit("mate")))["project"] == "speech"
     assert await live.refuses("mate", project="vision") == "project"
 
 
 async def test_the_job_that_is_shown_as_over_quota_is_the_one_that_is_stopped(open_pool: Open) -> None:
-    """The older job has one GPU and the younger two. In the end the older one loses less work, though it has run longer."""
+    """The older job has one GPU and the younger two. In the end the older one loses less work, though it has run
+    longer."""
     later = [0.0]
     projects = [{"name": "a", "guaranteed": 2, **EVERYBODY}, {"name": "b", "guaranteed": 1, **EVERYBODY}]
     live = await open_pool(
@@ -101,9 +101,7 @@ async def test_the_surplus_is_divided_by_weight(open_pool: Open) -> None:
 
 
 async def test_the_surplus_goes_to_the_project_of_higher_priority(open_pool: Open) -> None:
-    live = await with_projects(
-        open_pool, {"name": "a", **EVERYBODY}, {"name": "b", "priority": 1, **EVERYBODY}
-    )
+    live = await with_projects(open_pool, {"name": "a", **EVERYBODY}, {"name": "b", "priority": 1, **EVERYBODY})
     await ask_for_all(live, "a", "b")
     assert await counts(live, "a", "b") == {"a": 0, "b": 4}
 
@@ -115,9 +113,7 @@ TYPES = (Node("n1", gpus=2, gpu_type="H100"), Node("n2", gpus=2, gpu_type="A100"
 
 
 @pytest.mark.parametrize("part", [{"node_pool": "fast"}, {"gpu_type": "A100"}])
-async def test_a_quota_limits_a_project_in_a_node_pool_or_on_a_type(
-    open_pool: Open, part: dict[str, Any]
-) -> None:
+async def test_a_quota_limits_a_project_in_a_node_pool_or_on_a_type(open_pool: Open, part: dict[str, Any]) -> None:
     projects = [{"name": "a", "quotas": [{**part, "limit": 1}], **EVERYBODY}]
     live = await open_pool(*TYPES, node_pools=TWO_POOLS, projects=projects)
     jobs = await live.submit_all(*[{"node_pools": ["fast"], "gpu_types": ["A100"]}] * 2)
@@ -127,9 +123,7 @@ async def test_a_quota_limits_a_project_in_a_node_pool_or_on_a_type(
 
 
 @pytest.mark.parametrize("part", [{"node_pool": "fast"}, {"gpu_type": "A100"}])
-async def test_a_quota_guarantees_gpus_of_a_node_pool_or_of_a_type(
-    open_pool: Open, part: dict[str, Any]
-) -> None:
+async def test_a_quota_guarantees_gpus_of_a_node_pool_or_of_a_type(open_pool: Open, part: dict[str, Any]) -> None:
     quotas = [{**part, "guaranteed": 2}]
     projects = [{"name": "a", **EVERYBODY}, {"name": "b", "quotas": quotas, **EVERYBODY}]
     live = await open_pool(*TYPES, node_pools=TWO_POOLS, projects=projects)
@@ -154,9 +148,7 @@ async def test_a_node_pool_serves_the_environment_that_it_is_for(open_pool: Open
 
 
 @pytest.mark.parametrize(("placement", "nodes"), [("pack", {"n1"}), ("spread", {"n1", "n2"})])
-async def test_a_node_pool_packs_jobs_or_spreads_them(
-    open_pool: Open, placement: str, nodes: set[str]
-) -> None:
+async def test_a_node_pool_packs_jobs_or_spreads_them(open_pool: Open, placement: str, nodes: set[str]) -> None:
     node_pools = [{**TRAIN[0], "placement": placement}]
     live = await open_pool(FOUR, replace(FOUR, name="n2"), node_pools=node_pools)
     jobs = await live.submit_all({}, {})
@@ -205,9 +197,7 @@ async def test_more_build_gpus_than_there_are_are_promised_only_with_build_overc
 
 
 @pytest.mark.parametrize(("keep_days", "there"), [(1e-9, False), (None, True)])
-async def test_what_has_ended_is_deleted_after_keep_days(
-    open_pool: Open, keep_days: float | None, there: bool
-) -> None:
+async def test_what_has_ended_is_deleted_after_keep_days(open_pool: Open, keep_days: float | None, there: bool) -> None:
     live = await open_pool(FOUR, node_pools=TRAIN, keep_days=keep_days)
     job = await live.submit()
     assert await live.runs(job) == [job]

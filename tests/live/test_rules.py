@@ -19,9 +19,7 @@ TYPES = (Node("n1", gpus=4, gpu_type="H100"), Node("n2", gpus=4, gpu_type="A100"
 
 async def with_defaults(open_pool: Open, *nodes: Node, **defaults: Any) -> Live:
     projects = [{"name": "vision", "guaranteed": 4, "members": ["*"]}]
-    return await open_pool(
-        *(nodes or TYPES), node_pools=NODE_POOLS, projects=projects, policy={"defaults": defaults}
-    )
+    return await open_pool(*(nodes or TYPES), node_pools=NODE_POOLS, projects=projects, policy={"defaults": defaults})
 
 
 # -- defaults -----------------------------------------------------------------------------------------------
@@ -55,9 +53,7 @@ async def test_the_default_of_preemptible_bounds_jobs_by_the_guarantee(open_pool
 
 
 @pytest.mark.parametrize(("min_runtime", "starts"), [(0, True), (3600, False)])
-async def test_a_default_min_runtime_protects_from_reclaim(
-    open_pool: Open, min_runtime: float, starts: bool
-) -> None:
+async def test_a_default_min_runtime_protects_from_reclaim(open_pool: Open, min_runtime: float, starts: bool) -> None:
     projects = [{"name": "a", "members": ["*"]}, {"name": "b", "guaranteed": 1, "members": ["*"]}]
     policy = {"defaults": {"min_runtime": min_runtime}}
     live = await open_pool(Node("n1", gpus=1), node_pools=NODE_POOLS, projects=projects, policy=policy)

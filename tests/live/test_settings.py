@@ -26,9 +26,7 @@ async def with_settings(
     """One node, and projects a and b; `guaranteed` are b's."""
     a, b = TWO_PROJECTS
     projects = [a, {**b, "guaranteed": guaranteed}]
-    return await open_pool(
-        Node("n1", gpus=gpus), clock=clock, node_pools=TRAIN, projects=projects, settings=settings
-    )
+    return await open_pool(Node("n1", gpus=gpus), clock=clock, node_pools=TRAIN, projects=projects, settings=settings)
 
 
 @pytest.mark.parametrize(
@@ -39,11 +37,9 @@ async def with_settings(
         ({"time_aware": 1, "usage_half_life": 10}, "a"),
     ],
 )
-async def test_who_has_just_used_the_gpus_comes_later(
-    open_pool: Open, settings: dict[str, Any], next_one: str
-) -> None:
-    """Project a has had the one GPU for 100 s, then b for 50 s. If recent use counts, whoever used more comes later; with
-    a short half-life, only what was used last counts."""
+async def test_who_has_just_used_the_gpus_comes_later(open_pool: Open, settings: dict[str, Any], next_one: str) -> None:
+    """Project a has had the one GPU for 100 s, then b for 50 s. If recent use counts, whoever used more comes later;
+    with a short half-life, only what was used last counts."""
     later = [0.0]
 
     def now() -> float:
@@ -62,9 +58,7 @@ async def test_who_has_just_used_the_gpus_comes_later(
 
 
 @pytest.mark.parametrize(("reclaim", "runs"), [("fair_share", [2, 2]), ("guarantee", [4, 0])])
-async def test_reclaim_up_to_the_fair_share_or_the_guarantee(
-    open_pool: Open, reclaim: str, runs: list[int]
-) -> None:
+async def test_reclaim_up_to_the_fair_share_or_the_guarantee(open_pool: Open, reclaim: str, runs: list[int]) -> None:
     live = await with_settings(open_pool, 4, reclaim=reclaim)
     over = await live.submit_all(*[{"project": "a"}] * 4)
     assert await live.runs(*over) == over
@@ -74,9 +68,7 @@ async def test_reclaim_up_to_the_fair_share_or_the_guarantee(
 
 
 @pytest.mark.parametrize(("preemption_delay", "runs"), [(0, ["b"]), (3600, ["a"])])
-async def test_a_preemption_delay_gives_others_time(
-    open_pool: Open, preemption_delay: float, runs: list[str]
-) -> None:
+async def test_a_preemption_delay_gives_others_time(open_pool: Open, preemption_delay: float, runs: list[str]) -> None:
     live = await with_settings(open_pool, 1, guaranteed=1, preemption_delay=preemption_delay)
     jobs = {name: await live.submit(project=name) for name in ("a",)}
     assert await live.runs(*jobs.values()) == [jobs["a"]]
@@ -88,7 +80,8 @@ async def test_a_preemption_delay_gives_others_time(
 async def test_reservations_keep_small_jobs_from_starving_a_gang(
     open_pool: Open, reservations: int, starts: bool
 ) -> None:
-    """A gang waits for the whole node. A small job that would run for longer starts before it only without reservations."""
+    """A gang waits for the whole node. A small job that would run for longer starts before it only without
+    reservations."""
     live = await with_settings(open_pool, 4, guaranteed=8, reservations=reservations)
     running = await live.submit(project="b", gpus=3, expected_runtime=60, preemptible=False)
     assert await live.runs(running) == [running]
@@ -101,9 +94,7 @@ async def test_reservations_keep_small_jobs_from_starving_a_gang(
 async def test_lending_gives_idle_build_gpus_to_preemptible_jobs(
     open_pool: Open, lending: bool, where: list[str]
 ) -> None:
-    live = await open_pool(
-        Node("desk", gpus=1, node_pool="build"), Node("n1", gpus=1), settings={"lending": lending}
-    )
+    live = await open_pool(Node("desk", gpus=1, node_pool="build"), Node("n1", gpus=1), settings={"lending": lending})
     first, second = await live.submit_all({}, {})
     assert await live.nodes_of(first) == ["n1"]
     assert await live.nodes_of(second) == where

@@ -1,4 +1,5 @@
-"""What a job asks of the scheduler makes a difference through the running service: one test for each key of a submission."""
+"""What a job asks of the scheduler makes a difference through the running service: one test for each key of a
+submission."""
 
 from __future__ import annotations
 
@@ -14,9 +15,7 @@ from tests.live.conftest import Live, Open
 
 TRAIN = [{"name": "train", "environment": "train"}, {"name": "fast", "environment": "train"}]
 SMALL = Node("n1", gpus=4, gpu_type="H100", gpu_memory=40 * 1024, cpus=8000, memory=64 * 1024)
-FAST = Node(
-    "n2", gpus=4, gpu_type="A100", gpu_memory=80 * 1024, cpus=8000, memory=64 * 1024, node_pool="fast"
-)
+FAST = Node("n2", gpus=4, gpu_type="A100", gpu_memory=80 * 1024, cpus=8000, memory=64 * 1024, node_pool="fast")
 """Who says nothing comes to n1 first."""
 
 PROJECTS = [
@@ -40,9 +39,7 @@ async def workers(live: Live, job: str) -> list[tuple[str, int, float]]:
 
 async def test_a_job_has_its_name_its_project_and_its_kind(open_pool: Open) -> None:
     live = await small(open_pool)
-    job = await live.job(
-        await live.submit(name="try", project="speech", kind="script", command=["python", "t.py"])
-    )
+    job = await live.job(await live.submit(name="try", project="speech", kind="script", command=["python", "t.py"]))
     assert (job["name"], job["project"], job["kind"]) == ("try", "speech", "script")
     assert live.launched(job["id"]).program.command == ("python", "t.py")
     assert [found["id"] for found in (await live.get("jobs?project=speech"))["jobs"]] == [job["id"]]
@@ -89,9 +86,7 @@ RACKS = [Node(name, gpus=1, labels={"rack": rack}) for name, rack in (("a", "r0"
 
 
 @pytest.mark.parametrize("wish", [{"require": "rack"}, {"prefer": "rack"}])
-async def test_a_level_is_a_rule_with_require_and_a_wish_with_prefer(
-    open_pool: Open, wish: dict[str, str]
-) -> None:
+async def test_a_level_is_a_rule_with_require_and_a_wish_with_prefer(open_pool: Open, wish: dict[str, str]) -> None:
     live = await open_pool(*RACKS, node_pools=[{**TRAIN[0], "placement": "spread"}], topology=["rack"])
     anywhere = await live.submit(workers=2)
     assert await live.nodes_of(anywhere) == ["a", "b"]
@@ -127,9 +122,7 @@ async def test_who_is_not_preemptible_keeps_its_gpus(open_pool: Open, preemptibl
 
 
 @pytest.mark.parametrize(("min_runtime", "starts"), [(0, True), (3600, False)])
-async def test_min_runtime_protects_from_preemption(
-    open_pool: Open, min_runtime: float, starts: bool
-) -> None:
+async def test_min_runtime_protects_from_preemption(open_pool: Open, min_runtime: float, starts: bool) -> None:
     live = await small(open_pool)
     holds = await live.submit(gpus=4, min_runtime=min_runtime)
     assert await live.runs(holds) == [holds]
@@ -167,9 +160,7 @@ async def test_max_runtime_ends_it(open_pool: Open) -> None:
     assert (await live.job(job))["attempts"][-1]["ending"] == "overran"
 
 
-async def test_idle_timeout_ends_it_when_its_gpus_stand_idle(
-    open_pool: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_idle_timeout_ends_it_when_its_gpus_stand_idle(open_pool: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "LOOK", 0.01)
     later = [0.0]
     monkeypatch.setattr(controller, "monotonic", lambda: time.monotonic() + later[0])

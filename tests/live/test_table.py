@@ -1,7 +1,8 @@
-"""Every key of the pool file, option of a submission and setting of the service, with the test in which it makes a difference.
+"""Every key of the pool file, option of a submission and setting of the service, with the test in which it makes a
+difference.
 
-That test goes through the running service: HTTP, the magic, the command line or a process started with the setting. A key
-that is added needs a row, and a row needs a test that is there, mentions the key and uses a running service.
+That test goes through the running service: HTTP, the magic, the command line or a process started with the setting. A
+key that is added needs a row, and a row needs a test that is there, mentions the key and uses a running service.
 """
 
 from __future__ import annotations
@@ -44,17 +45,14 @@ FILES = PROGRAMS + "its_working_directory_is_its_bundle_and_its_files"
 COMMAND = PROGRAMS + "its_command_runs_with_its_env_and_its_parameters"
 ARRAY = "api/test_http.py::test_an_array_is_kept_whole_or_not_at_all"
 TEMPLATE = MAGIC + "a_template_is_begun_with_and_the_line_wins"
-SEARCH = (
-    "jupyter_ext/test_search.py::test_trials_are_chosen_reported_pruned_and_the_best_ones_result_is_in_hand"
-)
+SEARCH = "jupyter_ext/test_search.py::test_trials_are_chosen_reported_pruned_and_the_best_ones_result_is_in_hand"
 
 POOL_FILE = {
     "PoolFile.node_pools": ENVIRONMENT,
     "PoolFile.projects": MEMBERS,
     "PoolFile.users": QUOTAS,
     "PoolFile.default_build_quota": QUOTAS,
-    "PoolFile.build_overcommit": PROJECTS
-    + "more_build_gpus_than_there_are_are_promised_only_with_build_overcommit",
+    "PoolFile.build_overcommit": PROJECTS + "more_build_gpus_than_there_are_are_promised_only_with_build_overcommit",
     "PoolFile.keep_days": PROJECTS + "what_has_ended_is_deleted_after_keep_days",
     "PoolFile.max_jobs_per_user": "api/test_http.py::test_a_user_has_only_so_many_unfinished_jobs",
     "PoolFile.max_upload_gib_per_user": "api/test_bundles.py::test_a_user_puts_only_so_much",
@@ -185,8 +183,7 @@ OPTIONS = {
     "search": SEARCH,
     "trials": SEARCH,
     "minimize": SEARCH,
-    "maximize": "jupyter_ext/test_search.py::"
-    "test_a_search_goes_on_after_the_kernel_was_killed_and_no_trial_runs_twice",
+    "maximize": "jupyter_ext/test_search.py::test_a_search_goes_on_after_the_kernel_was_killed_and_no_trial_runs_twice",
     "file": "app/test_service.py::test_a_gang_of_groups_from_a_job_file",
     "template": TEMPLATE,
     "save_template": TEMPLATE,

@@ -131,9 +131,7 @@ def test_one_command_gives_a_hub(installed: Installed, tmp_path: Path) -> None:
             stderr=subprocess.STDOUT,
         )
     try:
-        (url,) = eventually(
-            "the hub has told its address", lambda: re.findall(r"http://\S+", log.read_text())
-        )
+        (url,) = eventually("the hub has told its address", lambda: re.findall(r"http://\S+", log.read_text()))
         assert httpx.get(url, follow_redirects=True).is_success
     finally:
         process.send_signal(signal.SIGINT)

@@ -1,4 +1,5 @@
-"""Who holds what in a snapshot, and what may stand where: told as simply as can be, with nothing of the policy's own."""
+"""Who holds what in a snapshot, and what may stand where: told as simply as can be, with nothing of the policy's
+own."""
 
 from __future__ import annotations
 
@@ -120,10 +121,7 @@ def gang_amount(snapshot: Snapshot, workload: Workload) -> Milli:
         shares = [
             -(-shape.gpu_memory * 1000 // n.gpu_memory)
             for n in snapshot.nodes
-            if n.gpu_memory
-            and n.gpus
-            and n.gpu_memory >= shape.gpu_memory
-            and may_stand(snapshot, workload, n)
+            if n.gpu_memory and n.gpus and n.gpu_memory >= shape.gpu_memory and may_stand(snapshot, workload, n)
         ]
         each = max(shares, default=1000)
     return request.min_workers * each
@@ -136,11 +134,7 @@ def allowed(after: Snapshot, workload: Workload) -> bool:
         if project.limit is not None and held(after, project.name) + asked > project.limit:
             return False
         fixed = held(non_preemptible_only(after), project.name)
-        if (
-            not workload.request.preemptible
-            and project.guaranteed is not None
-            and fixed + asked > project.guaranteed
-        ):
+        if not workload.request.preemptible and project.guaranteed is not None and fixed + asked > project.guaranteed:
             return False
     return True
 

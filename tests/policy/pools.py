@@ -166,7 +166,8 @@ def gangs(draw: Draw, request: Request) -> Request:
 
 @st.composite
 def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
-    """A pool with running, stopping and waiting jobs and sessions. `plain`: whole GPUs, one worker, one level, no extras."""
+    """A pool with running, stopping and waiting jobs and sessions. `plain`: whole GPUs, one worker, one level, no
+    extras."""
     tree = draw(projects())
     if plain:
         tree = tuple(Project(p.name, guaranteed=p.guaranteed or 0, created=p.created) for p in tree)
@@ -183,9 +184,7 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
         users=(User("ada", 2000),),
         topology=LEVELS,
         settings=Settings(
-            reclaim=draw(
-                st.sampled_from([ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.GUARANTEE])
-            ),
+            reclaim=draw(st.sampled_from([ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.GUARANTEE])),
             reservations=draw(st.integers(0, 1)),
             preemption_delay=draw(st.sampled_from([0.0, 0.0, 100.0])),
             time_aware=draw(st.sampled_from([0.0, 0.0, 1.0])),
@@ -209,9 +208,7 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
         if not plain and (workload.stopping or not workload.running) and draw(st.integers(0, 3)) == 0:
             workload = replace(workload, nomination=draw(nominations(found, request)))
         if not plain and not workload.running and draw(st.integers(0, 6)) == 0:
-            workload = replace(
-                workload, request=replace(request, avoids=(draw(st.sampled_from(found)).name,))
-            )
+            workload = replace(workload, request=replace(request, avoids=(draw(st.sampled_from(found)).name,)))
         work.append(workload)
     usage = {project.name: draw(st.sampled_from([0.0, 0.0, 0.5])) for project in tree}
     return Snapshot(NOW, pool, found, tuple(work), usage)
@@ -307,9 +304,7 @@ class Floor:
                 left[worker.node] -= asked or 0  # type: ignore[operator]
 
     def give_back(self, worker: WorkerPlacement, shape: Shape) -> None:
-        self.take(
-            replace(worker, share=-worker.share), Shape(0, None, -(shape.cpus or 0), -(shape.memory or 0))
-        )
+        self.take(replace(worker, share=-worker.share), Shape(0, None, -(shape.cpus or 0), -(shape.memory or 0)))
 
     def fits(self, node: Node, shape: Shape) -> int:
         """How many workers of a shape the node has room for."""
@@ -339,9 +334,7 @@ class Floor:
 
     def overfull(self) -> list[str]:
         """The GPUs (and nodes) that are oversubscribed."""
-        found = [
-            f"{node}:{gpu}" for node, gpus in self.gpus.items() for gpu, left in enumerate(gpus) if left < 0
-        ]
+        found = [f"{node}:{gpu}" for node, gpus in self.gpus.items() for gpu, left in enumerate(gpus) if left < 0]
         for left in (self.cpus, self.memory):
             found += [node for node, amount in left.items() if amount is not None and amount < 0]
         return found

@@ -106,9 +106,7 @@ def workers_stand_where_they_may(snapshot: Snapshot, plan: Plan) -> None:
             else:
                 assert len(worker.gpus) * worker.share == shape.gpus
         if decision.action is Action.GROW:
-            before_domains = {
-                domain(nodes[w.node], request.require) for w in workload.placement if w.node in nodes
-            }
+            before_domains = {domain(nodes[w.node], request.require) for w in workload.placement if w.node in nodes}
             now = {domain(nodes[w.node], request.require) for w, _ in fresh}
             assert request.require is None or not before_domains or now <= before_domains
             continue
@@ -197,8 +195,8 @@ def nobody_is_stopped_who_could_stay(snapshot: Snapshot, plan: Plan) -> None:
 def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan) -> None:
     """Rule 4, at every level of the tree: down to its guarantee at most, but for one gang that straddles it.
 
-    What a project starts in the same plan counts, too: it may have started before others took from it. A guarantee without
-    bound ends at the limit.
+    What a project starts in the same plan counts, too: it may have started before others took from it. A guarantee
+    without bound ends at the limit.
     """
     by_id = {w.id: w for w in snapshot.workloads}
     for project in snapshot.pool.projects:
@@ -221,7 +219,8 @@ def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan)
 
 
 def no_gpu_is_idle_while_a_job_that_fits_waits(snapshot: Snapshot, plan: Plan) -> None:
-    """Rule 5, where nothing is reserved: where there is room for a job that waits, a limit or a guarantee is in the way."""
+    """Rule 5, where nothing is reserved: where there is room for a job that waits, a limit or a guarantee is in the
+    way."""
     if snapshot.pool.settings.reservations:
         settings = replace(snapshot.pool.settings, reservations=0)
         snapshot = replace(snapshot, pool=replace(snapshot.pool, settings=settings))

@@ -1,4 +1,5 @@
-"""A pool as time goes by: jobs and sessions come and end, nodes fail and return, promises change, plans are carried out.
+"""A pool as time goes by: jobs and sessions come and end, nodes fail and return, promises change, plans are carried
+out.
 
 Who is stopped takes a while to go, as in production: until then it is in the way, and who was promised its place waits.
 """
@@ -141,9 +142,7 @@ class Stream:
     def _turn(self, which: int) -> None:
         """A node takes nobody any more, or does again."""
         node = self.nodes[which % len(self.nodes)]
-        self._nodes(
-            [replace(n, schedulable=not n.schedulable) if n.name == node.name else n for n in self.nodes]
-        )
+        self._nodes([replace(n, schedulable=not n.schedulable) if n.name == node.name else n for n in self.nodes])
 
     def _lose(self, which: int) -> None:
         """A node is gone with all that stands on it, or is back."""
@@ -177,9 +176,7 @@ class Stream:
         work = tuple(
             w for w in self.snapshot.workloads if not (w.running and any(p.node in back for p in w.placement))
         )  # a node comes back empty
-        self.snapshot = replace(
-            self.snapshot, nodes=tuple(n for n in self.nodes if n.name in there), workloads=work
-        )
+        self.snapshot = replace(self.snapshot, nodes=tuple(n for n in self.nodes if n.name in there), workloads=work)
 
     def _promise(self, which: int, request: Request) -> None:
         """Another guarantee, limit and weight for a project."""

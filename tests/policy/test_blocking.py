@@ -42,7 +42,8 @@ TOLD: list[tuple[PolicyBlocker, str, dict[str, Any]]] = [
     ),
     (
         OutsideGuarantee("p", 4000, 3500, 1000),
-        "Jobs that can't be preempted must stay inside their project's guarantee. Project p is guaranteed 4 GPUs; such jobs "
+        "Jobs that can't be preempted must stay inside their project's guarantee. Project p is guaranteed 4 GPUs; such "
+        "jobs "
         "use 3.5 of them, and this job needs 1.",
         {"kind": "guarantee", "project": "p", "guaranteed": 4, "allocated": 3.5, "asked": 1},
     ),
@@ -84,7 +85,8 @@ TOLD: list[tuple[PolicyBlocker, str, dict[str, Any]]] = [
     ),
     (
         NoCapacity("8 CPUs", 0, 1000, one_node=False),
-        "Needs 8 CPUs. No node that it may use has enough CPUs and memory free, and no running job can be stopped for it.",
+        "Needs 8 CPUs. No node that it may use has enough CPUs and memory free, and no running job can be stopped for "
+        "it.",
         {"kind": "capacity", "asked": 0, "free": 1},
     ),
     (
@@ -94,13 +96,15 @@ TOLD: list[tuple[PolicyBlocker, str, dict[str, Any]]] = [
     ),
     (
         Reserved("1 GPU", "gang", 1000, 1000),
-        "Needs 1 GPU. 1 GPU is free, but those that would do are reserved for gang, which is ahead in the queue and needs "
+        "Needs 1 GPU. 1 GPU is free, but those that would do are reserved for gang, which is ahead in the queue and "
+        "needs "
         "more than is free yet.",
         {"kind": "reservation", "for": "gang", "asked": 1, "free": 1},
     ),
     (
         AboveShare("2 GPUs", "p", 1000, 2000, 2000, 0),
-        "Needs 2 GPUs. None are free. Project p uses 2 GPUs; its fair share is 1. Beyond it, it may only use idle GPUs.",
+        "Needs 2 GPUs. None are free. Project p uses 2 GPUs; its fair share is 1. Beyond it, it may only use idle "
+        "GPUs.",
         {"kind": "fair_share", "project": "p", "fair_share": 1, "allocated": 2, "asked": 2, "free": 0},
     ),
     (

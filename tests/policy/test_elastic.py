@@ -36,9 +36,7 @@ def full_pools(draw: st.DrawFn) -> Snapshot:
     for n in range(draw(st.integers(1, guaranteed))):
         work.append(Workload(f"q{n:02}", Request("due"), submitted=NOW - 100))
     projects = (Project("over", weight=1000), Project("due", guaranteed=guaranteed * 1000))
-    return Snapshot(
-        NOW, Pool(projects=projects, settings=Settings(reclaim=ReclaimUpTo.GUARANTEE)), nodes, tuple(work)
-    )
+    return Snapshot(NOW, Pool(projects=projects, settings=Settings(reclaim=ReclaimUpTo.GUARANTEE)), nodes, tuple(work))
 
 
 @many

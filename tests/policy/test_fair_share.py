@@ -48,15 +48,12 @@ def reference(
             level(p.name, min(shares[p.name], amount))
 
     def surplus(members: list[Project], rest: Fraction) -> Fraction:
-        weights = {
-            p.name: Fraction(p.weight if p.weight is not None else p.guaranteed or ONE) for p in members
-        }
+        weights = {p.name: Fraction(p.weight if p.weight is not None else p.guaranteed or ONE) for p in members}
         if k:
             whole = sum(weights.values()) or Fraction(1)
             part = {name: weight / whole for name, weight in weights.items()}
             weights = {
-                p.name: max(Fraction(0), part[p.name] + k * (part[p.name] - Fraction(usage[p.name])))
-                for p in members
+                p.name: max(Fraction(0), part[p.name] + k * (part[p.name] - Fraction(usage[p.name]))) for p in members
             }
         while True:
             wanting = [p for p in members if wanted(p) > shares[p.name] and weights[p.name] > 0]

@@ -37,7 +37,12 @@ def test_nobody_knows_when_a_job_without_a_run_time_ends() -> None:
         projects: [{name: a}]
         jobs:
           - {name: r, project: a, state: running, started: -40, placement: [{node: n0, gpus: [0]}]}
-          - {name: s, project: a, state: running, started: -40, expected_runtime: 50, placement: [{node: n0, gpus: [1]}]}
+          - name: s
+            project: a
+            state: running
+            started: -40
+            expected_runtime: 50
+            placement: [{node: n0, gpus: [1]}]
           - {name: one, project: a, submitted: -9, expected_runtime: 5}
           - {name: both, project: a, gpus: 2, priority: 10}
     """) == {"one": 10.0}

@@ -93,9 +93,7 @@ def test_one_that_waits_takes_all_it_can_have_when_it_starts() -> None:
 def test_shrinking_is_never_delayed() -> None:
     snapshot = carry_out(pool(300), decide(pool(300)))
     (project,) = snapshot.pool.projects
-    pools = replace(
-        snapshot.pool, projects=(project, replace(project, name="b", guaranteed=2000, created=1.0))
-    )
+    pools = replace(snapshot.pool, projects=(project, replace(project, name="b", guaranteed=2000, created=1.0)))
     (job,) = snapshot.workloads
     newcomer = replace(
         job,

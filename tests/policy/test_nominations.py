@@ -47,9 +47,7 @@ def test_a_nomination_for_what_is_not_there_has_lapsed() -> None:
         assert plan.decisions["old"].action is Action.START
 
 
-def resizing(
-    nomination: str = "[{node: n0, gpus: [0]}, {node: n0, gpus: [1]}]", limit: str = "null"
-) -> Snapshot:
+def resizing(nomination: str = "[{node: n0, gpus: [0]}, {node: n0, gpus: [1]}]", limit: str = "null") -> Snapshot:
     """A job is on its way out of one GPU, to go on on two; a newcomer would have the second."""
     (snapshot,) = read(f"""
         nodes: [{{name: n0, gpus: 2, gpu_type: A100}}]

@@ -1,4 +1,5 @@
-"""Parts of the pool that are shared out by themselves: each is as a pool of its own, and all rules hold in all of them."""
+"""Parts of the pool that are shared out by themselves: each is as a pool of its own, and all rules hold in all of
+them."""
 
 from __future__ import annotations
 
@@ -40,9 +41,7 @@ def only_training(snapshot: Snapshot) -> Snapshot:
     jobs = [w for w in snapshot.workloads if w.request.environment is Environment.TRAIN]
     return replace(
         snapshot,
-        pool=replace(
-            snapshot.pool, settings=replace(snapshot.pool.settings, lending=False, reservations=0), users=()
-        ),
+        pool=replace(snapshot.pool, settings=replace(snapshot.pool.settings, lending=False, reservations=0), users=()),
         nodes=tuple(node for node in snapshot.nodes if node.node_pool == "train"),
         workloads=tuple(replace(w, request=replace(w.request, node_pools=("train",))) for w in jobs),
     )
@@ -143,9 +142,7 @@ OTHERWISE = {
 """These have their own words for partitions below."""
 
 
-@pytest.mark.parametrize(
-    "rule", [r for r in rules.RULES if r not in OTHERWISE], ids=lambda rule: rule.__name__
-)
+@pytest.mark.parametrize("rule", [r for r in rules.RULES if r not in OTHERWISE], ids=lambda rule: rule.__name__)
 @many
 @given(snapshot=apart())
 def test_the_rules_hold_in_all_parts(rule: Callable[[Snapshot, Plan], None], snapshot: Snapshot) -> None:

@@ -79,9 +79,7 @@ def packs(jobs: tuple[int, ...], free: dict[str, int]) -> bool:
     if not jobs:
         return True
     first, *others = jobs
-    return any(
-        packs(tuple(others), {**free, node: left - first}) for node, left in free.items() if left >= first
-    )
+    return any(packs(tuple(others), {**free, node: left - first}) for node, left in free.items() if left >= first)
 
 
 @settings(max_examples=200, deadline=None)
@@ -135,9 +133,7 @@ def test_several_are_not_stopped_where_one_that_loses_no_more_would_do(data: st.
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=6, unique=True), st.randoms(use_true_random=False))
-def test_among_projects_equally_far_above_their_due_the_least_work_is_lost(
-    ages: list[int], random: Any
-) -> None:
+def test_among_projects_equally_far_above_their_due_the_least_work_is_lost(ages: list[int], random: Any) -> None:
     names = [f"p{i}" for i in range(len(ages))]
     created = list(range(len(ages)))
     random.shuffle(created)
@@ -152,9 +148,7 @@ def test_among_projects_equally_far_above_their_due_the_least_work_is_lost(
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.integers(1, 3), min_size=1, max_size=4), st.lists(st.integers(1, 3), max_size=4), st.data()
-)
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.lists(st.integers(1, 3), max_size=4), st.data())
 def test_a_gang_gets_its_departments_guarantee_from_siblings_and_strangers(
     siblings: list[int], strangers: list[int], data: st.DataObject
 ) -> None:
@@ -176,14 +170,10 @@ def test_a_gang_gets_its_departments_guarantee_from_siblings_and_strangers(
     plan = planned(scenario)
     assert plan.changes["new"].action is Action.START
     sibling = sum(
-        size
-        for i, (project, size) in enumerate(held)
-        if project == "sibling" and f"r{i}" not in stopped(plan)
+        size for i, (project, size) in enumerate(held) if project == "sibling" and f"r{i}" not in stopped(plan)
     )
     if any(held[int(job[1:])][0] == "other" for job in stopped(plan)):
-        assert (
-            sibling == 0
-        )  # strangers give only what the department does not hold beyond its guarantee itself
+        assert sibling == 0  # strangers give only what the department does not hold beyond its guarantee itself
 
 
 # -- elastic jobs -----------------------------------------------------------------------------------------------------

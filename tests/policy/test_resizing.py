@@ -20,7 +20,8 @@ many = settings(max_examples=60, deadline=None, suppress_health_check=list(Healt
 
 @st.composite
 def jobs_only(draw: Draw) -> Snapshot:
-    """A pool of jobs (sessions come before all nominations), many of them elastic, where nobody holds more than he may."""
+    """A pool of jobs (sessions come before all nominations), many of them elastic, where nobody holds more than he
+    may."""
     snapshot = draw(snapshots())
     work = []
     for workload in snapshot.workloads:
@@ -43,14 +44,12 @@ def _elastic(draw: Draw, workload: Workload) -> Request:
         return request
     if draw(st.booleans()):
         return request
-    return replace(
-        request, workers=max(4, request.workers), min_workers=draw(st.integers(1, request.min_workers))
-    )
+    return replace(request, workers=max(4, request.workers), min_workers=draw(st.integers(1, request.min_workers)))
 
 
 def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """As the controller does it: a nomination with every stop that is to go on, and a promise with every start that must
-    wait."""
+    """As the controller does it: a nomination with every stop that is to go on, and a promise with every start that
+    must wait."""
     work = [_next(workload, plan.decisions[workload.id], snapshot.now) for workload in snapshot.workloads]
     return replace(snapshot, workloads=tuple(work))
 

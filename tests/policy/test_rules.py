@@ -64,9 +64,7 @@ def test_a_planner_that_is_told_of_changes_plans_as_if_it_began_anew(
 ) -> None:
     planner = Planner(snapshot.pool, snapshot.nodes)
     for workload in snapshot.workloads:
-        planner.put(
-            replace(workload, running=False, stopping=False, placement=(), started=None, checkpointed=None)
-        )
+        planner.put(replace(workload, running=False, stopping=False, placement=(), started=None, checkpointed=None))
     _same(planner.plan(snapshot.now, snapshot.usage), _waiting(snapshot))
     workloads = list(snapshot.workloads)
     random.shuffle(workloads)  # type: ignore[attr-defined]
@@ -90,10 +88,9 @@ def test_a_planner_that_is_told_of_changes_plans_as_if_it_began_anew(
     snapshots(),
     st.lists(st.sampled_from(["again", "after", "other", "less", "later"]), max_size=6),
 )
-def test_a_snapshot_planner_decides_as_if_it_began_anew(
-    snapshot: Snapshot, other: Snapshot, steps: list[str]
-) -> None:
-    """Whatever changes from one snapshot to the next: nothing, what was decided, the whole pool, who is there, the time."""
+def test_a_snapshot_planner_decides_as_if_it_began_anew(snapshot: Snapshot, other: Snapshot, steps: list[str]) -> None:
+    """Whatever changes from one snapshot to the next: nothing, what was decided, the whole pool, who is there, the
+    time."""
     follow = SnapshotPlanner()
     _same(follow(snapshot), snapshot)
     for step in steps:
@@ -111,9 +108,7 @@ def test_a_snapshot_planner_decides_as_if_it_began_anew(
 
 @many
 @given(st.one_of(snapshots(most_jobs=8), busy()), st.data())
-def test_a_snapshot_planner_takes_changed_nodes_as_if_it_began_anew(
-    snapshot: Snapshot, data: st.DataObject
-) -> None:
+def test_a_snapshot_planner_takes_changed_nodes_as_if_it_began_anew(snapshot: Snapshot, data: st.DataObject) -> None:
     """Whatever happens to nodes and jobs, in any order: cordoned, lost, back or new, used more or less by others."""
     if data.draw(st.booleans()):  # else nodes that come or leave make it begin anew
         projects = tuple(replace(project, quotas=()) for project in snapshot.pool.projects)
@@ -151,9 +146,7 @@ def _pool_of(*nodes: Node) -> Snapshot:
     ],
     ids=["cordoned", "used by others", "used by others, unnumbered", "another rack", "gone"],
 )
-def test_a_changed_node_is_a_change_and_not_a_new_beginning(
-    change: Callable[[Node], Node | None], read: int
-) -> None:
+def test_a_changed_node_is_a_change_and_not_a_new_beginning(change: Callable[[Node], Node | None], read: int) -> None:
     """Only workloads that stand on a node that was declared differently or has left are read again."""
     first, second = Node("n0", 4, cpus=8000), Node("n1", 4)
     snapshot = _pool_of(first, second)

@@ -44,9 +44,7 @@ def test_the_same_is_decided_of_what_a_plan_has_changed(snapshot: Snapshot, late
     promised = {id: d.placement for id, d in plan.changes.items() if d.action is Action.START and d.after}
     snapshot = carry_out(snapshot, plan)
     workloads = tuple(
-        replace(w, running=False, started=None, placement=(), nomination=promised[w.id])
-        if w.id in promised
-        else w
+        replace(w, running=False, started=None, placement=(), nomination=promised[w.id]) if w.id in promised else w
         for w in snapshot.workloads
     )
     snapshot = replace(snapshot, now=snapshot.now + later, workloads=workloads)

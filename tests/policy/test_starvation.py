@@ -1,8 +1,9 @@
 """Rule 5 of the design: a gang whose project is due is not starved by a stream of small jobs.
 
-Jobs come without end, so that somebody always waits for every GPU; each ends after a while. A gang inside its guarantee has to
-start about when the jobs that ran before it came have all ended. The streams are the same in every run: among thousands there
-are some (about one in a thousand) in which jobs inside another guarantee come and end in step, and the gang waits longer.
+Jobs come without end, so that somebody always waits for every GPU; each ends after a while. A gang inside its guarantee
+has to start about when the jobs that ran before it came have all ended. The streams are the same in every run: among
+thousands there are some (about one in a thousand) in which jobs inside another guarantee come and end in step, and the
+gang waits longer.
 """
 
 from __future__ import annotations
@@ -111,9 +112,7 @@ def crowds(draw: st.DrawFn) -> tuple[Crowd, Request]:
     )
     kinds = draw(st.lists(smalls(), min_size=1, max_size=4))
     crowd = Crowd(Snapshot(NOW, pool, tuple(Node(f"n{n}", 4) for n in range(nodes)), ()), kinds)
-    return crowd, Request(
-        "own", shape=Shape(4000), workers=workers, min_workers=workers, expected_runtime=3600.0
-    )
+    return crowd, Request("own", shape=Shape(4000), workers=workers, min_workers=workers, expected_runtime=3600.0)
 
 
 @many
@@ -142,13 +141,10 @@ def patient(draw: st.DrawFn) -> tuple[Crowd, Request]:
     )
     pool = Pool(projects=projects, settings=Settings(reclaim=ReclaimUpTo.GUARANTEE))
     kinds = [
-        replace(kind, preemptible=True, declared=True)
-        for kind in draw(st.lists(smalls(), min_size=1, max_size=4))
+        replace(kind, preemptible=True, declared=True) for kind in draw(st.lists(smalls(), min_size=1, max_size=4))
     ]
     crowd = Crowd(Snapshot(NOW, pool, tuple(Node(f"n{n}", 4) for n in range(nodes)), ()), kinds)
-    return crowd, Request(
-        "own", shape=Shape(4000), workers=workers, min_workers=workers, expected_runtime=3600.0
-    )
+    return crowd, Request("own", shape=Shape(4000), workers=workers, min_workers=workers, expected_runtime=3600.0)
 
 
 @many

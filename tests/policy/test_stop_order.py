@@ -14,9 +14,7 @@ from scheduler.policy.play import carry_out
 from tests.policy.pools import NOW
 
 
-def running(
-    id: str, gpu: int, gpus: int = 1, project: str = "greedy", age: float = 600.0, **more: object
-) -> Workload:
+def running(id: str, gpu: int, gpus: int = 1, project: str = "greedy", age: float = 600.0, **more: object) -> Workload:
     request = {key: value for key, value in more.items() if key != "saved"}
     saved = more.get("saved")
     return Workload(
@@ -74,9 +72,7 @@ def test_jobs_that_a_plan_starts_count_and_those_that_it_stops_do_not() -> None:
     first, waiting = running("first", 0), Workload("second", Request("greedy", shape=Shape(1000)), NOW)
     assert decide(pool(first, waiting)).stop_order.over_quota == {"second"}
     owner = Workload("owner", Request("owner", shape=Shape(1000)), NOW)
-    assert (
-        decide(pool(first, running("other", 1, age=10), owner, gpus=2)).stop_order.over_quota == frozenset()
-    )
+    assert decide(pool(first, running("other", 1, age=10), owner, gpus=2)).stop_order.over_quota == frozenset()
 
 
 def test_a_planner_that_goes_on_does_not_change_the_order_of_an_earlier_plan() -> None:

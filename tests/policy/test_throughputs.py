@@ -29,9 +29,7 @@ NODES = (Node("v", 4, gpu_type="V100"), Node("a", 4, gpu_type="A100"), Node("w",
 def waits(
     name: str, *, gpus: int = 1, workers: int = 1, throughputs: RelativeThroughputs = FASTER, **more: object
 ) -> Workload:
-    request = Request(
-        "p", shape=Shape(gpus * ONE), workers=workers, min_workers=workers, throughputs=throughputs
-    )
+    request = Request("p", shape=Shape(gpus * ONE), workers=workers, min_workers=workers, throughputs=throughputs)
     return Workload(name, replace(request, **more), NOW)  # type: ignore[arg-type]
 
 
@@ -81,10 +79,7 @@ def test_a_gang_too_large_for_each_type_takes_the_fastest_ones_together() -> Non
     throughputs = (*FASTER, ("K80", 100))
     gang = waits("gang", workers=6, throughputs=throughputs)
     assert set(places(plan(gang, nodes=(third, *NODES[:2]))["gang"])) == {"a", "v"}
-    assert (
-        places(plan(waits("gang", workers=8, throughputs=throughputs), nodes=(third, NODES[0]))["gang"])
-        == ["k"] * 8
-    )
+    assert places(plan(waits("gang", workers=8, throughputs=throughputs), nodes=(third, NODES[0]))["gang"]) == ["k"] * 8
 
 
 def test_the_groups_of_a_gang_stand_in_one_type() -> None:
@@ -118,16 +113,12 @@ def test_throughputs_never_make_a_job_wait(snapshot: Snapshot) -> None:
 def test_a_gang_stands_on_one_slower_node_where_it_is_slower_still_over_several() -> None:
     nodes = (Node("a1", 2, gpu_type="A100"), Node("a2", 2, gpu_type="A100"), Node("v", 4, gpu_type="V100"))
     throughputs: RelativeThroughputs = (("A100", 1000), ("V100", 600))
-    gang = waits(
-        "gang", workers=4, throughputs=throughputs, spread_throughputs=(("A100", 400), ("V100", 300))
-    )
+    gang = waits("gang", workers=4, throughputs=throughputs, spread_throughputs=(("A100", 400), ("V100", 300)))
     assert places(plan(gang, nodes=nodes)["gang"]) == ["v"] * 4
     unknown = waits("gang", workers=4, throughputs=throughputs)
     assert set(places(plan(unknown, nodes=nodes)["gang"])) == {"a1", "a2"}
     assert set(places(plan(gang, nodes=nodes[:2])["gang"])) == {"a1", "a2"}
-    pair = waits(
-        "pair", workers=2, throughputs=throughputs, spread_throughputs=(("A100", 400), ("V100", 300))
-    )
+    pair = waits("pair", workers=2, throughputs=throughputs, spread_throughputs=(("A100", 400), ("V100", 300)))
     assert set(places(plan(pair, nodes=nodes)["pair"])) <= {"a1", "a2"}
 
 

@@ -1,4 +1,5 @@
-"""Where gangs stand, held against a search through every way to place them: rules are kept, wishes granted if possible."""
+"""Where gangs stand, held against a search through every way to place them: rules are kept, wishes granted if
+possible."""
 
 from __future__ import annotations
 
@@ -48,9 +49,7 @@ def fleets(draw: Draw) -> tuple[tuple[Node, ...], tuple[Workload, ...]]:
         if taken:
             stays = Request("others", shape=Shape(len(taken) * ONE), preemptible=False)
             place = WorkerPlacement(f"n{number}", tuple(sorted(taken)))
-            running.append(
-                Workload(f"run{number}", stays, 0.0, running=True, started=0.0, placement=(place,))
-            )
+            running.append(Workload(f"run{number}", stays, 0.0, running=True, started=0.0, placement=(place,)))
     return tuple(nodes), tuple(running)
 
 
@@ -105,13 +104,10 @@ class Case:
         self.free = {node.name: node.gpus for node in nodes}
         for workload in running:
             self.free[workload.placement[0].node] -= len(workload.placement[0].gpus)
-        taken = {
-            (worker.node, gpu) for workload in running for worker in workload.placement for gpu in worker.gpus
-        }
+        taken = {(worker.node, gpu) for workload in running for worker in workload.placement for gpu in worker.gpus}
         self.linked = {  # the most that are free in one group of links; a node without such groups is one
             node.name: max(
-                sum((node.name, gpu) not in taken for gpu in group)
-                for group in node.gpu_links or (range(node.gpus),)
+                sum((node.name, gpu) not in taken for gpu in group) for group in node.gpu_links or (range(node.gpus),)
             )
             for node in nodes
         }
@@ -122,18 +118,14 @@ class Case:
             topology=("block", "rack"),
         )
         asked = Workload("gang", request, 1.0)
-        self.decision: Decision = decide(Snapshot(10.0, pool, tuple(nodes), (*running, asked))).decisions[
-            "gang"
-        ]
+        self.decision: Decision = decide(Snapshot(10.0, pool, tuple(nodes), (*running, asked))).decisions["gang"]
         self.used = Counter[str]()
         for worker in self.decision.placement:
             self.used[worker.node] += len(worker.gpus)
 
     def domain(self, node: str, level: str) -> tuple[str, ...]:
         labels = self.nodes[node].labels
-        return {"node": (node,), "rack": (labels["block"], labels["rack"]), "block": (labels["block"],)}[
-            level
-        ]
+        return {"node": (node,), "rack": (labels["block"], labels["rack"]), "block": (labels["block"],)}[level]
 
     def could_stand(self, level: str | None) -> bool:
         """Whether all of the gang fits within one domain of the level, or anywhere."""

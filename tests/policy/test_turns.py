@@ -38,7 +38,8 @@ def equals() -> Snapshot:
 def test_two_projects_with_equal_recent_use_do_not_take_a_gpu_from_each_other_all_the_time(
     half_life: float,
 ) -> None:
-    """A plan a minute, for a day: after the first, at most one stop per quarter of the half-life. Both get their part."""
+    """A plan a minute, for a day: after the first, at most one stop per quarter of the half-life. Both get their
+    part."""
     snapshot, stops = equals(), 0
     usage = {name: ProjectUsage(name) for name in ("a", "b")}
     while snapshot.now < DAY:

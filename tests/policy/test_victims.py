@@ -72,9 +72,7 @@ def makes_room(snapshot: Snapshot, gone: tuple[Workload, ...]) -> bool:
     """Whether the newcomer fits once these are gone."""
     asked: Milli = next(w for w in snapshot.workloads if w.id == NEW).request.shape.gpus
     for node in snapshot.nodes:
-        stay = [
-            w for w in snapshot.workloads if w.running and w not in gone and w.placement[0].node == node.name
-        ]
+        stay = [w for w in snapshot.workloads if w.running and w not in gone and w.placement[0].node == node.name]
         if (node.gpus - sum(map(size, stay))) * ONE >= asked:
             return True
     return False

@@ -1,4 +1,5 @@
-"""Rules for jobs: the nearest default, the strictest maximum, what all above allow; and no job breaks one by its silence."""
+"""Rules for jobs: the nearest default, the strictest maximum, what all above allow; and no job breaks one by its
+silence."""
 
 from __future__ import annotations
 
@@ -58,9 +59,7 @@ def test_a_job_that_says_nothing_gets_the_nearest_defaults_and_else_what_is_allo
     assert vision.request.gpu_types == ("A100",)
     assert vision.request.node_pools == ("train",)
     assert vision.request.priority == 40
-    assert vision.program.max_runtime == 86400, (
-        "the strictest maximum of those above, since no default is said"
-    )
+    assert vision.program.max_runtime == 86400, "the strictest maximum of those above, since no default is said"
     research = admitted("research")
     assert research.request.shape.gpus == 2 * ONE
     speech = admitted("speech")
@@ -161,7 +160,8 @@ def test_a_refusal_names_the_rule_and_who_says_it(sent: dict[str, Any], field: s
             "the default gpus is 4 (defaults.gpus of project 'b'), and project 'a' allows 2 at most (maxima)",
         ),
         (
-            "[{name: a, policy: {allowed: {gpu_types: [A100]}}}, {name: b, parent: a, policy: {allowed: {gpu_types: [T4]}}}]",
+            "[{name: a, policy: {allowed: {gpu_types: [A100]}}}, {name: b, parent: a, policy: {allowed: {gpu_types: "
+            "[T4]}}}]",
             "projects[1].policy.allowed.gpu_types",
             "leaves no value that all projects above 'b' allow, too",
         ),
@@ -176,7 +176,8 @@ def test_a_refusal_names_the_rule_and_who_says_it(sent: dict[str, Any], field: s
             "the default gpus is 4 (defaults.gpus of project 'b'), and project 'a' may hold 2 at most",
         ),
         (
-            "[{name: a, policy: {defaults: {preemptible: false}}}, {name: b, parent: a, guaranteed: 1}, {name: c, parent: a}]",
+            "[{name: a, policy: {defaults: {preemptible: false}}}, {name: b, parent: a, guaranteed: 1}, {name: c, "
+            "parent: a}]",
             "projects[2].policy.defaults.preemptible",
             "can't be preempted (defaults.preemptible of project 'a') and would never start: it asks for 1 GPUs, and "
             "project 'c' is guaranteed 0; raise the guarantee, or make its jobs preemptible.",
@@ -207,9 +208,7 @@ POLICIES = st.fixed_dictionaries(
     {
         "defaults": rule(gpus=st.integers(0, 4), priority=st.integers(0, 100), gpu_types=TYPES),
         "maxima": rule(gpus=st.integers(0, 4), workers=st.integers(1, 4), total_gpus=st.integers(0, 8)),
-        "allowed": rule(
-            gpu_types=TYPES, preemptible=st.lists(st.booleans(), min_size=1, max_size=2, unique=True)
-        ),
+        "allowed": rule(gpu_types=TYPES, preemptible=st.lists(st.booleans(), min_size=1, max_size=2, unique=True)),
     }
 )
 
@@ -218,12 +217,9 @@ POLICIES = st.fixed_dictionaries(
     tree=st.lists(POLICIES, min_size=1, max_size=4),
     asked=rule(gpus=st.integers(0, 5), workers=st.integers(1, 5), preemptible=st.booleans(), gpu_types=TYPES),
 )
-def test_an_admitted_job_obeys_every_project_above_it(
-    tree: list[dict[str, Any]], asked: dict[str, Any]
-) -> None:
+def test_an_admitted_job_obeys_every_project_above_it(tree: list[dict[str, Any]], asked: dict[str, Any]) -> None:
     projects = [
-        {"name": f"p{n}", "policy": policy, **({"parent": f"p{n - 1}"} if n else {})}
-        for n, policy in enumerate(tree)
+        {"name": f"p{n}", "policy": policy, **({"parent": f"p{n - 1}"} if n else {})} for n, policy in enumerate(tree)
     ]
     leaf = f"p{len(tree) - 1}"
     try:
@@ -246,8 +242,7 @@ def test_an_admitted_job_obeys_every_project_above_it(
 def test_silence_breaks_no_rule(tree: list[dict[str, Any]]) -> None:
     """A job that names only its command is admitted, whatever the rules, once they do not contradict each other."""
     projects = [
-        {"name": f"p{n}", "policy": policy, **({"parent": f"p{n - 1}"} if n else {})}
-        for n, policy in enumerate(tree)
+        {"name": f"p{n}", "policy": policy, **({"parent": f"p{n - 1}"} if n else {})} for n, policy in enumerate(tree)
     ]
     try:
         there = pool_of(parse(str({"projects": projects})), Pool(), now=0.0)

@@ -66,9 +66,7 @@ A_AND_B = pool("projects: [{name: a}, {name: b}]")
 
 
 def test_a_project_with_jobs_does_not_vanish() -> None:
-    with pytest.raises(
-        Conflict, match=r"Project 'a' cannot be removed while it has 2 unfinished jobs \(j1, j2\)"
-    ):
+    with pytest.raises(Conflict, match=r"Project 'a' cannot be removed while it has 2 unfinished jobs \(j1, j2\)"):
         refuse_harm(A_AND_B, pool("projects: [{name: b}]"), [JOB, RUNNING], NODES)
     refuse_harm(A_AND_B, pool("projects: [{name: a}]"), [JOB, RUNNING], NODES)
 

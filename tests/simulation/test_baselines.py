@@ -45,14 +45,10 @@ def test_the_reference_results_come_out(
     held: float,
 ) -> None:
     start = philly.jobs[0].submitted
-    result = figures(
-        play_baseline(philly, policy, nodes=nodes), gpus=nodes * 8, start=start, end=start + WINDOW
-    )
+    result = figures(play_baseline(philly, policy, nodes=nodes), gpus=nodes * 8, start=start, end=start + WINDOW)
     hours = [result.completion.mean / 3600, result.completion.p99 / 3600, result.held]
     assert hours == pytest.approx([mean, p99, held], rel=0.01)
-    assert [result.wait.mean / 3600, result.wait.p99 / 3600] == pytest.approx(
-        [mean_wait, p99_wait], rel=0.01, abs=0.05
-    )
+    assert [result.wait.mean / 3600, result.wait.p99 / 3600] == pytest.approx([mean_wait, p99_wait], rel=0.01, abs=0.05)
 
 
 @pytest.mark.parametrize(("q", "gpus", "held"), [(0.99, 1856, 0.27), (0.95, 1312, 0.38)])
@@ -83,9 +79,7 @@ jobs = st.lists(
 def test_every_job_runs_once_and_no_gpu_is_given_twice(trace: Trace, policy: str, nodes: int) -> None:
     runs = play_baseline(trace, policy, nodes=nodes)
     assert sorted(run.job.id for run in runs) == sorted(job.id for job in trace.jobs)
-    assert all(
-        run.started >= run.job.submitted and run.ended - run.started == run.job.duration for run in runs
-    )
+    assert all(run.started >= run.job.submitted and run.ended - run.started == run.job.duration for run in runs)
     assert sum(run.held for run in runs) == pytest.approx(trace.gpu_seconds)
     for at in {run.started for run in runs}:
         assert sum(run.job.gpus for run in runs if run.started <= at < run.ended) <= nodes * 8000
@@ -150,9 +144,7 @@ def test_backfill_does_not_delay_the_head() -> None:
     def job(name: str, submitted: float, duration: float, gpus: int) -> TraceJob:
         return TraceJob(name, submitted, duration, gpus * 1000, "p")
 
-    trace = Trace(
-        (job("long", 0, 100, 5), job("head", 1, 10, 8), job("short", 2, 50, 3), job("late", 3, 200, 3)), ""
-    )
+    trace = Trace((job("long", 0, 100, 5), job("head", 1, 10, 8), job("short", 2, 50, 3), job("late", 3, 200, 3)), "")
     runs: dict[str, Run] = {run.job.id: run for run in play_baseline(trace, "backfill", nodes=1)}
     assert {name: run.started for name, run in runs.items()} == {
         "long": 0,
@@ -295,9 +287,7 @@ def test_work_done_twice_is_held_but_not_busy(philly: Trace) -> None:
     runs = play_baseline(philly.window(0, philly.jobs[1000].submitted), "fifo", nodes=80)
     start, end = runs[0].started, max(run.ended for run in runs)
     plain = figures(runs, gpus=640, start=start, end=end)
-    redone = figures(
-        [replace(run, lost=run.held / 2, stops=1) for run in runs], gpus=640, start=start, end=end
-    )
+    redone = figures([replace(run, lost=run.held / 2, stops=1) for run in runs], gpus=640, start=start, end=end)
     assert plain.busy == plain.held == redone.held
     assert redone.busy == pytest.approx(redone.held / 2)
     assert redone.stops == len(runs)

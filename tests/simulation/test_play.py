@@ -1,4 +1,5 @@
-"""The policy under a virtual clock: nothing is lost, nothing runs twice, no GPU is given twice; and the command to see it."""
+"""The policy under a virtual clock: nothing is lost, nothing runs twice, no GPU is given twice; and the command to see
+it."""
 
 from __future__ import annotations
 
@@ -74,18 +75,15 @@ def test_a_guarantee_comes_back_within_one_save() -> None:
     """Journey 2: alone at night one project has everything; in the morning the other asks for its own."""
     sweep = [TraceJob(f"sweep-{n}", 0.0, 1000.0, 1000, "a") for n in range(16)]
     trace = Trace((*sweep, TraceJob("morning", 100.0, 50.0, 8000, "b")), "")
-    runs: dict[str, Run] = {
-        r.job.id: r for r in Player(trace, pool(a=8, b=8), NODES, Costs(saving=15)).play()
-    }
+    runs: dict[str, Run] = {r.job.id: r for r in Player(trace, pool(a=8, b=8), NODES, Costs(saving=15)).play()}
     assert runs["morning"].started == 115.0
     assert sum(run.stops for run in runs.values()) == 8
-    assert all(
-        run.held - run.lost == pytest.approx(1000.0) for name, run in runs.items() if name != "morning"
-    )
+    assert all(run.held - run.lost == pytest.approx(1000.0) for name, run in runs.items() if name != "morning")
 
 
 def test_jobs_do_not_take_turns_at_stopping_one_another() -> None:
-    """Two crowded days: whoever waits for a victim's place gets it, so nobody else is stopped for it, again and again."""
+    """Two crowded days: whoever waits for a victim's place gets it, so nobody else is stopped for it, again and
+    again."""
     whole = read_trace(PHILLY)
     start = whole.jobs[0].submitted
     crowded = whole.window(start + 10 * 86400, start + 12 * 86400)
@@ -104,9 +102,7 @@ def test_a_job_that_can_never_start_is_named_with_its_reason() -> None:
 def test_a_job_larger_than_the_smallest_pool_is_named_before_any_is_played() -> None:
     jobs = (TraceJob("small", 0.0, 1.0, 1000, "a"), TraceJob("huge", 1.0, 1.0, 16000, "a"))
     study = prepare(Trace(jobs, ""), nodes=2, scales=(1.5, 0.5))
-    with pytest.raises(
-        Invalid, match=r"huge of a wants 16 GPUs, and the pool scaled by 0.5 has only 8 \(1 × 8\)"
-    ):
+    with pytest.raises(Invalid, match=r"huge of a wants 16 GPUs, and the pool scaled by 0.5 has only 8 \(1 × 8\)"):
         next(study.play(["static", "runai"]))
     assert [result.gpus for result in replace(study, scales=(1.5,)).play(["runai"])] == [16, 24]
 
@@ -148,8 +144,10 @@ def test_work_is_conserved_however_late_a_trace_begins() -> None:
 
 quiet_and_loud = st.tuples(
     st.lists(st.tuples(st.integers(0, 4000), st.integers(30, 1500), st.sampled_from([1, 2, 4, 8])), max_size=25),
-    st.lists(st.tuples(st.integers(0, 4000), st.integers(30, 1500), st.sampled_from([1, 2, 8, 16])), min_size=5, max_size=30),
-)  # fmt: skip
+    st.lists(
+        st.tuples(st.integers(0, 4000), st.integers(30, 1500), st.sampled_from([1, 2, 8, 16])), min_size=5, max_size=30
+    ),
+)
 
 
 @given(quiet_and_loud)
@@ -164,8 +162,7 @@ def test_who_stays_inside_its_guarantee_is_as_well_off_as_alone(
         if held + gpus * 1000 <= 8000:
             quiet.append(TraceJob(f"q{number}", float(at), float(long), gpus * 1000, "quiet"))
     loud = [
-        TraceJob(f"l{n}", float(at), float(long), gpus * 1000, "loud")
-        for n, (at, long, gpus) in enumerate(asked[1])
+        TraceJob(f"l{n}", float(at), float(long), gpus * 1000, "loud") for n, (at, long, gpus) in enumerate(asked[1])
     ]
     trace = Trace(tuple(sorted([*quiet, *loud], key=lambda job: job.submitted)), "")
     nodes = (*NODES, Node("n2", 8))
@@ -250,9 +247,7 @@ def test_no_more_is_guaranteed_than_the_pool_has() -> None:
     promised = {project.name: project.guaranteed or 0 for project in study.guaranteed(4).projects}
     assert 0.9 * 32_000 < sum(promised.values()) <= 32_000
     large = study.guaranteed(100).projects
-    assert {p.name: p.guaranteed for p in large} == {
-        name: nodes * 8000 for name, nodes in study.partition.items()
-    }
+    assert {p.name: p.guaranteed for p in large} == {name: nodes * 8000 for name, nodes in study.partition.items()}
 
 
 # -- build sessions -----------------------------------------------------------------------------------------
@@ -333,9 +328,7 @@ def test_the_command_plays_a_trace_and_draws_it(
     assert ">250 s" in page
 
 
-def test_hash_seed_and_command_are_printed_with_the_table(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hash_seed_and_command_are_printed_with_the_table(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", str(table), "--nodes", "2", "--policies", "fifo"]) == 0
     told = capsys.readouterr().out
     assert hashlib.sha256(table.read_bytes()).hexdigest() in told

@@ -13,9 +13,7 @@ from scheduler.simulation.trace import Trace, TraceJob
 
 
 def trace() -> Trace:
-    return Trace(
-        tuple(TraceJob(f"j{i}", float(i), 50.0, 2000, "<b>a</b>" if i % 2 else "b") for i in range(20)), "abc"
-    )
+    return Trace(tuple(TraceJob(f"j{i}", float(i), 50.0, 2000, "<b>a</b>" if i % 2 else "b") for i in range(20)), "abc")
 
 
 def test_what_is_held_over_time_adds_up() -> None:

@@ -39,7 +39,8 @@ def measured() -> dict[int, list[RelativeThroughputs]]:
 
 
 def jobs(load: float, count: int = 1000) -> Trace:
-    """Jobs of all kinds, 15 % of them on 4 GPUs; `load` is what they ask for where each type does an equal part of the work.
+    """Jobs of all kinds, 15 % of them on 4 GPUs; `load` is what they ask for where each type does an equal part of the
+    work.
 
     On the fastest type one takes 50 minutes by the median.
     """
@@ -49,8 +50,7 @@ def jobs(load: float, count: int = 1000) -> Trace:
         gpus = 4 if dice.random() < 0.15 else 1
         drawn.append((gpus, min(max(dice.lognormvariate(8, 1), 300), 40_000), dice.choice(kinds[gpus])))
     work = mean(
-        gpus * seconds * mean(ONE / throughput for _, throughput in throughputs)
-        for gpus, seconds, throughputs in drawn
+        gpus * seconds * mean(ONE / throughput for _, throughput in throughputs) for gpus, seconds, throughputs in drawn
     )
     at, found = 0.0, []
     for number, (gpus, seconds, throughputs) in enumerate(drawn):
@@ -89,6 +89,4 @@ if __name__ == "__main__":
             runs = play(load, known)
             ended, held = times(runs), sum(run.held for run in runs) / HOUR
             end = max(run.spans[-1].end for run in runs) / HOUR
-            print(
-                f"{load} {known!s:5} {mean(ended) / HOUR:.2f} {median(ended) / HOUR:.2f} {held:.0f} {end:.1f}"
-            )
+            print(f"{load} {known!s:5} {mean(ended) / HOUR:.2f} {median(ended) / HOUR:.2f} {held:.0f} {end:.1f}")

@@ -80,9 +80,7 @@ async def test_a_write_ahead_log_that_has_lost_changes_is_noticed(file: Path, ho
     else:
         log.write_bytes({"empty": b"", "truncated": log.read_bytes()[:50_000], "noise": NOISE}[how])
     told = refusal(file)
-    assert re.search(
-        r"has lost the last \d+ changes; runai.sqlite-wal is damaged or missing. Restore both", told
-    )
+    assert re.search(r"has lost the last \d+ changes; runai.sqlite-wal is damaged or missing. Restore both", told)
     file.with_name("runai.sqlite.last").unlink()
     assert 200 <= jobs(file) < 400
 

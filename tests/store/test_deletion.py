@@ -10,9 +10,7 @@ from tests.store.samples import PLACED, event, job
 
 
 def over(number: int, ended: float) -> Job:
-    return replace(
-        job(number), state=JobState.SUCCEEDED, ended=ended, attempts=(Attempt(1, PLACED, 1.0, ended=ended),)
-    )
+    return replace(job(number), state=JobState.SUCCEEDED, ended=ended, attempts=(Attempt(1, PLACED, 1.0, ended=ended),))
 
 
 def told(name: str) -> EventRecord:
@@ -22,9 +20,7 @@ def told(name: str) -> EventRecord:
 async def test_a_deleted_job_leaves_one_event_and_the_ids_go_on(store: Store, url: str) -> None:
     kept, gone = over(1, 2000.0), over(2, 2000.0)
     await store.write(ChangeSet(submitted=(job(1), job(2)), events=(event("job0001"), event("job0002"))))
-    await store.write(
-        ChangeSet(jobs=(kept, gone), events=(event("job0002", "project.changed"), event("job0002")))
-    )
+    await store.write(ChangeSet(jobs=(kept, gone), events=(event("job0002", "project.changed"), event("job0002"))))
     (last,) = await store.write(ChangeSet(deleted=("job0002",), events=(told("job0002"),)))
     assert last.id == 5
     store.close()

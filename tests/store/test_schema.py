@@ -63,9 +63,7 @@ Store(sys.argv[1]).open()
 
 def test_a_migration_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/runai.sqlite"
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED_WHILE_MIGRATING, url], capture_output=True, text=True
-    )
+    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_MIGRATING, url], capture_output=True, text=True)
     assert killed.returncode == -9, killed.stderr
     with sqlite3.connect(tmp_path / "runai.sqlite") as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []

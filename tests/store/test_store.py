@@ -26,12 +26,8 @@ async def test_everything_comes_back_as_it_was(store: Store, url: str) -> None:
         ProjectUsage("vision", average=1.5, held=2000, at=7.0),
         ProjectUsage("vision", average=1 / 3, at=8.5),
     )
-    await store.write(
-        ChangeSet(submitted=(replace(FULL_JOB, attempts=()),), jobs=(first,), pool=POOL, usage=(before,))
-    )
-    await store.write(
-        ChangeSet(jobs=(FULL_JOB,), sessions=(SESSION,), usage=(used,), events=(event("full"),))
-    )
+    await store.write(ChangeSet(submitted=(replace(FULL_JOB, attempts=()),), jobs=(first,), pool=POOL, usage=(before,)))
+    await store.write(ChangeSet(jobs=(FULL_JOB,), sessions=(SESSION,), usage=(used,), events=(event("full"),)))
     again = reopened(store, url)
     loaded = again.load()
     assert loaded.jobs == (FULL_JOB,)

@@ -1,4 +1,5 @@
-"""The options of a submission at their five doors: each door has those that the table gives it, and says the same of them."""
+"""The options of a submission at their five doors: each door has those that the table gives it, and says the same of
+them."""
 
 from __future__ import annotations
 
@@ -118,9 +119,7 @@ def test_an_option_given_again_adds_to_what_was_given_before() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_is_refused_is_told_with_the_options_as_they_were_typed(
-    line: str, error: Invalid, sentence: str
-) -> None:
+def test_what_is_refused_is_told_with_the_options_as_they_were_typed(line: str, error: Invalid, sentence: str) -> None:
     for parser in LINES.values():
         assert in_words(error, parser.parse_args(line.split()).typed) == sentence
 
@@ -128,6 +127,4 @@ def test_what_is_refused_is_told_with_the_options_as_they_were_typed(
 def test_the_reference_pages_have_the_tables() -> None:
     tables = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "tables.py"))
     for page in tables["TABLES"]:
-        assert (tables["REFERENCE"] / page).read_text("utf-8") == tables["render"](page), (
-            "run python docs/tables.py"
-        )
+        assert (tables["REFERENCE"] / page).read_text("utf-8") == tables["render"](page), "run python docs/tables.py"

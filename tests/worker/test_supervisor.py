@@ -31,9 +31,7 @@ class Line:
         self._line.settimeout(PATIENCE)
         command = [sys.executable, "-I", "-S", str(script), str(state), "256"]
         with its:
-            self.process = subprocess.Popen(
-                command, stdin=its.fileno(), stdout=subprocess.DEVNULL, cwd="/", env={}
-            )
+            self.process = subprocess.Popen(command, stdin=its.fileno(), stdout=subprocess.DEVNULL, cwd="/", env={})
         assert self._line.recv(1) == b"1"
 
     def start(self, folder: Path) -> bytes:
@@ -192,6 +190,4 @@ def test_an_end_is_told_in_a_sentence(status: int, stopped: bool, killed: bool, 
 def test_a_command_that_is_too_long_is_said_to_be() -> None:
     with pytest.raises(OSError, match="too long") as error:
         subprocess.Popen(["/bin/true", "x" * 2**22])
-    assert why_not(error.value, "/bin/true", "/") == (
-        "`/bin/true` could not be started (Argument list too long)."
-    )
+    assert why_not(error.value, "/bin/true", "/") == ("`/bin/true` could not be started (Argument list too long).")

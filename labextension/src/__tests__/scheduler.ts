@@ -224,9 +224,7 @@ export class Scheduler implements ITransport {
     }
     if (what === 'display') {
       const [attempt, log] = ['attempt', 'log'].map(name => Number(url.searchParams.get(name)));
-      const lines = (this.shown.get(id) ?? []).filter(
-        line => line.attempt === attempt && line.log > log!
-      );
+      const lines = (this.shown.get(id) ?? []).filter(line => line.attempt === attempt && line.log > log!);
       return new Response(lines.map(line => JSON.stringify(line) + '\n').join(''));
     }
     if (what === 'outputs') {
@@ -259,9 +257,7 @@ export class Scheduler implements ITransport {
         const { me, projects } = this;
         mine.enqueue(encode(passing({ kind: 'view.figures', data: { me, projects } })));
         if (after !== null) {
-          this._record
-            .filter(([id]) => id > Number(after))
-            .forEach(([, text]) => mine.enqueue(encode(text)));
+          this._record.filter(([id]) => id > Number(after)).forEach(([, text]) => mine.enqueue(encode(text)));
         }
       },
       cancel: () => {

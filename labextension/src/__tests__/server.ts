@@ -37,9 +37,7 @@ export class Server implements ITransport {
     this.forms.push(JSON.parse(init.body as string) as Form);
     await this.before;
     const refused = this.refuses.shift();
-    return refused
-      ? json({ detail: refused[0], field: refused[1], status: 422 }, 422)
-      : json(SENT, 201);
+    return refused ? json({ detail: refused[0], field: refused[1], status: 422 }, 422) : json(SENT, 201);
   }
 }
 

@@ -12,5 +12,4 @@ window.matchMedia ??= query =>
     removeListener: () => undefined
   });
 
-window.requestIdleCallback ??= run =>
-  window.setTimeout(() => run({ didTimeout: false, timeRemaining: () => 1 }));
+window.requestIdleCallback ??= run => window.setTimeout(() => run({ didTimeout: false, timeRemaining: () => 1 }));

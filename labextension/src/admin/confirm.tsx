@@ -10,10 +10,7 @@ interface Asked {
 export function useConfirm(): [(question: Question) => Promise<boolean>, ReactElement | null] {
   const [asked, setAsked] = useState<Asked | null>(null);
   const dialog = useRef<HTMLDialogElement>(null);
-  const ask = useCallback(
-    (question: Question) => new Promise<boolean>(answer => setAsked({ question, answer })),
-    []
-  );
+  const ask = useCallback((question: Question) => new Promise<boolean>(answer => setAsked({ question, answer })), []);
   useEffect(() => {
     if (asked && !dialog.current?.open) {
       dialog.current?.showModal();
@@ -24,12 +21,7 @@ export function useConfirm(): [(question: Question) => Promise<boolean>, ReactEl
     setAsked(null);
   };
   const element = asked && (
-    <dialog
-      ref={dialog}
-      className="runai-Dialog"
-      aria-labelledby="runai-question"
-      onClose={() => close(false)}
-    >
+    <dialog ref={dialog} className="runai-Dialog" aria-labelledby="runai-question" onClose={() => close(false)}>
       <h2 id="runai-question">{asked.question.title}</h2>
       <p>{asked.question.body}</p>
       <div className="runai-Dialog-buttons">

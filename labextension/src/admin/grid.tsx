@@ -105,19 +105,12 @@ export function gpuWords(gpu: GpuView, trans: Trans): string {
 function occupantWords(occupant: Occupant, trans: Trans): string {
   const share = occupant.share < 1 ? trans.__('%1 held by ', amount(occupant.share)) : '';
   if (occupant.kind === 'session') {
-    return (
-      share + (occupant.user ? trans.__('notebook of %1', occupant.user) : trans.__('a notebook'))
-    );
+    return share + (occupant.user ? trans.__('notebook of %1', occupant.user) : trans.__('a notebook'));
   }
   if (!occupant.name) {
     return share + trans.__('a job of another project');
   }
-  const job = trans.__(
-    '%1 of %2, project %3',
-    occupant.name,
-    occupant.user ?? '',
-    occupant.project ?? ''
-  );
+  const job = trans.__('%1 of %2, project %3', occupant.name, occupant.user ?? '', occupant.project ?? '');
   return share + (occupant.over_quota ? trans.__('%1, over quota', job) : job);
 }
 

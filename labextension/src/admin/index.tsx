@@ -17,11 +17,7 @@ function signIn(): void {
 
 const host = document.getElementById('runai-admin');
 if (host) {
-  const model = new PoolModel(
-    new ServiceTransport(host.dataset.baseUrl ?? '/services/runai/', signIn),
-    {},
-    true
-  );
+  const model = new PoolModel(new ServiceTransport(host.dataset.baseUrl ?? '/services/runai/', signIn), {}, true);
   model.start();
   createRoot(host).render(<PoolPage model={model} />);
 }

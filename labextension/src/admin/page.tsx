@@ -86,9 +86,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
             </div>
           </>
         ) : (
-          state.connection === 'connecting' && (
-            <p className="runai-Empty">{trans.__('Loading the pool…')}</p>
-          )
+          state.connection === 'connecting' && <p className="runai-Empty">{trans.__('Loading the pool…')}</p>
         )}
       </StillContext.Provider>
       <ProblemNote model={model} state={state} />

@@ -13,11 +13,7 @@ export interface ProjectTableProps {
 
 export function ProjectTable({ projects, pool }: ProjectTableProps): ReactElement {
   const trans = useTrans();
-  const size = Math.max(
-    1,
-    pool,
-    ...projects.map(one => Math.max(one.guaranteed_in_all ?? 0, one.allocated))
-  );
+  const size = Math.max(1, pool, ...projects.map(one => Math.max(one.guaranteed_in_all ?? 0, one.allocated)));
   const or = (value: number | null, none: string) => (value === null ? none : amount(value));
   return (
     <div className="runai-TableBox">
@@ -65,9 +61,7 @@ export function ProjectTable({ projects, pool }: ProjectTableProps): ReactElemen
 }
 
 /** Parents before their children, each level by name. */
-export function asTree(
-  projects: readonly ProjectView[]
-): { project: ProjectView; depth: number }[] {
+export function asTree(projects: readonly ProjectView[]): { project: ProjectView; depth: number }[] {
   const names = new Set(projects.map(project => project.name));
   const below = (parent: string | null, depth: number): { project: ProjectView; depth: number }[] =>
     projects

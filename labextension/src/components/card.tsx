@@ -84,11 +84,7 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
                 onClick={() => void actions.act(job, verb)}
               >
                 <ActionIcon name={verb} />
-                {verb === 'cancel'
-                  ? trans.__('Cancel')
-                  : verb === 'pause'
-                    ? trans.__('Pause')
-                    : trans.__('Resume')}
+                {verb === 'cancel' ? trans.__('Cancel') : verb === 'pause' ? trans.__('Pause') : trans.__('Resume')}
               </button>
             ))}
         </span>
@@ -101,10 +97,7 @@ export function JobCard({ id, model, actions, otherwise, follows }: JobCardProps
       <Timeline job={job} now={now} />
       {state.connection === 'lost' && (
         <div className="runai-Hint">
-          {trans.__(
-            'Last known state: %1. The scheduler does not answer.',
-            stateWord(job.state, trans)
-          )}
+          {trans.__('Last known state: %1. The scheduler does not answer.', stateWord(job.state, trans))}
         </div>
       )}
       {below === null && !follows && mine && job.state === 'running' && (

@@ -30,8 +30,7 @@ export function useReports(
       return;
     }
     const abort = new AbortController();
-    const seen = () =>
-      !document.hidden && ref.current !== null && ref.current.offsetParent !== null;
+    const seen = () => !document.hidden && ref.current !== null && ref.current.offsetParent !== null;
     void followReports(client, id, () => ended.current, seen, setLine, abort.signal);
     return () => abort.abort();
   }, [client, id, begun, wanted, ref]);
@@ -81,9 +80,7 @@ export function Figures({ job, line, told, pool, now }: FiguresProps): ReactElem
         <Figure
           value={told.total ? `${amount(told.done)} / ${amount(told.total)}` : amount(told.done)}
           name={told.unit === 'cell' ? trans.__('cell') : trans.__('step')}
-          more={
-            goes && left !== null && left >= 1 ? trans.__('≈ %1 left', duration(left, trans)) : ''
-          }
+          more={goes && left !== null && left >= 1 ? trans.__('≈ %1 left', duration(left, trans)) : ''}
         />
       )}
       {shown.map(({ name, values }) => (
@@ -95,11 +92,7 @@ export function Figures({ job, line, told, pool, now }: FiguresProps): ReactElem
         <Figure
           value={percent(use.part)}
           name={trans.__('GPU use')}
-          more={
-            use.memory
-              ? trans.__('%1 of %2', gib(use.memory[0], trans), gib(use.memory[1], trans))
-              : ''
-          }
+          more={use.memory ? trans.__('%1 of %2', gib(use.memory[0], trans), gib(use.memory[1], trans)) : ''}
         />
       )}
     </div>
@@ -130,13 +123,7 @@ const WIDTH = 60;
 const HEIGHT = 16;
 
 /** A metric over its reports, from the first to the last, between its least and its most. */
-export function Sparkline({
-  values,
-  name
-}: {
-  values: number[];
-  name: string;
-}): ReactElement | null {
+export function Sparkline({ values, name }: { values: number[]; name: string }): ReactElement | null {
   const trans = useTrans();
   if (values.length < 2) {
     return null;
@@ -245,7 +232,5 @@ function parted({ ending, reason }: AttemptView, at: string, trans: Trans): stri
 }
 
 function amount(value: number): string {
-  return new Intl.NumberFormat(undefined, { maximumSignificantDigits: value % 1 ? 4 : 21 }).format(
-    value
-  );
+  return new Intl.NumberFormat(undefined, { maximumSignificantDigits: value % 1 ? 4 : 21 }).format(value);
 }

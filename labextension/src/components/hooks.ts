@@ -113,10 +113,7 @@ function useKeptHeights(ref: RefObject<HTMLElement>, held: boolean): void {
  * What had the keyboard's focus inside the element may go away, as the button that ended a job does: the focus then goes to
  * what answers to `next`, and is not lost to the page. The handlers belong to the element.
  */
-export function useKeptFocus(
-  ref: RefObject<HTMLElement>,
-  next: string
-): { onFocus: () => void; onBlur: () => void } {
+export function useKeptFocus(ref: RefObject<HTMLElement>, next: string): { onFocus: () => void; onBlur: () => void } {
   // React tells of no blur where it takes an element away itself.
   const within = useRef(false);
   useLayoutEffect(() => {

@@ -13,11 +13,7 @@ const STATES: Record<JobState, ReactElement> = {
     </>
   ),
   running: (
-    <path
-      d="M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM6.5 5.2 11 8l-4.5 2.8z"
-      fill="currentColor"
-      fillRule="evenodd"
-    />
+    <path d="M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM6.5 5.2 11 8l-4.5 2.8z" fill="currentColor" fillRule="evenodd" />
   ),
   stopping: (
     <>
@@ -51,21 +47,14 @@ const STATES: Record<JobState, ReactElement> = {
 export function StateIcon({ state }: { state: JobState }): ReactElement {
   const word = stateWord(state, useTrans());
   return (
-    <svg
-      className="runai-StateIcon"
-      data-state={state}
-      viewBox="0 0 16 16"
-      role="img"
-      aria-label={word}
-    >
+    <svg className="runai-StateIcon" data-state={state} viewBox="0 0 16 16" role="img" aria-label={word}>
       <title>{word}</title>
       {STATES[state]}
     </svg>
   );
 }
 
-export type ActionName =
-  'log' | 'files' | 'pause' | 'resume' | 'cancel' | 'delete' | 'filter' | 'add';
+export type ActionName = 'log' | 'files' | 'pause' | 'resume' | 'cancel' | 'delete' | 'filter' | 'add';
 
 const ACTIONS: Record<ActionName, string> = {
   log: 'M2 3h12v1.6H2zm0 3.1h9v1.6H2zm0 3.1h12v1.6H2zm0 3.1h6v1.6H2z',
@@ -73,8 +62,7 @@ const ACTIONS: Record<ActionName, string> = {
   pause: 'M4 3h3v10H4zm5 0h3v10H9z',
   resume: 'M4 2.8 13 8l-9 5.2z',
   cancel: 'M8 6.7 12 2.7 13.3 4l-4 4 4 4-1.3 1.3-4-4-4 4L2.7 12l4-4-4-4L4 2.7z',
-  delete:
-    'M6 1.5h4l.7 1.3H14v1.5H2V2.8h3.3zM3 5.3h10l-.7 9.2H3.7zm2.9 1.5.3 6.2h1.2l-.3-6.2zm3 0L8.6 13h1.2l.3-6.2z',
+  delete: 'M6 1.5h4l.7 1.3H14v1.5H2V2.8h3.3zM3 5.3h10l-.7 9.2H3.7zm2.9 1.5.3 6.2h1.2l-.3-6.2zm3 0L8.6 13h1.2l.3-6.2z',
   add: 'M7.2 2.5h1.6v4.7h4.7v1.6H8.8v4.7H7.2V8.8H2.5V7.2h4.7z',
   filter:
     'M6.7 2a4.7 4.7 0 1 0 2.8 8.5l3.3 3.3 1.1-1.1-3.3-3.3A4.7 4.7 0 0 0 6.7 2zm0 1.6a3.1 3.1 0 1 1 0 6.2 3.1 3.1 0 0 1 0-6.2z'

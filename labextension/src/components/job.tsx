@@ -60,13 +60,7 @@ export function JobRow(props: JobRowProps): ReactElement {
     }
   };
   return (
-    <li
-      className="runai-Job"
-      data-job={job.id}
-      data-state={job.state}
-      data-open={open}
-      onFocus={props.onFocus}
-    >
+    <li className="runai-Job" data-job={job.id} data-state={job.state} data-open={open} onFocus={props.onFocus}>
       <div
         className="runai-Job-head"
         role="button"

@@ -1,13 +1,5 @@
 /** A list of jobs: those that wait or run first, then those that have ended; still while the pointer is at work. */
-import {
-  useContext,
-  useMemo,
-  useRef,
-  useState,
-  type KeyboardEvent,
-  type ReactElement,
-  type ReactNode
-} from 'react';
+import { useContext, useMemo, useRef, useState, type KeyboardEvent, type ReactElement, type ReactNode } from 'react';
 import type { JobView, Me } from '../model/api';
 import { isFinal, type IPoolModel } from '../model/pool';
 import { StillContext, useHeld, useKeptFocus, useNow, useShown, useTrans } from './hooks';
@@ -62,9 +54,7 @@ export function JobList(props: JobListProps): ReactElement {
     const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0;
     const heads = [...(list.current?.querySelectorAll<HTMLElement>('.runai-Job-head') ?? [])];
     // From a row or from one of its actions, but not from its log, which scrolls.
-    const row = (event.target as Element).closest(
-      '.runai-Job-head, .runai-Job-over'
-    )?.parentElement;
+    const row = (event.target as Element).closest('.runai-Job-head, .runai-Job-over')?.parentElement;
     const at = heads.findIndex(head => head.parentElement === row);
     if (step && at >= 0) {
       event.preventDefault();
@@ -105,11 +95,7 @@ export function JobList(props: JobListProps): ReactElement {
         </>
       )}
       {rows.length > most && (
-        <button
-          type="button"
-          className="runai-Link runai-More"
-          onClick={() => setMost(most + 4 * FIRST)}
-        >
+        <button type="button" className="runai-Link runai-More" onClick={() => setMost(most + 4 * FIRST)}>
           {trans._n('Show %1 more job', 'Show %1 more jobs', rows.length - most)}
         </button>
       )}

@@ -80,11 +80,7 @@ function LeasedGpu({ node, index, share, pool }: LeasedGpuProps): ReactElement {
             aria-valuemax={1}
             aria-valuenow={use}
           >
-            <span
-              className="runai-Meter-fill"
-              data-kind="build"
-              style={{ width: `${100 * use}%` }}
-            />
+            <span className="runai-Meter-fill" data-kind="build" style={{ width: `${100 * use}%` }} />
           </span>
           <span className="runai-Aside">
             {percent(use)}

@@ -47,20 +47,13 @@ export function LogView({ client, job, most }: LogViewProps): ReactElement {
           {text}
         </pre>
       )}
-      {empty && !tail.problem && (
-        <div className="runai-Hint">{nothing(job, tail, attempt, trans)}</div>
-      )}
+      {empty && !tail.problem && <div className="runai-Hint">{nothing(job, tail, attempt, trans)}</div>}
       {tail.problem && <div className="runai-Hint">{tail.problem}</div>}
     </div>
   );
 }
 
-function nothing(
-  job: JobView,
-  tail: LogTail,
-  attempt: number | undefined,
-  trans: ReturnType<typeof useTrans>
-): string {
+function nothing(job: JobView, tail: LogTail, attempt: number | undefined, trans: ReturnType<typeof useTrans>): string {
   if (attempt === undefined) {
     return isFinal(job.state)
       ? trans.__('The job never started, so there is no log.')

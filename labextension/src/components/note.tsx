@@ -3,13 +3,7 @@ import type { ReactElement } from 'react';
 import type { IPoolModel, PoolState } from '../model/pool';
 import { useTrans } from './hooks';
 
-export function ProblemNote({
-  model,
-  state
-}: {
-  model: IPoolModel;
-  state: PoolState;
-}): ReactElement | null {
+export function ProblemNote({ model, state }: { model: IPoolModel; state: PoolState }): ReactElement | null {
   const trans = useTrans();
   if (state.connection !== 'lost' || !state.problem) {
     return null;

@@ -35,18 +35,10 @@ export function Panel({ model, actions, server, onNewJob, filterBox }: PanelProp
           <>
             <MyGpus state={state} server={server} />
             <MyProjects state={state} />
-            <Jobs
-              model={model}
-              state={state}
-              actions={actions}
-              onNewJob={onNewJob}
-              filterBox={filterBox}
-            />
+            <Jobs model={model} state={state} actions={actions} onNewJob={onNewJob} filterBox={filterBox} />
           </>
         ) : (
-          state.connection === 'connecting' && (
-            <div className="runai-Empty">{trans.__('Loading the pool…')}</div>
-          )
+          state.connection === 'connecting' && <div className="runai-Empty">{trans.__('Loading the pool…')}</div>
         )}
       </StillContext.Provider>
       <ProblemNote model={model} state={state} />
@@ -73,34 +65,23 @@ interface MyGpusProps {
 
 function MyGpus({ state, server }: MyGpusProps): ReactElement {
   const trans = useTrans();
-  const mine = state.sessions.filter(
-    session => session.user === state.me?.name && session.state !== 'ended'
-  );
+  const mine = state.sessions.filter(session => session.user === state.me?.name && session.state !== 'ended');
   const here = mine.filter(session => server === null || session.server === server);
   const elsewhere = mine.filter(session => !here.includes(session));
   return (
-    <Section
-      title={trans.__('My GPUs')}
-      aside={trans.__('build · fixed quota %1', amount(state.me?.build_quota ?? 0))}
-    >
+    <Section title={trans.__('My GPUs')} aside={trans.__('build · fixed quota %1', amount(state.me?.build_quota ?? 0))}>
       {here.map(session => (
         <Lease key={session.id} session={session} pool={state.pool} />
       ))}
       {here.length === 0 && (
-        <div className="runai-Hint">
-          {trans.__('This server has no build GPU. Jobs use the train pool.')}
-        </div>
+        <div className="runai-Hint">{trans.__('This server has no build GPU. Jobs use the train pool.')}</div>
       )}
       {elsewhere.map(session => (
         <Lease
           key={session.id}
           session={session}
           pool={state.pool}
-          title={
-            session.server
-              ? trans.__('Your server %1', session.server)
-              : trans.__('Your default server')
-          }
+          title={session.server ? trans.__('Your server %1', session.server) : trans.__('Your default server')}
         />
       ))}
     </Section>
@@ -110,9 +91,7 @@ function MyGpus({ state, server }: MyGpusProps): ReactElement {
 function MyProjects({ state }: { state: PoolState }): ReactElement {
   const trans = useTrans();
   const names = state.me?.projects ?? [];
-  const projects = names.flatMap(
-    name => state.projects.find(project => project.name === name) ?? []
-  );
+  const projects = names.flatMap(name => state.projects.find(project => project.name === name) ?? []);
   const train = state.pool?.train;
   const free = train ? trans.__('%1 of %2 free', amount(train.free), amount(train.gpus)) : '';
   return (
@@ -125,14 +104,10 @@ function MyProjects({ state }: { state: PoolState }): ReactElement {
         </ul>
       ) : (
         <div className="runai-Hint">
-          {trans.__(
-            'You are not a member of any project yet. Ask an administrator to add you to one.'
-          )}
+          {trans.__('You are not a member of any project yet. Ask an administrator to add you to one.')}
         </div>
       )}
-      {state.pool?.declared && (
-        <div className="runai-Hint">{trans.__('Declared GPUs: no GPU was found.')}</div>
-      )}
+      {state.pool?.declared && <div className="runai-Hint">{trans.__('Declared GPUs: no GPU was found.')}</div>}
     </Section>
   );
 }
@@ -237,9 +212,7 @@ function Jobs({
           actions={actions}
           named={tab === 'team'}
           label={tab === 'mine' ? trans.__('My jobs') : trans.__('Jobs of my team')}
-          empty={
-            query ? trans.__('No job matches “%1”.', query) : <FirstExample team={tab === 'team'} />
-          }
+          empty={query ? trans.__('No job matches “%1”.', query) : <FirstExample team={tab === 'team'} />}
         />
       </div>
     </section>

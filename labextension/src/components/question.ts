@@ -22,9 +22,7 @@ export function questionOf(job: JobView, verb: JobVerb, trans: Trans): Question 
     return { title: trans.__('Cancel %1?', whose), body, yes: trans.__('Cancel the job'), no };
   }
   if (verb === 'delete' && isFinal(job.state)) {
-    const body = trans.__(
-      'Its log, files and checkpoints will be deleted, too. This cannot be undone.'
-    );
+    const body = trans.__('Its log, files and checkpoints will be deleted, too. This cannot be undone.');
     return { title: trans.__('Delete %1?', whose), body, yes: trans.__('Delete the job'), no };
   }
   return null;

@@ -52,8 +52,7 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
       change={text => submission.set(option.name, text)}
     />
   );
-  const applies = (option: SubmitOption) =>
-    option.name !== 'notebook_parameters' || submission.isNotebook;
+  const applies = (option: SubmitOption) => option.name !== 'notebook_parameters' || submission.isNotebook;
   return (
     <div className="runai-Submit" ref={form}>
       <RunField submission={submission} state={state} />
@@ -193,12 +192,7 @@ function Control({ option, text, offers, change, described }: ControlProps): Rea
   const choices = option.offers === 'project' ? offers : option.choices;
   if (choices.length > 0) {
     return (
-      <select
-        {...described}
-        className="jp-mod-styled"
-        value={text}
-        onChange={event => change(event.target.value)}
-      >
+      <select {...described} className="jp-mod-styled" value={text} onChange={event => change(event.target.value)}>
         <option value="">{standard.charAt(0).toUpperCase() + standard.slice(1)}</option>
         {choices
           .filter(choice => choice !== option.standard)

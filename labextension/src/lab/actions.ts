@@ -1,10 +1,4 @@
-import {
-  Dialog,
-  MainAreaWidget,
-  Notification,
-  showDialog,
-  WidgetTracker
-} from '@jupyterlab/apputils';
+import { Dialog, MainAreaWidget, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { questionOf, type Question } from '../components/question';
@@ -22,11 +16,7 @@ export const actionsPlugin: JupyterFrontEndPlugin<IJobActions> = {
   requires: [IPoolModel],
   optional: [ITranslator],
   provides: IJobActions,
-  activate: (
-    app: JupyterFrontEnd,
-    model: IPoolModel,
-    translator: ITranslator | null
-  ): IJobActions => {
+  activate: (app: JupyterFrontEnd, model: IPoolModel, translator: ITranslator | null): IJobActions => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const logs = new WidgetTracker<MainAreaWidget<LogWidget>>({ namespace: 'runai-logs' });
 

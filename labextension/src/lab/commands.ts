@@ -66,8 +66,7 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       app.commands.addCommand(command, {
         label,
         describedBy: { args: ID_ARGUMENT },
-        isEnabled: args =>
-          typeof args.id === 'string' || [...model.state.jobs.values()].some(qualifies),
+        isEnabled: args => typeof args.id === 'string' || [...model.state.jobs.values()].some(qualifies),
         execute: async args => {
           const job = await chosen(args.id, title, qualifies);
           if (job) {
@@ -98,21 +97,15 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       job => mayReadLog(job, model.state.me),
       job => actions.openLog(job)
     );
-    add(COMMANDS.pause, trans.__('Pause a job…'), trans.__('Pause'), may('pause'), job =>
-      actions.act(job, 'pause')
-    );
+    add(COMMANDS.pause, trans.__('Pause a job…'), trans.__('Pause'), may('pause'), job => actions.act(job, 'pause'));
     add(COMMANDS.resume, trans.__('Resume a job…'), trans.__('Resume'), may('resume'), job =>
       actions.act(job, 'resume')
     );
     add(COMMANDS.cancel, trans.__('Cancel a job…'), trans.__('Cancel'), may('cancel'), job =>
       actions.act(job, 'cancel')
     );
-    add(
-      COMMANDS.delete,
-      trans.__('Delete a finished job…'),
-      trans.__('Delete'),
-      may('delete'),
-      job => actions.act(job, 'delete')
+    add(COMMANDS.delete, trans.__('Delete a finished job…'), trans.__('Delete'), may('delete'), job =>
+      actions.act(job, 'delete')
     );
     model.stateChanged.connect(() => app.commands.notifyCommandChanged());
 

@@ -42,9 +42,7 @@ export const runningPlugin: JupyterFrontEndPlugin<void> = {
       detail: () => stateWord(job.state, trans),
       icon: () => gpuIcon,
       open: () => actions.openLog(job),
-      ...(verbs(job, model.state.me).includes('cancel')
-        ? { shutdown: () => void actions.act(job, 'cancel') }
-        : {})
+      ...(verbs(job, model.state.me).includes('cancel') ? { shutdown: () => void actions.act(job, 'cancel') } : {})
     });
     managers?.add({
       name: trans.__('GPU jobs'),

@@ -55,13 +55,7 @@ export class Takeover {
 }
 
 /** Writes what a job has shown and shows below its card, until it has ended or the cell is gone. */
-async function goOn(
-  outputs: IOutputs,
-  job: JobView,
-  model: IPoolModel,
-  mime: string,
-  more: string
-): Promise<void> {
+async function goOn(outputs: IOutputs, job: JobView, model: IPoolModel, mime: string, more: string): Promise<void> {
   const place = placeOf(outputs, job.id, mime);
   if (place < 0) {
     return;

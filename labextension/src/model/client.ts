@@ -85,12 +85,7 @@ export class Client {
   }
 
   /** The bytes of a worker's log from `offset` on. */
-  async log(
-    id: string,
-    attempt: number,
-    offset: number,
-    signal?: AbortSignal
-  ): Promise<Uint8Array> {
+  async log(id: string, attempt: number, offset: number, signal?: AbortSignal): Promise<Uint8Array> {
     const search = new URLSearchParams({
       rank: '0',
       attempt: String(attempt),

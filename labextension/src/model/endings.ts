@@ -58,12 +58,7 @@ function ofOne(job: JobView, trans: Trans): Notice | null {
       };
 }
 
-function ofArray(
-  job: JobView,
-  array: string,
-  jobs: Iterable<JobView>,
-  trans: Trans
-): Notice | null {
+function ofArray(job: JobView, array: string, jobs: Iterable<JobView>, trans: Trans): Notice | null {
   const all = [...jobs].filter(one => one.array === array);
   const took = taken(all);
   const well = all.filter(one => one.state === 'succeeded').length;
@@ -72,13 +67,7 @@ function ofArray(
     return null;
   }
   const name = job.name.replace(/-\d+$/, '');
-  const text = trans.__(
-    '%1 ended after %2: %3 of %4 jobs succeeded.',
-    name,
-    duration(took, trans),
-    well,
-    all.length
-  );
+  const text = trans.__('%1 ended after %2: %3 of %4 jobs succeeded.', name, duration(took, trans), well, all.length);
   const kind = failed ? 'error' : well === all.length ? 'success' : 'warning';
   return { kind, job: failed ?? job, stays: !!failed && took >= SHORT, text };
 }

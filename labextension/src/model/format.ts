@@ -59,16 +59,11 @@ export function shape(job: JobView, trans: Trans): string {
 }
 
 export function percent(part: number): string {
-  return new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 0 }).format(
-    part
-  );
+  return new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 0 }).format(part);
 }
 
 export function gib(amountOfMemory: number, trans: Trans): string {
-  return trans.__(
-    '%1 GiB',
-    new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 }).format(amountOfMemory)
-  );
+  return trans.__('%1 GiB', new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 }).format(amountOfMemory));
 }
 
 /** A number of bytes: `127 B`, `1.2 MiB`. */
@@ -108,9 +103,7 @@ export function places(job: JobView, trans: Trans): string {
     byNode.set(worker.node, [...(byNode.get(worker.node) ?? []), ...worker.gpus]);
   }
   return [...byNode]
-    .map(([node, indices]) =>
-      indices.length ? trans.__('%1 GPU %2', node, ranges(indices)) : node
-    )
+    .map(([node, indices]) => (indices.length ? trans.__('%1 GPU %2', node, ranges(indices)) : node))
     .join(', ');
 }
 
@@ -173,9 +166,7 @@ export function sentence(job: JobView, now: number, trans: Trans): string {
 function ending(job: JobView, ran: number | null, now: number, trans: Trans): string {
   const word = stateWord(job.state, trans);
   const at = clock(job.ended ?? now, now);
-  return ran === null
-    ? trans.__('%1 %2', word, at)
-    : trans.__('%1 %2 after %3', word, at, duration(ran, trans));
+  return ran === null ? trans.__('%1 %2', word, at) : trans.__('%1 %2 after %3', word, at, duration(ran, trans));
 }
 
 /** The reason without the state that it begins with: that has been said. */
@@ -200,7 +191,5 @@ function inLine(position: number, trans: Trans): string {
 /** One line from what is known: the full stop of a sentence inside it goes. */
 function join(...parts: string[]): string {
   const known = parts.map(part => part.trim()).filter(Boolean);
-  return known
-    .map((part, at) => (at < known.length - 1 ? part.replace(/\.$/, '') : part))
-    .join(' · ');
+  return known.map((part, at) => (at < known.length - 1 ? part.replace(/\.$/, '') : part)).join(' · ');
 }

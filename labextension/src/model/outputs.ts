@@ -57,9 +57,7 @@ export class OutputWriter {
     if (id !== undefined) {
       this._places.set(id, [...(this._places.get(id) ?? []), this._outputs.length]);
     }
-    this._outputs.add(
-      output.output_type === 'execute_result' ? { ...plain, output_type: 'display_data' } : plain
-    );
+    this._outputs.add(output.output_type === 'execute_result' ? { ...plain, output_type: 'display_data' } : plain);
   }
 
   private _text(output: Output): void {

@@ -8,27 +8,12 @@
  */
 import type { IDisposable } from '@lumino/disposable';
 import { Signal, type ISignal } from '@lumino/signaling';
-import type {
-  Event as PoolEvent,
-  JobState,
-  JobView,
-  Me,
-  PoolView,
-  ProjectView,
-  SessionView,
-  ViewFigures
-} from './api';
+import type { Event as PoolEvent, JobState, JobView, Me, PoolView, ProjectView, SessionView, ViewFigures } from './api';
 import { Client, type JobVerb } from './client';
 import { readMessages, type Message } from './sse';
 import { PoolError, UNREACHABLE, type ITransport } from './transport';
 
-export const UNFINISHED: readonly JobState[] = [
-  'queued',
-  'starting',
-  'running',
-  'stopping',
-  'paused'
-];
+export const UNFINISHED: readonly JobState[] = ['queued', 'starting', 'running', 'stopping', 'paused'];
 
 export function isFinal(state: JobState): boolean {
   return !UNFINISHED.includes(state);
@@ -165,10 +150,7 @@ export class PoolModel implements IPoolModel {
   }
 
   refresh(): void {
-    this._figuring ??= setTimeout(
-      () => void this._readPool(),
-      Math.max(0, this._figured - Date.now())
-    );
+    this._figuring ??= setTimeout(() => void this._readPool(), Math.max(0, this._figured - Date.now()));
   }
 
   show(ids: readonly string[]): () => void {
@@ -405,8 +387,7 @@ export class PoolModel implements IPoolModel {
       projects: changed.size > 0 ? inOrder([...kept, ...changed.values()], projects) : projects
     });
     for (const row of figures.jobs ?? []) {
-      const job =
-        [...jobs].reverse().find(one => one.id === row.id) ?? this._state.jobs.get(row.id);
+      const job = [...jobs].reverse().find(one => one.id === row.id) ?? this._state.jobs.get(row.id);
       if (job?.state === 'queued') {
         jobs.push({ ...job, ...row, reason: row.reason ?? job.reason });
       }
@@ -502,14 +483,9 @@ export class PoolModel implements IPoolModel {
 }
 
 /** Those that were there before in their order, the others after them. */
-function inOrder(
-  projects: readonly ProjectView[],
-  before: readonly ProjectView[]
-): readonly ProjectView[] {
+function inOrder(projects: readonly ProjectView[], before: readonly ProjectView[]): readonly ProjectView[] {
   const places = new Map(before.map((project, place) => [project.name, place]));
-  return [...projects].sort(
-    (a, b) => (places.get(a.name) ?? Infinity) - (places.get(b.name) ?? Infinity) || 0
-  );
+  return [...projects].sort((a, b) => (places.get(a.name) ?? Infinity) - (places.get(b.name) ?? Infinity) || 0);
 }
 
 /** Keeps a page that stays open for weeks small: the oldest jobs that have ended go first. */
@@ -517,9 +493,7 @@ function trim(jobs: Map<string, JobView>): void {
   if (jobs.size <= MOST_JOBS) {
     return;
   }
-  const ended = [...jobs.values()]
-    .filter(job => isFinal(job.state))
-    .sort((a, b) => (a.ended ?? 0) - (b.ended ?? 0));
+  const ended = [...jobs.values()].filter(job => isFinal(job.state)).sort((a, b) => (a.ended ?? 0) - (b.ended ?? 0));
   for (const job of ended.slice(0, jobs.size - MOST_JOBS)) {
     jobs.delete(job.id);
   }

@@ -25,8 +25,7 @@ export function continuous(before: readonly Point[], told: readonly Point[]): Po
     const step = number(point, 'step');
     const attempt = number(point, 'attempt') ?? 1;
     for (let last = line.at(-1); last && step !== null; last = line.at(-1)) {
-      const redone =
-        (number(last, 'step') ?? -1) >= step && (number(last, 'attempt') ?? 1) < attempt;
+      const redone = (number(last, 'step') ?? -1) >= step && (number(last, 'attempt') ?? 1) < attempt;
       if (!redone) {
         break;
       }

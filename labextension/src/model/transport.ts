@@ -28,8 +28,7 @@ export class PoolError extends Error {
   }
 }
 
-export const UNREACHABLE =
-  'The scheduler of the GPU pool does not answer. Running jobs continue. Reconnecting…';
+export const UNREACHABLE = 'The scheduler of the GPU pool does not answer. Running jobs continue. Reconnecting…';
 
 /** The error that an answer stands for: the detail of its problem, or a sentence for its status. */
 export async function errorOf(response: Response): Promise<PoolError> {
@@ -40,11 +39,7 @@ export async function errorOf(response: Response): Promise<PoolError> {
     // Not JSON: a proxy's own error page.
   }
   const said = problem.detail || (typeof problem.message === 'string' ? problem.message : '');
-  return new PoolError(
-    said || sentenceFor(response.status),
-    response.status,
-    problem.field ?? null
-  );
+  return new PoolError(said || sentenceFor(response.status), response.status, problem.field ?? null);
 }
 
 function sentenceFor(status: number): string {

@@ -1,6 +1,7 @@
 """What an engine tells the agents of its workers, and what they tell it.
 
-The engine starts an agent for each worker, somewhere, with the token that `admit` gives; everything else goes through here.
+The engine starts an agent for each worker, somewhere, with the token that `admit` gives; everything else goes through
+here.
 
 ```
 jobs/<id>/attempts/<n>/attempt.json           what its workers run
@@ -113,7 +114,8 @@ class Agents:
         self._live.clear()
 
     async def admit(self, launch: Launch, meeting: Meeting) -> tuple[str, ...]:
-        """Accept an attempt, durably; returns the token of each of its workers, by rank. Harmless if it was accepted."""
+        """Accept an attempt, durably; returns the token of each of its workers, by rank. Harmless if it was
+        accepted."""
         file = self._attempt(launch.job, launch.attempt) / "attempt.json"
         async with self._turn(launch.job, launch.attempt):
             if not await asyncio.to_thread(file.exists):
@@ -138,7 +140,8 @@ class Agents:
                     live.order_stop(end)
 
     async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
-        """Report how the workers of these attempts stand; returns those that were never accepted. No other token is good."""
+        """Report how the workers of these attempts stand; returns those that were never accepted. No other token is
+        good."""
         never = set[tuple[str, int]]()
         for job, attempt, _ in attempts:
             if not await self._take_up(job, attempt):
@@ -162,7 +165,8 @@ class Agents:
     def worker(self, token: str) -> Live | None:
         """The worker whose token this is; `None` where it is not good, or no longer.
 
-        Raises `Unavailable` where nobody can say: before `recover` and after `close` no agent is to believe that it is over.
+        Raises `Unavailable` where nobody can say: before `recover` and after `close` no agent is to believe that it is
+        over.
         """
         if not self._recovered:
             raise Unavailable("The scheduler is starting or stopping; try again.")
@@ -175,17 +179,13 @@ class Agents:
             if live.worker not in self._live:
                 return  # it has said so before
             if live.agent is None:
-                await asyncio.to_thread(
-                    _write, self.files.folder(live.worker) / "agent.json", {"agent": said.agent}
-                )
+                await asyncio.to_thread(_write, self.files.folder(live.worker) / "agent.json", {"agent": said.agent})
                 live.agent = said.agent
             if live.agent != said.agent:
                 raise Conflict(f"Another agent runs worker {live.worker.rank} already.")
             if said.started is not None and live.started is None:
                 started = min(said.started, time.time())
-                await asyncio.to_thread(
-                    _write, self.files.folder(live.worker) / "start.json", {"at": started}
-                )
+                await asyncio.to_thread(_write, self.files.folder(live.worker) / "start.json", {"at": started})
                 live.started = started
             self._tell(live)
             if said.state.over:
@@ -290,9 +290,7 @@ class Agents:
     def _tell(self, live: Live) -> None:
         """How it stands on its way."""
         if self._report is not None:
-            self._report(
-                WorkerStatus(**asdict(live.worker), state=live.stands, at=live.started or time.time())
-            )
+            self._report(WorkerStatus(**asdict(live.worker), state=live.stands, at=live.started or time.time()))
 
     def _runs(self, job: str, worker: Worker | None) -> bool:
         """Whether a worker, or any of a job, is not over."""

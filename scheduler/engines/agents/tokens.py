@@ -1,8 +1,8 @@
 """The tokens of agents: one for each worker of an attempt, which sees nothing else.
 
-A token names its worker and proves by an HMAC that this scheduler made it, so no token is stored, and the same one can be
-made again after a restart. The key is made once and stays in the state folder. Whether a token is still good is not for it
-to say: `Agents` knows which workers are not over.
+A token names its worker and proves by an HMAC that this scheduler made it, so no token is stored, and the same one can
+be made again after a restart. The key is made once and stays in the state folder. Whether a token is still good is not
+for it to say: `Agents` knows which workers are not over.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from dataclasses import dataclass
 
 from scheduler.discovery.statefolder import StateFolder, read_secret, write_durably
 
-_TOKEN = re.compile(
-    r"([A-Za-z0-9][A-Za-z0-9_-]{0,127})\.([1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.([0-9a-f]{64})"
-)
+_TOKEN = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,127})\.([1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,8 @@ class Uploads(JobFiles):
             event.set()
 
     def keep(self, worker: Worker) -> None:
-        """A worker has ended: what it has added to is durable when this returns, and what it has begun to send is gone."""
+        """A worker has ended: what it has added to is durable when this returns, and what it has begun to send is
+        gone."""
         for begun in (self.job(worker.job) / "incoming").glob(f"{worker.rank}-*"):
             begun.unlink(missing_ok=True)
         output = self._area(worker.job, Area.OUTPUT)

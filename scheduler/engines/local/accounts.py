@@ -2,7 +2,8 @@
 
 What must hold where jobs run as their owners:
 - None runs as root, whoever sent it.
-- An owner can enter a job's working, checkpoint and output folder of their own, and read nothing else below the state folder.
+- An owner can enter a job's working, checkpoint and output folder of their own, and read nothing else below the state
+  folder.
 - What is given to an owner is given once, before they can reach it: nothing that they put there is ever followed.
 """
 
@@ -60,9 +61,7 @@ def give(folder: Path, owner: Account) -> None:
 def check(state_dir: Path) -> None:
     """Raises `Invalid` where jobs of others cannot be run, or could not enter their folders."""
     if os.geteuid() != 0:
-        raise Invalid(
-            "Only root can run jobs as their owners; leave jobs_as at `scheduler`.", field="jobs_as"
-        )
+        raise Invalid("Only root can run jobs as their owners; leave jobs_as at `scheduler`.", field="jobs_as")
     closed = next((each for each in state_dir.resolve().parents if not each.stat().st_mode & 0o001), None)
     if closed is not None:
         raise Invalid(

@@ -2,7 +2,8 @@
 
 What must hold, beyond what every engine promises:
 - The files of a worker (`folders.py`) say all there is to know of it; what is in memory here only saves looking.
-- Nothing here waits for the disk in the event loop's thread, and nothing asks again and again whether a worker has ended.
+- Nothing here waits for the disk in the event loop's thread, and nothing asks again and again whether a worker has
+  ended.
 - The process that leads a worker's group is never signalled after its number may be another's.
 """
 
@@ -216,7 +217,8 @@ class LocalEngine(Engine):
             await self._tell_exit(key, standing)
 
     async def _tell_exit(self, key: Key, standing: Standing) -> None:
-        """With what its log says of a failure. That a port is another's now is no failure: the next attempt has others."""
+        """With what its log says of a failure. That a port is another's now is no failure: the next attempt has
+        others."""
         at = time.time() if standing.ended is None else standing.ended
         code, worker = standing.exit_code, self._worker(key)
         log = await asyncio.to_thread(_tail, worker.log) if code else ""
@@ -319,9 +321,7 @@ class LocalEngine(Engine):
         await asyncio.to_thread(_stop, folder, 0.0)
         for rank, worker in await asyncio.to_thread(lambda: list(folder.workers())):
             await ended((await asyncio.to_thread(worker.stand)).supervisor, worker.alive)
-            await asyncio.to_thread(
-                self._clean_up, (job, attempt, rank), await asyncio.to_thread(worker.stand)
-            )
+            await asyncio.to_thread(self._clean_up, (job, attempt, rank), await asyncio.to_thread(worker.stand))
         await asyncio.to_thread(folder.unmark)
 
 

@@ -1,4 +1,5 @@
-"""What a worker finds in its environment on this machine: the contract of a worker, over a small part of the scheduler's own.
+"""What a worker finds in its environment on this machine: the contract of a worker, over a small part of the
+scheduler's own.
 
 Only what is named here is handed on from the scheduler, so that none of its tokens ever is.
 """

@@ -19,7 +19,8 @@ from scheduler.errors import Conflict, NotFound
 
 
 class JobFolders(JobFiles):
-    """The folders of the jobs in a state folder. The engine says which logs are being written, and which jobs it starts."""
+    """The folders of the jobs in a state folder. The engine says which logs are being written, and which jobs it
+    starts."""
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders

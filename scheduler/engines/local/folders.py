@@ -14,8 +14,8 @@ running/<id>.<n>      an attempt that may have processes, so that all of them ar
 boot                  the boot of the machine in which all of this was written
 ```
 
-What is durable: `exit.json`, and what a job is given. All else tells of processes, which no power cut survives, so it need
-not wait for the disk: after another boot than `boot` says, what it tells is what may have been lost.
+What is durable: `exit.json`, and what a job is given. All else tells of processes, which no power cut survives, so it
+need not wait for the disk: after another boot than `boot` says, what it tells is what may have been lost.
 
 All functions here wait for the disk: call them off the event loop.
 """
@@ -69,7 +69,8 @@ class Stand(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a worker stands; `started` is None where it is not known to have run. `supervisor` is 0 where it is not known.
+    """How a worker stands; `started` is None where it is not known to have run. `supervisor` is 0 where it is not
+    known.
 
     `unclean` is true where processes of it may be left that no supervisor looks after.
     """

@@ -46,9 +46,7 @@ class Growth:
     def of(self, file: Path) -> Iterator[asyncio.Event]:
         """An event that is set when the file is written to from now on (or, without inotify, might have been)."""
         event = asyncio.Event()
-        watch = (
-            self._libc.inotify_add_watch(self._inotify, os.fsencode(file), _IN_MODIFY) if self._libc else -1
-        )
+        watch = self._libc.inotify_add_watch(self._inotify, os.fsencode(file), _IN_MODIFY) if self._libc else -1
         if watch < 0:
             look = asyncio.get_running_loop().call_later(_LOOK_AGAIN, event.set)
             try:

@@ -50,9 +50,7 @@ class Ports:
             if len(found) == count:
                 break
         if len(found) < count:
-            raise Unavailable(
-                f"There are no {count} free ports on {self._address} for the rendezvous of the workers."
-            )
+            raise Unavailable(f"There are no {count} free ports on {self._address} for the rendezvous of the workers.")
         return tuple(found)
 
 

@@ -1,7 +1,8 @@
 """Processes that are not this one's children: learning of their end without asking again and again, and ending them.
 
-A process is never signalled by its number alone: a pidfd, or its start time, makes sure that it is still the one. And no
-number is believed because it is written down: the lock that a process holds, or its environment, says that it is ours.
+A process is never signalled by its number alone: a pidfd, or its start time, makes sure that it is still the one. And
+no number is believed because it is written down: the lock that a process holds, or its environment, says that it is
+ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a worker's files say, whatever is in them.
 
-A power cut leaves files empty or cut short, a disk leaves noise, and a job that runs as the scheduler's own user can write
-what it likes. What must hold: nothing here raises but `OSError`, and no number is handed on that cannot be right.
+A power cut leaves files empty or cut short, a disk leaves noise, and a job that runs as the scheduler's own user can
+write what it likes. What must hold: nothing here raises but `OSError`, and no number is handed on that cannot be right.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _SAID = 200
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who has taken a worker: a process (0: nobody ever starts it), and in which boot of the machine (empty: not known)."""
+    """Who has taken a worker: a process (0: nobody ever starts it), and in which boot of the machine (empty: not
+    known)."""
 
     pid: int
     boot: str

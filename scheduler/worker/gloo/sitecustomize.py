@@ -1,8 +1,9 @@
 """Python's own start in a PyTorch job (this folder is first in `PYTHONPATH`): its processes end as their scripts do.
 
-A thread of gloo needs the interpreter to put its last work away, a moment after the script has the result. If Python is being
-taken down by then, it unwinds the thread by force (before 3.14), through code that may not be, and the process aborts, its
-work done: "terminate called without an active exception". On two cores one in five did. So a process waits a moment first.
+A thread of gloo needs the interpreter to put its last work away, a moment after the script has the result. If Python is
+being taken down by then, it unwinds the thread by force (before 3.14), through code that may not be, and the process
+aborts, its work done: "terminate called without an active exception". On two cores one in five did. So a process waits
+a moment first.
 """
 
 import atexit

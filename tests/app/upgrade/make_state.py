@@ -1,7 +1,8 @@
-"""Makes the state folder of a release, and what its API answered: `python -m tests.app.upgrade.make_state SOURCES VERSION`.
+"""Makes the state folder of a release, and what its API answered: `python -m tests.app.upgrade.make_state SOURCES
+VERSION`.
 
-`SOURCES` is a checkout of the release, whose service runs a pool with something of everything and is then ended by `kill -9`.
-What comes of it lies beside this file: `state-VERSION.tar.gz` and `answers-VERSION.json`.
+`SOURCES` is a checkout of the release, whose service runs a pool with something of everything and is then ended by
+`kill -9`. What comes of it lies beside this file: `state-VERSION.tar.gz` and `answers-VERSION.json`.
 """
 
 from __future__ import annotations
@@ -163,9 +164,7 @@ def main(sources: Path, version: str) -> None:
             start_new_session=True,
         )
         try:
-            endpoint = until(
-                lambda: (state / "endpoint.json").exists() and (state / "endpoint.json").read_text()
-            )
+            endpoint = until(lambda: (state / "endpoint.json").exists() and (state / "endpoint.json").read_text())
             url = json.loads(endpoint)["url"].rstrip("/") + "/api/v1/"
             key = {"Authorization": f"token {(state / 'token').read_text().strip()}"}
             with httpx.Client(base_url=url, headers=key, timeout=30) as http:

@@ -40,10 +40,7 @@ describe('a GPU in words', () => {
     [gpu([occupant]), 'GPU 2 · sweep of ada, project vision'],
     [gpu([{ ...occupant, over_quota: true }]), 'GPU 2 · sweep of ada, project vision, over quota'],
     [gpu([{ ...occupant, kind: 'session', name: null }]), 'GPU 2 · notebook of ada'],
-    [
-      gpu([{ ...occupant, name: null, user: null, project: null, id: null }]),
-      'GPU 2 · a job of another project'
-    ],
+    [gpu([{ ...occupant, name: null, user: null, project: null, id: null }]), 'GPU 2 · a job of another project'],
     [gpu([{ ...occupant, kind: 'session', share: 0.25 }]), 'GPU 2 · 0.25 held by notebook of ada'],
     [
       gpu([occupant], { utilisation: 0.5, used_memory_gib: 12 }),
@@ -79,12 +76,7 @@ describe('the order of things', () => {
       aJob('second', { position: 1 }),
       aJob('first', { position: 2, estimated_start: 5 })
     ];
-    expect(jobs.sort(byPosition).map(job => job.id)).toEqual([
-      'first',
-      'second',
-      'third',
-      'paused'
-    ]);
+    expect(jobs.sort(byPosition).map(job => job.id)).toEqual(['first', 'second', 'third', 'paused']);
   });
 });
 
@@ -128,9 +120,7 @@ describe('the way to the service', () => {
 
 describe('a service that has forgotten the browser', () => {
   it('has it sign in again, and says so', async () => {
-    vi.spyOn(globalThis, 'fetch').mockImplementation(
-      async () => new Response('{}', { status: 401 })
-    );
+    vi.spyOn(globalThis, 'fetch').mockImplementation(async () => new Response('{}', { status: 401 }));
     let asked = 0;
     const transport = new ServiceTransport('/services/runai/', () => (asked += 1));
     await expect(transport.send('me')).rejects.toThrow('signed out');
@@ -152,10 +142,7 @@ describe('the page', () => {
       scopes: admin ? ['read', 'submit', 'admin'] : ['read', 'submit']
     };
     scheduler.jobs.set('a', aJob('a', { state: 'running', mine: false }));
-    scheduler.jobs.set(
-      'b',
-      aJob('b', { mine: false, position: 1, reason: 'Needs 8 GPUs on one node.' })
-    );
+    scheduler.jobs.set('b', aJob('b', { mine: false, position: 1, reason: 'Needs 8 GPUs on one node.' }));
     scheduler.pool = { ...scheduler.pool, waiting: 1 };
     const model = new PoolModel(scheduler, { gather: 1, figures: 1 });
     render(<PoolPage model={model} />);
@@ -182,9 +169,7 @@ describe('the page', () => {
     fireEvent.click(await screen.findByRole('button', { name: 'Cancel the job', hidden: true }));
     await waitFor(() => expect(scheduler.jobs.get('a')!.state).toBe('cancelled'));
     fireEvent.click(await screen.findByRole('button', { name: 'Delete job-a' }));
-    await screen.findByText(
-      'Its log, files and checkpoints will be deleted, too. This cannot be undone.'
-    );
+    await screen.findByText('Its log, files and checkpoints will be deleted, too. This cannot be undone.');
     fireEvent.click(screen.getByRole('button', { name: 'Delete the job', hidden: true }));
     await waitFor(() => expect(scheduler.jobs.has('a')).toBe(false));
     model.dispose();

@@ -64,15 +64,11 @@ describe('the quota bar', () => {
     [0, '1 allocated, none guaranteed'],
     [null, '1 held']
   ])('says a guarantee of %j in words', (guaranteed, words) => {
-    expect(
-      quotaWords(aProject('vision', { allocated: 1, guaranteed_in_all: guaranteed }), plain)
-    ).toBe(words);
+    expect(quotaWords(aProject('vision', { allocated: 1, guaranteed_in_all: guaranteed }), plain)).toBe(words);
   });
 
   it('reaches from what is held to what would start now', () => {
-    expect(
-      barSize(aProject('vision', { allocated: 6, guaranteed_in_all: 4, could_start: 5 }))
-    ).toBe(11);
+    expect(barSize(aProject('vision', { allocated: 6, guaranteed_in_all: 4, could_start: 5 }))).toBe(11);
     expect(outlook(aProject('vision', { over_quota: 2, could_start: 5 }), plain)).toBe(
       '2 over quota can be reclaimed. Up to 5 GPUs more can start now.'
     );
@@ -151,8 +147,7 @@ function list(jobs: JobView[], actions: JobActions = new Recorder()) {
   );
 }
 
-const names = () =>
-  [...document.querySelectorAll('.runai-Job .runai-Name')].map(name => name.textContent);
+const names = () => [...document.querySelectorAll('.runai-Job .runai-Name')].map(name => name.textContent);
 
 describe('the list of jobs', () => {
   const old = aJob('old', { submitted: 1 });
@@ -186,9 +181,7 @@ describe('the list of jobs', () => {
     render(list([aJob('old', { state: 'queued', reason: 'Needs 8 GPUs on one node.' })]));
     expect(screen.queryByText('Waits for')).toBeNull();
     fireEvent.click(document.querySelector('.runai-Job-head')!);
-    expect(screen.getByText('Waits for').nextElementSibling!.textContent).toBe(
-      'Needs 8 GPUs on one node.'
-    );
+    expect(screen.getByText('Waits for').nextElementSibling!.textContent).toBe('Needs 8 GPUs on one node.');
   });
 
   it('acts on the job whose action was pressed', () => {
@@ -240,15 +233,7 @@ describe('the panel', () => {
       refusedDelay: 1,
       gather: 1
     });
-    render(
-      <Panel
-        model={model}
-        actions={new Recorder()}
-        server={server}
-        onNewJob={newJob}
-        filterBox={() => null}
-      />
-    );
+    render(<Panel model={model} actions={new Recorder()} server={server} onNewJob={newJob} filterBox={() => null} />);
     await act(async () => model.start());
     return [scheduler, model];
   }
@@ -308,9 +293,7 @@ describe('the panel', () => {
             gpu_type: 'A10',
             schedulable: true,
             declared: false,
-            gpus: [
-              { index: 0, memory_gib: 24, used_memory_gib: 6, utilisation: 0.23, occupants: [] }
-            ]
+            gpus: [{ index: 0, memory_gib: 24, used_memory_gib: 6, utilisation: 0.23, occupants: [] }]
           }
         ]
       };
@@ -393,15 +376,7 @@ describe('the filter of the panel', () => {
     const box = (query: string, change: (query: string) => void) => (
       <input value={query} onChange={event => change(event.target.value)} />
     );
-    render(
-      <Panel
-        model={model}
-        actions={new Recorder()}
-        server={null}
-        onNewJob={() => undefined}
-        filterBox={box}
-      />
-    );
+    render(<Panel model={model} actions={new Recorder()} server={null} onNewJob={() => undefined} filterBox={box} />);
     await act(async () => model.start());
     const button = await screen.findByRole('button', { name: 'Filter the jobs' });
     fireEvent.click(button);
@@ -455,9 +430,7 @@ describe('the card of a job', () => {
     const { rerender } = render(card('a'));
     await act(async () => model.start());
     await screen.findByText('job-a');
-    act(() =>
-      scheduler.set(aJob('a', { state: 'failed', reason: 'Rank 0 exited with status 1.' }))
-    );
+    act(() => scheduler.set(aJob('a', { state: 'failed', reason: 'Rank 0 exited with status 1.' })));
     await waitFor(() => expect(screen.getByText(/Rank 0 exited with status 1/)).toBeTruthy());
     fireEvent.pointerMove(document.querySelector('.runai-Card')!);
     const reason = screen.getByText(/Rank 0 exited with status 1/);
@@ -529,10 +502,7 @@ describe('the card of a job', () => {
     const job = aJob('a', {
       state: 'running',
       started: 0,
-      attempts: [
-        attempt(1, 0, 50, 'preempted', 'paused for speech'),
-        attempt(2, 75, null, null, '')
-      ]
+      attempts: [attempt(1, 0, 50, 'preempted', 'paused for speech'), attempt(2, 75, null, null, '')]
     });
     const { unmount } = render(<Timeline job={job} now={100} />);
     const runs = [...document.querySelectorAll<HTMLElement>('.runai-Timeline-run')];

@@ -1,13 +1,5 @@
 /** The form in JupyterLab's own dialog. */
-import {
-  act,
-  cleanup,
-  configure,
-  fireEvent,
-  screen,
-  waitFor,
-  within
-} from '@testing-library/react';
+import { act, cleanup, configure, fireEvent, screen, waitFor, within } from '@testing-library/react';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Scheduler } from '../../__tests__/scheduler';
 import { SENT, Server } from '../../__tests__/server';
@@ -66,9 +58,7 @@ describe('the dialog of a job', () => {
     expect(names.sort()).toEqual(['run', ...OPTIONS.map(option => option.name)].sort());
     const folded = shown.filter(element => element.closest('details'));
     const basic = OPTIONS.filter(option => option.basic).map(option => option.name);
-    expect(folded.map(element => element.getAttribute('name'))).not.toEqual(
-      expect.arrayContaining(basic)
-    );
+    expect(folded.map(element => element.getAttribute('name'))).not.toEqual(expect.arrayContaining(basic));
     expect(dialog.querySelector('details')!.open).toBe(false);
   });
 
@@ -87,9 +77,7 @@ describe('the dialog of a job', () => {
 
   it('says what goes with the job', async () => {
     const dialog = await open();
-    await waitFor(() =>
-      expect(dialog.textContent).toContain('Runs in a copy of the folder digits: 2 files (62 B).')
-    );
+    await waitFor(() => expect(dialog.textContent).toContain('Runs in a copy of the folder digits: 2 files (62 B).'));
   });
 
   it('closes with what was sent', async () => {

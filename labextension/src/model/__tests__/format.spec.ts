@@ -74,9 +74,7 @@ describe('where a job stands', () => {
       { rank: 1, node: 'n4', gpus: [7], share: 1 },
       { rank: 2, node: 'n3', gpus: [2], share: 1 }
     ];
-    expect(read(places(aJob('a', { attempts: [attempt({ workers })] }), plain))).toBe(
-      'n3 GPU 0–2, n4 GPU 7'
-    );
+    expect(read(places(aJob('a', { attempts: [attempt({ workers })] }), plain))).toBe('n3 GPU 0–2, n4 GPU 7');
   });
 });
 
@@ -98,11 +96,7 @@ describe('the sentence of a job', () => {
       { state: 'queued', position: 1, reason: 'Waits.', estimated_start: NOW - 60 },
       /^next in line · about to start · Waits\.$/
     ],
-    [
-      'first in line',
-      { state: 'queued', position: 1, submitted: NOW - 5 },
-      /^next in line · waiting 5 s$/
-    ],
+    ['first in line', { state: 'queued', position: 1, submitted: NOW - 5 }, /^next in line · waiting 5 s$/],
     [
       'succeeded',
       {
@@ -123,16 +117,8 @@ describe('the sentence of a job', () => {
       },
       /^failed .* after 38 min · Rank 0 exited with status 1\.$/
     ],
-    [
-      'paused',
-      { state: 'paused', reason: 'Paused; resume it to queue it again.' },
-      /^paused · resume it/
-    ],
-    [
-      'cancelled',
-      { state: 'cancelled', ended: NOW, reason: 'Cancelled.' },
-      /^cancelled [^·]*:00[^·]*$/
-    ],
+    ['paused', { state: 'paused', reason: 'Paused; resume it to queue it again.' }, /^paused · resume it/],
+    ['cancelled', { state: 'cancelled', ended: NOW, reason: 'Cancelled.' }, /^cancelled [^·]*:00[^·]*$/],
     ['cancelled before it started', { state: 'cancelled', ended: NOW }, /^cancelled .*:00/]
   ])('that is %s', (_, change, said) => {
     expect(read(sentence(aJob('a', change), NOW, plain))).toMatch(said);

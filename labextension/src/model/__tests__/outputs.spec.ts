@@ -51,9 +51,7 @@ const html = (html: string, display_id?: string): Output => ({
 });
 
 function besides(outputs: Outputs): unknown[] {
-  return outputs.list
-    .slice(1)
-    .map(one => one.text ?? (one.data as Record<string, unknown>)['text/html']);
+  return outputs.list.slice(1).map(one => one.text ?? (one.data as Record<string, unknown>)['text/html']);
 }
 
 function written(...output: Output[]): Outputs {
@@ -67,11 +65,7 @@ function written(...output: Output[]): Outputs {
 
 describe('the outputs of a cell', () => {
   it('take the place of what the kernel had written', () => {
-    expect(besides(written(text('a\n'), text('b\n'), html('<b>'), text('c')))).toEqual([
-      'a\nb\n',
-      '<b>',
-      'c'
-    ]);
+    expect(besides(written(text('a\n'), text('b\n'), html('<b>'), text('c')))).toEqual(['a\nb\n', '<b>', 'c']);
   });
 
   it('change in place', () => {

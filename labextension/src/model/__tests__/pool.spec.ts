@@ -99,9 +99,7 @@ describe('the pool model', () => {
       jobs: [{ id: 'a', reason: 'Waits.', position: 6, estimated_start: 5000 }]
     });
     const state = await until(({ jobs }) => jobs.get('a')?.position === 6);
-    expect(state.jobs.get('a')).toEqual(
-      aJob('a', { reason: 'Waits.', position: 6, estimated_start: 5000 })
-    );
+    expect(state.jobs.get('a')).toEqual(aJob('a', { reason: 'Waits.', position: 6, estimated_start: 5000 }));
     expect(state.pool).toEqual({ ...scheduler.pool, train, waiting: 30 });
     expect(state.projects.map(one => [one.name, one.allocated])).toEqual([
       ['vision', 4],
@@ -254,9 +252,7 @@ describe('the pool model', () => {
     await live();
     await model.act('a', 'pause');
     expect(model.state.jobs.get('a')?.state).toBe('paused');
-    await expect(model.act('nowhere', 'cancel')).rejects.toEqual(
-      new PoolError('There is no job nowhere.', 404)
-    );
+    await expect(model.act('nowhere', 'cancel')).rejects.toEqual(new PoolError('There is no job nowhere.', 404));
     scheduler.set(aJob('a', { state: 'cancelled' }));
     await model.act('a', 'delete');
     expect(scheduler.jobs.size).toBe(0);
