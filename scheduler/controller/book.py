@@ -1,6 +1,6 @@
 """The book: everything that is not over, in memory, as immutable values.
 
-The controller keeps two: the one that everybody reads holds what is durable; the one ahead of it holds, besides, what
+The controller keeps two: the one that everybody reads holds what is durable; the decided one holds, besides, what
 is on its way to the disk, so that one decision can follow another without waiting for it.
 """
 

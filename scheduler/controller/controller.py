@@ -27,9 +27,9 @@ from scheduler.controller.feed import Watcher
 from scheduler.controller.forecaster import Forecaster
 from scheduler.controller.idleness import LOOK, Idleness
 from scheduler.controller.jobs import Jobs
-from scheduler.controller.ledger import Ledger
-from scheduler.controller.planloop import Decide, Digest, PlanLoop
+from scheduler.controller.planloop import Decide, PlanLoop, PlannedActions
 from scheduler.controller.sessions import Sessions
+from scheduler.controller.statewriter import StateWriter
 from scheduler.controller.submissions import Submissions
 from scheduler.engines.backend import Backend
 from scheduler.errors import RunaiError
@@ -63,22 +63,22 @@ class Controller:
         self._inventory = backend.inventory
         self._clock = clock
         self.past_events = store.events
-        self._ledger = Ledger(store, self._begin_anew)
+        self._writer = StateWriter(store, self._begin_anew)
         self._plan_loop = PlanLoop(
             partial(self._decide, decide or SnapshotPlanner()), self._look, self._carry_out, clock
         )
-        submissions = Submissions(self._ledger, store, backend.traits, self._plan_loop.wake, clock)
+        submissions = Submissions(self._writer, store, backend.traits, self._plan_loop.wake, clock)
         self.submit, self.submit_array = submissions.submit, submissions.submit_array
         self.check = submissions.check
-        self._jobs = Jobs(self._ledger, store, backend.engine, self._plan_loop.wake, clock)
+        self._jobs = Jobs(self._writer, store, backend.engine, self._plan_loop.wake, clock)
         self.job, self.jobs = self._jobs.find, self._jobs.list
         self.cancel, self.pause, self.resume = self._jobs.cancel, self._jobs.pause, self._jobs.resume
-        self._sessions = Sessions(self._ledger, store, backend.engine, backend.traits, self._plan_loop.wake, clock)
+        self._sessions = Sessions(self._writer, store, backend.engine, backend.traits, self._plan_loop.wake, clock)
         self.grant = self._sessions.grant
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
-        self._deletion = Deletion(self._ledger, store, backend.files, clock)
+        self._deletion = Deletion(self._writer, store, backend.files, clock)
         self._forecaster = Forecaster(forecast, self._foretell, clock)
-        self._checkpoints = Checkpoints(backend.files, lambda: self._ahead.jobs.values(), self._jobs.saved)
+        self._checkpoints = Checkpoints(backend.files, lambda: self._decided.jobs.values(), self._jobs.saved)
         self._idleness = Idleness()
         self._looking: asyncio.TimerHandle | None = None
         self._blocked: Mapping[str, Decision] = {}
@@ -87,31 +87,31 @@ class Controller:
 
     @property
     def book(self) -> Book:
-        return self._ledger.book
+        return self._writer.book
 
     @property
     def lost(self) -> asyncio.Event:
-        return self._ledger.lost
+        return self._writer.lost
 
     @property
     def trouble(self) -> RunaiError | None:
         """Why nothing can be written to the state now; `None` while that works."""
-        return self._ledger.trouble
+        return self._writer.trouble
 
     @property
-    def _ahead(self) -> Book:
-        return self._ledger.ahead
+    def _decided(self) -> Book:
+        return self._writer.decided
 
     # -- beginning and end --------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Read the store, find the workers again, begin to plan."""
-        await self._ledger.open()
+        await self._writer.open()
         await self._inventory.open(self.refresh)
         await self._files.open()
-        self._ledger.set_nodes(self._inventory.nodes(self.book.pool))
+        self._writer.set_nodes(self._inventory.nodes(self.book.pool))
         await self._jobs.open()
-        self._ledger.set_nodes(self._inventory.nodes(self.book.pool))  # they may have changed meanwhile
+        self._writer.set_nodes(self._inventory.nodes(self.book.pool))  # they may have changed meanwhile
         self._sessions.recover()
         self._begin_anew()
         self._plan_loop.open()
@@ -125,7 +125,7 @@ class Controller:
         await self._stop_looking()
         await self._jobs.close()
         with suppress(RunaiError):
-            await self._ledger.durable()
+            await self._writer.durable()
         await self._close()
 
     async def abort(self) -> None:
@@ -144,7 +144,7 @@ class Controller:
         await self._sessions.abandon()
 
     async def _close(self) -> None:
-        self._ledger.close()
+        self._writer.close()
         await self._files.close()
         await self._inventory.close()
 
@@ -153,7 +153,7 @@ class Controller:
 
         For tests, and for whoever drives a scheduler step by step.
         """
-        parts = self._ledger, self._plan_loop, self._jobs, self._sessions
+        parts = self._writer, self._plan_loop, self._jobs, self._sessions
         while any(part.busy for part in parts):
             for part in parts:
                 await part.idle()
@@ -180,22 +180,22 @@ class Controller:
 
     async def apply(self, pool: Pool) -> None:
         """Make this the pool; durable when it returns. Raises `Conflict` where it would harm what is there."""
-        ahead = self._ahead
-        present: list[Job | Session] = [*ahead.jobs.values(), *ahead.sessions.values()]
+        decided = self._decided
+        present: list[Job | Session] = [*decided.jobs.values(), *decided.sessions.values()]
         nodes = self._inventory.nodes(pool)
-        refuse_harm(ahead.pool, pool, (each.workload() for each in present), nodes)
-        if pool == ahead.pool:
-            await self._ledger.durable()
+        refuse_harm(decided.pool, pool, (each.workload() for each in present), nodes)
+        if pool == decided.pool:
+            await self._writer.durable()
             self._set_nodes(nodes)
             return
         now = self._clock()
-        events = tuple(notices.pool_changed(ahead.pool, pool, now))
+        events = tuple(notices.pool_changed(decided.pool, pool, now))
         # Until now it has faded by the half-life of before.
-        half_life = ahead.pool.settings.usage_half_life
-        used = tuple([used.hold(0, now, half_life) for used in ahead.usage.values()])
+        half_life = decided.pool.settings.usage_half_life
+        used = tuple([used.hold(0, now, half_life) for used in decided.usage.values()])
         change = ChangeSet(pool=pool, usage=used, events=events)
-        written = self._ledger.commit(change, partial(self._set_nodes, nodes))
-        await self._ledger.durable(written)
+        written = self._writer.commit(change, partial(self._set_nodes, nodes))
+        await self._writer.durable(written)
 
     def refresh(self) -> None:
         """Look again which nodes there are."""
@@ -203,13 +203,13 @@ class Controller:
             self._set_nodes(self._inventory.nodes(self.book.pool))
 
     def _set_nodes(self, nodes: tuple[Node, ...]) -> None:
-        self._ledger.set_nodes(nodes)
+        self._writer.set_nodes(nodes)
         self._observe_nodes()
         self._plan_loop.wake()
 
     def _observe_nodes(self) -> None:
         """What stood on a node that is gone does not stand there any more."""
-        nodes = self._ahead.nodes
+        nodes = self._decided.nodes
         self._jobs.observe_nodes(nodes)
         self._sessions.observe_nodes(nodes)
 
@@ -217,20 +217,20 @@ class Controller:
 
     def events(self, after: int | None = None) -> AsyncGenerator[EventRecord, None]:
         """Events after the one with the id `after`, then what happens; from now on where it is `None`."""
-        return self._ledger.feed.follow(after)
+        return self._writer.feed.follow(after)
 
     def watch(self, watcher: Watcher) -> None:
         """Tell this watcher of what happens from now on."""
-        self._ledger.feed.watch(watcher)
+        self._writer.feed.watch(watcher)
 
     @property
     def store_id(self) -> str:
         """Which store the ids of events belong to."""
-        return self._ledger.store_id
+        return self._writer.store_id
 
     def _look_for_idle_jobs(self) -> None:
-        usage = self._inventory.usage(self._ahead.nodes)
-        for job in self._idleness.look(list(self._ahead.jobs.values()), usage, monotonic()):
+        usage = self._inventory.usage(self._decided.nodes)
+        for job in self._idleness.look(list(self._decided.jobs.values()), usage, monotonic()):
             self._jobs.idled(job)
         self._looking = asyncio.get_running_loop().call_later(LOOK, self._look_for_idle_jobs)
 
@@ -238,17 +238,17 @@ class Controller:
 
     def snapshot(self) -> Snapshot:
         """The pool as the policy would see it now."""
-        ahead, now = self._ahead, self._clock()
-        blocked = dependencies.blocked(ahead.dependent, ahead.jobs, now)
-        workloads = (w for w in ahead.workloads.values() if w.id not in blocked)
-        used = usage.shares(ahead.usage, ahead.pool, ahead.nodes, now)
-        return Snapshot(now, ahead.pool, ahead.nodes, (*workloads, *self._sessions.requested()), used)
+        decided, now = self._decided, self._clock()
+        blocked = dependencies.blocked(decided.dependent, decided.jobs, now)
+        workloads = (w for w in decided.workloads.values() if w.id not in blocked)
+        used = usage.shares(decided.usage, decided.pool, decided.nodes, now)
+        return Snapshot(now, decided.pool, decided.nodes, (*workloads, *self._sessions.requested()), used)
 
     def _look(self) -> Snapshot:
-        self._releases = self._ahead.releases
+        self._releases = self._decided.releases
         snapshot = self.snapshot()
-        self._blocked = dependencies.blocked(self._ahead.dependent, self._ahead.jobs, snapshot.now)
-        self._next_retry = dependencies.next_retry(self._ahead.dependent, snapshot.now)
+        self._blocked = dependencies.blocked(self._decided.dependent, self._decided.jobs, snapshot.now)
+        self._next_retry = dependencies.next_retry(self._decided.dependent, snapshot.now)
         return snapshot
 
     def _decide(self, decide: Decide, snapshot: Snapshot) -> Plan:
@@ -258,25 +258,25 @@ class Controller:
         plan = replace(plan, again_at=min(times, default=None))
         return replace(plan, decisions={**plan.decisions, **self._blocked}) if self._blocked else plan
 
-    def _carry_out(self, digest: Digest) -> None:
-        self.book.plan = digest.plan
-        self._forecaster.look(digest.snapshot)
-        holdings = Holdings(self._ahead.nodes, self._ahead.workloads.values())
-        self._jobs.nominate(digest.plan.promises)
-        self._jobs.disclaim(digest.lost)
-        for workload, decision in digest.acts.items():
+    def _carry_out(self, planned: PlannedActions) -> None:
+        self.book.plan = planned.plan
+        self._forecaster.look(planned.snapshot)
+        holdings = Holdings(self._decided.nodes, self._decided.workloads.values())
+        self._jobs.nominate(planned.plan.promises)
+        self._jobs.disclaim(planned.lost)
+        for workload, decision in planned.acts.items():
             if decision.action is Action.START:
                 self._start(workload, decision, holdings)
-            elif (job := self._ahead.jobs.get(workload)) is not None:
+            elif (job := self._decided.jobs.get(workload)) is not None:
                 self._jobs.stop(job, decision)
         for session in self._sessions.waiting():
-            if session in digest.plan.decisions:
-                self._answer(session, digest.plan.decisions[session])
-        self._ledger.feed.tell_of_plan()
+            if session in planned.plan.decisions:
+                self._answer(session, planned.plan.decisions[session])
+        self._writer.feed.tell_of_plan()
 
     def _start(self, workload: str, decision: Decision, holdings: Holdings) -> None:
         """Give a waiting job or session its GPUs, if it still waits and they are still there."""
-        job = self._ahead.jobs.get(workload)
+        job = self._decided.jobs.get(workload)
         queued = job is not None and job.state is JobState.QUEUED
         if not queued and workload not in self._sessions.waiting():
             return
@@ -289,10 +289,10 @@ class Controller:
 
     def _answer(self, session: str, decision: Decision) -> None:
         """A session that was not leased its GPUs by this plan waits for those that come back, or is refused."""
-        if decision.action is Action.WAIT and self._ahead.releases != self._releases:
+        if decision.action is Action.WAIT and self._decided.releases != self._releases:
             return  # the plan is older than GPUs that the session might get
         self._sessions.pass_over(session, decision)
 
     def _foretell(self, found: Forecast) -> None:
         self.book.forecast = found
-        self._ledger.feed.tell_of_plan()
+        self._writer.feed.tell_of_plan()

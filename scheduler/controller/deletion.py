@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from scheduler.controller import dependencies, notices
-from scheduler.controller.ledger import Ledger
+from scheduler.controller.statewriter import StateWriter
 from scheduler.engines.files import JobFiles
 from scheduler.errors import Conflict, RunaiError
 from scheduler.model import Job
@@ -35,8 +35,8 @@ REST = 0.05
 class Deletion:
     """Deletes from the state, and then their files."""
 
-    def __init__(self, ledger: Ledger, store: Store, files: JobFiles, clock: Callable[[], float]) -> None:
-        self._ledger = ledger
+    def __init__(self, writer: StateWriter, store: Store, files: JobFiles, clock: Callable[[], float]) -> None:
+        self._writer = writer
         self._store = store
         self._files = files
         self._clock = clock
@@ -62,7 +62,7 @@ class Deletion:
             last = page[-1].submitted, page[-1].id
             await asyncio.sleep(REST)
         while outdated := await self._outdated(before):
-            await self._ledger.durable(self._ledger.commit(ChangeSet(outdated=outdated)))
+            await self._writer.durable(self._writer.commit(ChangeSet(outdated=outdated)))
             await asyncio.sleep(REST)
         return count
 
@@ -79,7 +79,7 @@ class Deletion:
 
     def _wanted(self) -> frozenset[str]:
         """The jobs and arrays that unfinished jobs come after or belong to."""
-        dependent = self._ledger.ahead.dependent
+        dependent = self._writer.decided.dependent
         return dependencies.names(dependent) | {after.job for job in dependent for after in job.request.after}
 
     def _is_needed(self, job: Job, wanted: frozenset[str]) -> bool:
@@ -89,7 +89,7 @@ class Deletion:
         now = self._clock()
         ids = tuple(job.id for job in jobs)
         events = tuple(notices.job_deleted(job, now) for job in jobs)
-        await self._ledger.durable(self._ledger.commit(ChangeSet(deleted=ids, events=events)))
+        await self._writer.durable(self._writer.commit(ChangeSet(deleted=ids, events=events)))
         await self._clear(ids)
 
     async def _clear(self, jobs: Sequence[str]) -> None:
@@ -105,7 +105,7 @@ class Deletion:
         oldest = await self._store.events(0, EVENTS)
         outdated = 0
         for event in oldest:
-            if event.at >= before or event.id >= self._ledger.book.last_event:
+            if event.at >= before or event.id >= self._writer.book.last_event:
                 break
             outdated = event.id
         return outdated

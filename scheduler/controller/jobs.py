@@ -9,10 +9,10 @@ from functools import partial
 from heapq import nlargest
 
 from scheduler.controller import dependencies, lifecycle, notices
-from scheduler.controller.crew import Crew
-from scheduler.controller.ledger import Ledger, Written
 from scheduler.controller.lifecycle import Instruction, Step, StopAttempt
+from scheduler.controller.statewriter import StateWriter, Written
 from scheduler.controller.throughputs import type_of
+from scheduler.controller.workertracker import WorkerTracker
 from scheduler.engines.base import Engine
 from scheduler.errors import NotFound
 from scheduler.model import Job, JobState, Node, WorkerPlacement
@@ -27,24 +27,24 @@ class Jobs:
 
     def __init__(
         self,
-        ledger: Ledger,
+        writer: StateWriter,
         store: Store,
         engine: Engine,
         wake: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
-        self._ledger = ledger
+        self._writer = writer
         self._store = store
         self._wake = wake
         self._clock = clock
-        self._crew = Crew(engine, self._observe)
+        self._tracker = WorkerTracker(engine, self._observe)
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
         self._avoiding: dict[str, asyncio.TimerHandle] = {}
 
     async def open(self) -> None:
         """Find the workers again that hold GPUs by what is durable."""
-        holding = [job for job in self._ledger.book.jobs.values() if job.state.holds_gpus]
-        never = await self._crew.open(holding)
+        holding = [job for job in self._writer.book.jobs.values() if job.state.holds_gpus]
+        never = await self._tracker.open(holding)
         for job in holding:
             if (job.id, len(job.attempts)) in never:
                 self._take(job, lifecycle.never_launched(job, self._clock()))
@@ -52,12 +52,12 @@ class Jobs:
     async def close(self) -> None:
         """Let launches get done, then let go; workers run on."""
         self._forget_timers()
-        await self._crew.close()
+        await self._tracker.close()
 
     async def abort(self) -> None:
         """Let go at once; workers run on."""
         self._forget_timers()
-        await self._crew.abort()
+        await self._tracker.abort()
 
     def _forget_timers(self) -> None:
         for timer in (*self._deadlines.values(), *self._avoiding.values()):
@@ -66,15 +66,15 @@ class Jobs:
     @property
     def busy(self) -> bool:
         """Whether the engine is being asked for something."""
-        return self._crew.busy
+        return self._tracker.busy
 
     async def idle(self) -> None:
         """Wait until the engine has done what it was asked for."""
-        await self._crew.idle()
+        await self._tracker.idle()
 
     def begin_anew(self) -> None:
         """Judge every job from what is durable and from what is known of its workers."""
-        for job in list(self._ledger.ahead.jobs.values()):
+        for job in list(self._writer.decided.jobs.values()):
             self._mind(job)
             if job.state is JobState.STOPPING:
                 self._do(StopAttempt(job.id, len(job.attempts), job.program.grace))
@@ -85,13 +85,13 @@ class Jobs:
 
     async def find(self, job_id: str) -> Job | None:
         """A job, whether it has ended or not."""
-        return self._ledger.book.find(job_id) or await self._store.job(job_id)
+        return self._writer.book.find(job_id) or await self._store.job(job_id)
 
     async def list(self, wanted: JobFilter = EVERY_JOB, *, limit: int = 100) -> list[Job]:
         """Newest first. Unfinished ones come from the book."""
         if wanted.states is None or not UNFINISHED.issuperset(wanted.states):
             return await self._store.jobs(wanted, limit=limit)
-        book = self._ledger.book
+        book = self._writer.book
         unfinished = book.jobs if wanted.user is None else book.jobs_of(wanted.user)
         found = (job for job in unfinished.values() if wanted.matches(job))
         return nlargest(limit, found, key=lambda job: (job.submitted, job.id))
@@ -99,9 +99,9 @@ class Jobs:
     async def decided(self, job_id: str) -> Job:
         """A job as far as is decided: its end may still be on its way to the disk. Raises `NotFound` where there is
         none."""
-        job = self._ledger.ahead.jobs.get(job_id)
+        job = self._writer.decided.jobs.get(job_id)
         if job is None:
-            await self._ledger.durable()
+            await self._writer.durable()
             job = await self._store.job(job_id)
         if job is None:
             raise NotFound(f"There is no job {job_id}.")
@@ -127,14 +127,14 @@ class Jobs:
     async def _ask(self, job_id: str, verb: Callable[[Job, float], Step]) -> Job:
         job = await self.decided(job_id)
         step = verb(job, self._clock())
-        await self._ledger.durable(self._take(job, step))
+        await self._writer.durable(self._take(job, step))
         return step.job
 
     # -- what a plan decides ------------------------------------------------------------------------------
 
     def start(self, job: Job, placement: tuple[WorkerPlacement, ...]) -> None:
         """Give a queued job its GPUs."""
-        gpu_type = type_of(placement, self._ledger.ahead.nodes)
+        gpu_type = type_of(placement, self._writer.decided.nodes)
         self._take(job, lifecycle.start(job, placement, self._clock(), gpu_type))
 
     def stop(self, job: Job, decision: Decision) -> None:
@@ -154,17 +154,17 @@ class Jobs:
 
     def nominate(self, placements: Mapping[str, tuple[WorkerPlacement, ...]]) -> None:
         """Write down which jobs are to start where others leave first."""
-        jobs = self._ledger.ahead.jobs
+        jobs = self._writer.decided.jobs
         known = [(jobs[id], placement) for id, placement in placements.items() if id in jobs]
         nominated = [lifecycle.promise(job, placement) for job, placement in known]
         changed = tuple(job for job in nominated if job != jobs[job.id])
         if changed:
-            self._ledger.commit(ChangeSet(jobs=changed))
+            self._writer.commit(ChangeSet(jobs=changed))
 
     def disclaim(self, nominations: Mapping[str, tuple[WorkerPlacement, ...]]) -> None:
         """These jobs cannot have the places that they were promised."""
         for id, nomination in nominations.items():
-            job = self._ledger.ahead.jobs.get(id)
+            job = self._writer.decided.jobs.get(id)
             if job is not None and job.nomination == nomination:
                 self._take(job, lifecycle.disclaim(job))
 
@@ -173,10 +173,10 @@ class Jobs:
     def observe_nodes(self, nodes: Iterable[Node]) -> None:
         """These nodes are there; a worker on another does not stand there any more."""
         there = {node.name for node in nodes}
-        for job in list(self._ledger.ahead.jobs.values()):
+        for job in list(self._writer.decided.jobs.values()):
             gone = frozenset(worker.node for worker in job.placement) - there
             if gone:
-                self._crew.lose(job, gone, self._clock())
+                self._tracker.lose(job, gone, self._clock())
 
     def idled(self, job: Job) -> None:
         """Its GPUs have been idle for longer than its owner allows."""
@@ -184,7 +184,7 @@ class Jobs:
 
     def saved(self, job_id: str, at: float) -> None:
         """A job has saved its state since it was looked at last."""
-        job = self._ledger.ahead.jobs.get(job_id)
+        job = self._writer.decided.jobs.get(job_id)
         if job is not None:
             self._take(job, Step(replace(job, checkpointed=min(at, self._clock()))))
             if job.checkpointed is None:
@@ -192,15 +192,15 @@ class Jobs:
 
     def _observe(self, job_id: str, attempt: int) -> None:
         """What is known of an attempt's workers has changed."""
-        job = self._ledger.ahead.jobs.get(job_id)
+        job = self._writer.decided.jobs.get(job_id)
         if job is None or not _runs(job, attempt):
-            durable = self._ledger.book.jobs.get(job_id)
+            durable = self._writer.book.jobs.get(job_id)
             if durable is None or not _runs(durable, attempt):
-                self._crew.dismiss(job_id, attempt)
+                self._tracker.dismiss(job_id, attempt)
             return
-        refusal = self._crew.refusal(job)
+        refusal = self._tracker.refusal(job)
         if refusal is None:
-            step = lifecycle.observe(job, self._crew.standing(job), self._clock())
+            step = lifecycle.observe(job, self._tracker.standing(job), self._clock())
         else:
             step = lifecycle.refused(job, refusal.sentence, self._clock(), refusal.fault)
         self._take(job, step)
@@ -208,14 +208,14 @@ class Jobs:
     def _forgive(self, job_id: str) -> None:
         """It has stayed away from a node for long enough."""
         self._avoiding.pop(job_id, None)
-        job = self._ledger.ahead.jobs.get(job_id)
+        job = self._writer.decided.jobs.get(job_id)
         if job is not None:
             self._take(job, lifecycle.forgive(job, self._clock()))
             self._wake()
 
     def _overran(self, job_id: str) -> None:
         self._deadlines.pop(job_id, None)
-        job = self._ledger.ahead.jobs.get(job_id)
+        job = self._writer.decided.jobs.get(job_id)
         if job is not None:
             self._take(job, lifecycle.overran(job, self._clock()))
 
@@ -229,19 +229,19 @@ class Jobs:
                 self._do(instruction)
             return None
         now = self._clock()
-        behind = dependencies.never_satisfied(job, self._ledger.ahead.dependent, now) if job.state.final else ()
+        behind = dependencies.never_satisfied(job, self._writer.decided.dependent, now) if job.state.final else ()
         told = (job.state, job.reason) != (before.state, before.reason)
         events = tuple(notices.job_state(each, now) for each in ((job, *behind) if told else behind))
         do = (partial(self._do, instruction) for instruction in step.do)
-        written = self._ledger.commit(ChangeSet(jobs=(job, *behind), events=events), partial(self._mind, job), *do)
+        written = self._writer.commit(ChangeSet(jobs=(job, *behind), events=events), partial(self._mind, job), *do)
         if job.state is not before.state:
             self._wake()
         return written
 
     def _do(self, instruction: Instruction) -> None:
-        job = self._ledger.book.jobs.get(instruction.job)
+        job = self._writer.book.jobs.get(instruction.job)
         if job is not None and len(job.attempts) == instruction.attempt:
-            self._crew.do(instruction, job, {node.name: node for node in self._ledger.book.nodes})
+            self._tracker.do(instruction, job, {node.name: node for node in self._writer.book.nodes})
 
     def _mind(self, job: Job) -> None:
         """See to what a job's durable state asks for: watch its run time and what it avoids, or forget its workers."""
@@ -255,7 +255,7 @@ class Jobs:
         if not job.state.holds_gpus:
             if job.id in self._deadlines:
                 self._deadlines.pop(job.id).cancel()
-            self._crew.dismiss(job.id, len(job.attempts))
+            self._tracker.dismiss(job.id, len(job.attempts))
 
     def _watch_avoided(self, job: Job) -> None:
         if job.id in self._avoiding:

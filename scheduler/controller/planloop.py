@@ -21,7 +21,7 @@ Decide = Callable[[Snapshot], Plan]
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
+class PlannedActions:
     """A plan, with what has to be done picked out of it.
 
     `acts` are the decisions that change something now; `lost` are nominations that could not be honoured.
@@ -40,7 +40,7 @@ class PlanLoop(Loop):
         self,
         decide: Decide,
         look: Callable[[], Snapshot],
-        carry_out: Callable[[Digest], None],
+        carry_out: Callable[[PlannedActions], None],
         clock: Callable[[], float],
     ) -> None:
         super().__init__("Planning", rest=TOGETHER, ratio=1.0)
@@ -55,21 +55,21 @@ class PlanLoop(Loop):
 
     async def _once(self) -> None:
         snapshot = self._look()
-        digest = await asyncio.to_thread(self._digest, snapshot)
-        again = digest.plan.again_at
+        planned = await asyncio.to_thread(self._pick_actions, snapshot)
+        again = planned.plan.again_at
         self.wake_in(None if again is None else again - self._clock())
-        self._carry_out(digest)
+        self._carry_out(planned)
 
     # -- in a thread --------------------------------------------------------------------------------------
 
-    def _digest(self, snapshot: Snapshot) -> Digest:
+    def _pick_actions(self, snapshot: Snapshot) -> PlannedActions:
         plan = self._decide(snapshot)
         # Both are worked out when they are first asked for: here in the thread, so that no request waits for it.
         len(plan.stop_order.over_quota), len(plan.stop_order.positions)
         acts = {workload: decision for workload, decision in plan.decisions.items() if _changes_something(decision)}
         nominations = {workload.id: workload.nomination for workload in snapshot.workloads if workload.nomination}
         lost = {id: c for id, c in nominations.items() if plan.decisions[id].placement[: len(c)] != c}
-        return Digest(snapshot, plan, acts, lost)
+        return PlannedActions(snapshot, plan, acts, lost)
 
 
 def _changes_something(decision: Decision) -> bool:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from scheduler.controller import admission, notices, session_lifecycle
-from scheduler.controller.ledger import Ledger
 from scheduler.controller.seats import Closed, Seats
 from scheduler.controller.session_lifecycle import Instruction, Refuse, SeatSession, Step, UnseatSession
+from scheduler.controller.statewriter import StateWriter
 from scheduler.engines.base import Engine, Traits
 from scheduler.errors import NotFound, RunaiError, Unavailable
 from scheduler.model import Node, Session, SessionState, WorkerPlacement, Workload
@@ -36,14 +36,14 @@ class Sessions:
 
     def __init__(
         self,
-        ledger: Ledger,
+        writer: StateWriter,
         store: Store,
         engine: Engine,
         traits: Traits,
         wake: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
-        self._ledger = ledger
+        self._writer = writer
         self._store = store
         self._traits = traits
         self._seats = Seats(engine)
@@ -59,41 +59,41 @@ class Sessions:
         """
         admission.admit_text(id=session.id, user=session.user, server=session.server)
         admission.admit_name("user", session.user)
-        ahead = self._ledger.ahead
-        for leased in ahead.sessions.values():
+        decided = self._writer.decided
+        for leased in decided.sessions.values():
             if (leased.user, leased.server) == (session.user, session.server):
-                await self._ledger.durable()
+                await self._writer.durable()
                 await self._seats.seat(leased, self._nodes)
                 return leased
         admission.admit_traits(session.request, self._traits)
-        admission.admit_session(session, ahead.pool, ahead.nodes)
+        admission.admit_session(session, decided.pool, decided.nodes)
         answer = self._request(session)
         self._wake()
         return await asyncio.shield(answer)
 
     async def close(self, session_id: str) -> Session:
         """Take a session's GPUs back. A session that has ended stays so."""
-        if session_id in self._ledger.ahead.sessions:
-            await self._ledger.durable()
+        if session_id in self._writer.decided.sessions:
+            await self._writer.durable()
             unseating = self._seats.run(self._seats.unseat(session_id))
             await asyncio.wait({unseating})
             if unseating.cancelled():
                 raise Unavailable("The scheduler is stopping; try again when it is running.")
-        session = self._ledger.ahead.sessions.get(session_id)
+        session = self._writer.decided.sessions.get(session_id)
         if session is None:
-            await self._ledger.durable()
+            await self._writer.durable()
             ended = await self._store.session(session_id)
             if ended is None:
                 raise NotFound(f"There is no session {session_id}.")
             return ended
         step = session_lifecycle.close(session, self._clock())
         self._take(session, step)
-        await self._ledger.durable()
+        await self._writer.durable()
         return step.session
 
     def recover(self) -> None:
         """Have the engine give their GPUs to the sessions that have a lease, once it is open."""
-        self._seats.recover(self._ledger.ahead.sessions.values(), self._nodes)
+        self._seats.recover(self._writer.decided.sessions.values(), self._nodes)
 
     @property
     def busy(self) -> bool:
@@ -114,12 +114,12 @@ class Sessions:
 
     def waiting(self) -> Collection[str]:
         """The sessions that no plan has leased their GPUs yet, the first to ask before the others."""
-        leased = self._ledger.ahead.sessions
+        leased = self._writer.decided.sessions
         return [session for session in self._waiting if session not in leased]
 
     def requested(self) -> Iterator[Workload]:
         """The same, as the policy sees them."""
-        leased = self._ledger.ahead.sessions
+        leased = self._writer.decided.sessions
         return (w.session.workload() for w in self._waiting.values() if w.session.id not in leased)
 
     def lease(self, session_id: str, placement: tuple[WorkerPlacement, ...]) -> None:
@@ -135,7 +135,7 @@ class Sessions:
     def observe_nodes(self, nodes: Iterable[Node]) -> None:
         """These nodes are there; a lease on another has come to its end."""
         there = {node.name for node in nodes}
-        for session in list(self._ledger.ahead.sessions.values()):
+        for session in list(self._writer.decided.sessions.values()):
             self._take(session, session_lifecycle.observe_nodes(session, there, self._clock()))
 
     # -- steps --------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Sessions:
                 each()
         elif session != before:
             event = notices.session_state(session, now)
-            self._ledger.commit(ChangeSet(sessions=(session,), events=(event,)), *do)
+            self._writer.commit(ChangeSet(sessions=(session,), events=(event,)), *do)
             if session.state is SessionState.ENDED:
                 self._wake()
 
@@ -177,7 +177,7 @@ class Sessions:
             await self._seats.seat(session, self._nodes)
         except Exception as error:
             refusal = error if isinstance(error, RunaiError) else Unavailable(f"The engine failed: {error}.")
-            leased = self._ledger.ahead.sessions.get(session.id)
+            leased = self._writer.decided.sessions.get(session.id)
             if leased is None or isinstance(error, Closed):  # its end is decided elsewhere
                 self._do(session, Refuse(refusal))
             else:
@@ -189,7 +189,7 @@ class Sessions:
 
     @property
     def _nodes(self) -> Mapping[str, Node]:
-        return {node.name: node for node in self._ledger.ahead.nodes}
+        return {node.name: node for node in self._writer.decided.nodes}
 
     # -- requests -----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from scheduler.controller import admission, dependencies, notices
-from scheduler.controller.ledger import Ledger
+from scheduler.controller.statewriter import StateWriter
 from scheduler.engines.base import Traits
 from scheduler.errors import Invalid
 from scheduler.model import After, Job, JobState
@@ -20,13 +20,13 @@ class Submissions:
 
     def __init__(
         self,
-        ledger: Ledger,
+        writer: StateWriter,
         store: Store,
         traits: Traits,
         wake: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
-        self._ledger = ledger
+        self._writer = writer
         self._traits = traits
         self._store = store
         self._wake = wake
@@ -58,10 +58,10 @@ class Submissions:
 
     async def check(self, job: Job) -> None:
         """Refuse a new job as `submit` does, and keep nothing."""
-        ahead = self._ledger.ahead
+        decided = self._writer.decided
         admission.admit_job_text(job)
         admission.admit_traits(job.request, self._traits)
-        admission.admit_job(job.request, job.program, ahead.pool, ahead.nodes)
+        admission.admit_job(job.request, job.program, decided.pool, decided.nodes)
         await self._may_follow(job.request.after)
         self._may_have(job.user, more=1)
 
@@ -89,24 +89,24 @@ class Submissions:
         self._may_have(jobs[0].user, more=len(jobs))
         queued = tuple(replace(job, state=JobState.QUEUED, reason="Waiting for its turn.") for job in jobs)
         events = tuple(notices.job_submitted(job, self._clock()) for job in queued)
-        written = self._ledger.commit(ChangeSet(submitted=queued, events=events))
+        written = self._writer.commit(ChangeSet(submitted=queued, events=events))
         self._wake()
-        await self._ledger.durable(written)
+        await self._writer.durable(written)
         return queued
 
     def _may_have(self, user: str, more: int) -> None:
-        ahead = self._ledger.ahead
-        admission.admit_more(user, len(ahead.jobs_of(user)), more, ahead.pool)
+        decided = self._writer.decided
+        admission.admit_more(user, len(decided.jobs_of(user)), more, decided.pool)
 
     async def _may_follow(self, wanted: Sequence[After]) -> None:
         """When this returns, those of them that are not in the book have ended as they have to."""
         known: set[After] = set()
         while wanted:
-            unfinished = dependencies.names(self._ledger.ahead.jobs.values())
+            unfinished = dependencies.names(self._writer.decided.jobs.values())
             ended = [after for after in wanted if after.job not in unfinished and after not in known]
             if not ended:
                 return
-            await self._ledger.durable()
+            await self._writer.durable()
             for after in ended:
                 job = await self._store.job(after.job)
                 jobs = await self._members(after.job) if job is None else [job]

@@ -130,7 +130,7 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectPolicy:
+class ProjectRules:
     """What an administrator rules for the jobs of a project and of all below it."""
 
     defaults: Defaults = Defaults()
@@ -173,7 +173,7 @@ class Project:
     created: float = 0.0
     members: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
-    policy: ProjectPolicy = ProjectPolicy()
+    policy: ProjectRules = ProjectRules()
     quotas: tuple[Quota, ...] = ()
 
     @property
@@ -234,7 +234,7 @@ class Pool:
     users: tuple[User, ...] = ()
     default_build_quota: Milli = ONE
     build_overcommit: bool = False
-    policy: ProjectPolicy = ProjectPolicy()
+    policy: ProjectRules = ProjectRules()
     topology: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
     keep_days: float | None = 90.0

@@ -25,7 +25,7 @@ from scheduler.model import (
     NodePool,
     Pool,
     Project,
-    ProjectPolicy,
+    ProjectRules,
     Quota,
     ReclaimUpTo,
     Settings,
@@ -46,7 +46,7 @@ from scheduler.schema.reading import milli, parse_mapping, validate
 # -- reading ------------------------------------------------------------------------------------------------
 
 
-_POLICY = TypeAdapter(ProjectPolicy)
+_POLICY = TypeAdapter(ProjectRules)
 _GPUS = (("defaults", "gpus"), ("maxima", "gpus"), ("maxima", "total_gpus"))
 """The rules that are amounts of GPUs."""
 
@@ -218,7 +218,7 @@ def quotas_of(entries: Sequence[QuotaEntry], place: str, node_pools: Sequence[st
     return tuple(found)
 
 
-def policy_entry(policy: ProjectPolicy) -> PolicyEntry:
+def policy_entry(policy: ProjectRules) -> PolicyEntry:
     """A policy as a pool file has it."""
     content = asdict(policy)
     for part, key in _GPUS:
@@ -227,7 +227,7 @@ def policy_entry(policy: ProjectPolicy) -> PolicyEntry:
     return PolicyEntry.model_validate(content)
 
 
-def _policy(entry: PolicyEntry, place: str) -> ProjectPolicy:
+def _policy(entry: PolicyEntry, place: str) -> ProjectRules:
     content = entry.model_dump()
     for part, key in _GPUS:
         if content[part][key] is not None:

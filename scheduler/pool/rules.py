@@ -24,7 +24,7 @@ from scheduler.model import (
     Pool,
     Program,
     Project,
-    ProjectPolicy,
+    ProjectRules,
     Request,
 )
 
@@ -212,7 +212,7 @@ def _check_silence(project: Project, place: str, pool: Pool) -> None:
         )
 
 
-def _lineage(project: str, pool: Pool) -> Iterator[tuple[str, ProjectPolicy]]:
+def _lineage(project: str, pool: Pool) -> Iterator[tuple[str, ProjectRules]]:
     """The policies that count for a project, the nearest first."""
     known = {each.name: each for each in pool.projects}
     name: str | None = project

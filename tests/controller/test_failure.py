@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.controller import ledger
+from scheduler.controller import statewriter
 from scheduler.errors import Conflict, Unavailable
 from scheduler.model import Job, JobState
 from tests.controller.stage import DISK, Bench, make_job, make_session
@@ -18,7 +18,7 @@ from tests.controller.stage import DISK, Bench, make_job, make_session
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "PAUSE", 0.05)
+    monkeypatch.setattr(statewriter, "PAUSE", 0.05)
 
 
 @contextmanager

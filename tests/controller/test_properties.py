@@ -29,7 +29,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from scheduler.controller import ledger
+from scheduler.controller import statewriter
 from scheduler.errors import Conflict, RunaiError, Unavailable
 from scheduler.model import (
     ONE,
@@ -97,7 +97,7 @@ class Lives(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.impatience = patch.object(ledger, "PAUSE", 0.01)
+        self.impatience = patch.object(statewriter, "PAUSE", 0.01)
         self.impatience.start()
         self.folder = Path(tempfile.mkdtemp(prefix="runai-lives-"))
         self.world = Watched()

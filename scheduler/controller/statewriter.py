@@ -1,10 +1,10 @@
 """Changes on their way to the disk, and the two books: what is durable, and what will be.
 
-Changes are put into `ahead` at once, so that the next decision knows of them, and become durable in that order. Only
+Changes are put into `decided` at once, so that the next decision knows of them, and become durable in that order. Only
 then does `book` take them over, is anybody told, and is what they demand done.
 
-Where a change can't be written, it and all behind it are refused, since they may build on it; `ahead` is forgotten, and
-after a moment everything starts again from what is durable (`begin_anew`).
+Where a change can't be written, it and all behind it are refused, since they may build on it; `decided` is forgotten,
+and after a moment everything starts again from what is durable (`begin_anew`).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ Then = Callable[[], None]
 Written = asyncio.Future[tuple[EventRecord, ...]]
 
 
-class Ledger:
+class StateWriter:
     """`lost` is set when the state has become somebody else's; this process must end then. `trouble` is why nothing can
     be written now, if so."""
 
     def __init__(self, store: Store, begin_anew: Then) -> None:
         self.book = Book()
-        self.ahead = Book()
+        self.decided = Book()
         self.feed = Feed(store.events, 0)
         self.lost = asyncio.Event()
         self.trouble: RunaiError | None = None
@@ -68,7 +68,7 @@ class Ledger:
         counted = (*loaded.usage, *usage.after({}, {}, others, half_life).values())
         self.book.put(ChangeSet(jobs=loaded.jobs, sessions=loaded.sessions, usage=counted))
         self.book.last_event = loaded.last_event
-        self.ahead = self.book.copy()
+        self.decided = self.book.copy()
         self.feed = Feed(self._store.events, loaded.last_event)
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Ledger:
     def commit(self, change: ChangeSet, *then: Then) -> Written:
         """Decide a change. `then` is done once it is durable, even if nobody waits for that any more."""
         change = replace(change, usage=(*change.usage, *self._usage_after(change)))
-        self.ahead.put(change)
+        self.decided.put(change)
         self._writing += 1
         self._idle.clear()
         written = self._store.write(change)
@@ -88,9 +88,9 @@ class Ledger:
         return written
 
     def _usage_after(self, change: ChangeSet) -> Iterable[ProjectUsage]:
-        ahead = self.ahead
-        half_life = ahead.pool.settings.usage_half_life
-        return usage.after(ahead.usage, ahead.jobs, change.jobs, half_life).values()
+        decided = self.decided
+        half_life = decided.pool.settings.usage_half_life
+        return usage.after(decided.usage, decided.jobs, change.jobs, half_life).values()
 
     async def durable(self, written: Written | None = None) -> None:
         """Wait until a change is durable; without one, until everything that was decided until now is."""
@@ -107,7 +107,7 @@ class Ledger:
 
     def set_nodes(self, nodes: tuple[Node, ...]) -> None:
         """Nodes are looked at, not remembered, so they need no disk."""
-        self.book.nodes = self.ahead.nodes = nodes
+        self.book.nodes = self.decided.nodes = nodes
 
     def _written(self, change: ChangeSet, then: tuple[Then, ...], written: Written) -> None:
         self._writing -= 1
@@ -134,8 +134,8 @@ class Ledger:
 
     def _expect_anew(self, alike: list[str]) -> None:
         """Jobs that are like one that has ended are expected to run as long; many of them bit by bit."""
-        jobs = self.ahead.jobs
-        self.ahead.put(ChangeSet(jobs=tuple([jobs[id] for id in alike[:TOGETHER] if id in jobs])))
+        jobs = self.decided.jobs
+        self.decided.put(ChangeSet(jobs=tuple([jobs[id] for id in alike[:TOGETHER] if id in jobs])))
         if len(alike) > TOGETHER:
             asyncio.get_running_loop().call_soon(self._expect_anew, alike[TOGETHER:])
 
@@ -153,6 +153,6 @@ class Ledger:
             self.lost.set()
             return
         self._store.mend()
-        self.ahead = self.book.copy()
+        self.decided = self.book.copy()
         self.commit(ChangeSet(pool=self.book.pool))  # changes nothing; it tells whether writing works again
         self._begin_anew()

@@ -38,7 +38,7 @@ class Refusal:
     fault: Fault
 
 
-class Crew:
+class WorkerTracker:
     """`changed(job id, attempt)` is called when something new is known of an attempt's workers."""
 
     def __init__(self, engine: Engine, changed: Callable[[str, int], None]) -> None:
