@@ -9,13 +9,12 @@ What must hold:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from difflib import get_close_matches
-from typing import Any
 
 import yaml
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from scheduler.errors import Invalid
 from scheduler.model import (
@@ -57,17 +56,13 @@ def parse(text: str, *, source: str = "The pool file") -> PoolFile:
 
 
 def dump(file: PoolFile) -> str:
-    """The same pool file as YAML; what says no more than the default is left out of the entries."""
+    """The same pool file as YAML; what says no more than the default is left out of the entries and of policies."""
     content = file.model_dump(mode="json")
-    for key, kind in (("node_pools", NodePoolEntry), ("projects", ProjectEntry)):
-        content[key] = [_spoken(entry, kind) for entry in content[key]]
+    content["node_pools"] = [entry.model_dump(mode="json", exclude_defaults=True) for entry in file.node_pools]
+    content["projects"] = [entry.model_dump(mode="json", exclude_defaults=True) for entry in file.projects]
+    content["policy"] = file.policy.model_dump(mode="json", exclude_defaults=True)
     text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
     return text
-
-
-def _spoken(entry: Mapping[str, Any], kind: type[BaseModel]) -> dict[str, Any]:
-    silent = {name: field.get_default(call_default_factory=True) for name, field in kind.model_fields.items()}
-    return {key: value for key, value in entry.items() if value != silent.get(key)}
 
 
 # -- to the scheduler's nouns and back ----------------------------------------------------------------------

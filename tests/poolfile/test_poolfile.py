@@ -224,6 +224,23 @@ def test_there_and_back_changes_nothing(pool: Pool) -> None:
     assert pool_of(parse(dump(file_of(pool))), pool, now=5e9) == pool
 
 
+def test_a_written_pool_file_has_no_keys_that_say_nothing() -> None:
+    pool = read(
+        """
+        projects:
+          - name: a
+            policy: {maxima: {gpus: 2}}
+            quotas: [{gpu_type: H100, guaranteed: 1}]
+          - {name: b, guaranteed: null}
+        keep_days: null
+        """
+    )
+    text = dump(file_of(pool))
+    nulls = [line.strip() for line in text.splitlines() if "null" in line]
+    assert nulls == ["guaranteed: null", "keep_days: null"], "they say without bound, and for ever"
+    assert pool_of(parse(text), pool, now=100.0) == pool
+
+
 def test_one_project_is_put_and_taken_out() -> None:
     pool = read("projects: [{name: a, members: [x]}, {name: b}]")
     changed = with_project(pool, ProjectEntry(name="a", guaranteed=2), now=200.0)
