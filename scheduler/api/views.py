@@ -277,11 +277,21 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
 
 
 def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
-    """GPUs of each environment. What runs over quota is counted by project: what it holds beyond its guarantee."""
+    """GPUs of each environment. What runs over quota is counted by project: what it holds beyond its guarantee.
+
+    Allocated are the GPUs of an environment's workloads, wherever they run; free are those of its nodes that nobody
+    holds: a build GPU that is lent to a job is allocated to training, and not free to build.
+    """
     environments = {node_pool.name: node_pool.environment for node_pool in book.pool.node_pools}
+    of_node = {node.name: environments.get(node.node_pool, Environment.TRAIN) for node in book.nodes}
     gpus = dict.fromkeys(Environment, 0)
     for node in book.nodes:
-        gpus[environments.get(node.node_pool, Environment.TRAIN)] += node.gpus * ONE
+        gpus[of_node[node.name]] += node.gpus * ONE
+    free = dict(gpus)
+    for workload in (*book.sessions.values(), *book.holding.values()):
+        for worker in workload.placement:
+            if worker.node in of_node:
+                free[of_node[worker.node]] -= worker.share * len(worker.gpus)
     guarantees = Guarantees(book)
     by_project: dict[tuple[str, quotas.PartitionKey], Milli] = defaultdict(int)
     for job in book.holding.values():
@@ -296,7 +306,7 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
             gpus=from_milli(gpus[environment]),
             allocated=from_milli(allocated[environment]),
             over_quota=from_milli(over if environment is Environment.TRAIN else 0),
-            free=from_milli(gpus[environment] - allocated[environment]),
+            free=from_milli(free[environment]),
         )
         for environment in Environment
     }

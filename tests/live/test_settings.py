@@ -98,6 +98,8 @@ async def test_lending_gives_idle_build_gpus_to_preemptible_jobs(
     first, second = await live.submit_all({}, {})
     assert await live.nodes_of(first) == ["n1"]
     assert await live.nodes_of(second) == where
+    pool = await live.get("pool")
+    assert [pool[environment]["free"] for environment in ("build", "train")] == [0 if lending else 1, 0]
     if lending:
         lease = await live.service.http["owner"].post("sessions", json={"user": "ann"})
         assert lease.json()["workers"][0]["node"] == "desk"
