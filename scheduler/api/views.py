@@ -288,7 +288,8 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
     for node in book.nodes:
         gpus[of_node[node.name]] += node.gpus * ONE
     free = dict(gpus)
-    for workload in (*book.sessions.values(), *book.holding.values()):
+    workloads: tuple[Session | Job, ...] = (*book.sessions.values(), *book.holding.values())
+    for workload in workloads:
         for worker in workload.placement:
             if worker.node in of_node:
                 free[of_node[worker.node]] -= worker.share * len(worker.gpus)

@@ -95,6 +95,11 @@ def ran(job: JobView, now: float) -> float | None:
     return sum(spans) if spans else None
 
 
+def waiting_since(job: JobView) -> float:
+    """Since when a queued job has waited: its latest attempt's end, where it has run before."""
+    return (job.attempts[-1].ended if job.attempts else None) or job.submitted
+
+
 def why(job: JobView, now: float) -> str:
     """The reason of a state, and for a job that waits its place and when it is thought to start."""
     words = [job.reason.rstrip(".")] if job.reason else []

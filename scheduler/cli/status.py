@@ -114,7 +114,7 @@ def _queue(screen: Screen, waiting: Iterable[JobView]) -> None:
                 job.project,
                 job.user,
                 amount(job.total_gpus),
-                duration(now - job.submitted),
+                duration(now - jobs.waiting_since(job)),
                 jobs.why(job, now),
             )
             for job in waiting

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from scheduler.cli.jobs import waiting_since
 from scheduler.cli.text import Screen, amount, bar, clean, cut, took, width
 from scheduler.submission.amounts import read_duration, read_memory
 
@@ -122,3 +125,10 @@ def test_widths_and_cuts() -> None:
     assert width("e\u0301漢") == 3
     assert cut("abcdef", 4) == "abc…"
     assert cut("abc", 4) == "abc"
+
+
+def test_a_job_that_waits_again_has_waited_since_it_stopped() -> None:
+    job: Any = SimpleNamespace(submitted=1000.0, attempts=[])
+    assert waiting_since(job) == 1000
+    job.attempts = [SimpleNamespace(ended=1060.0), SimpleNamespace(ended=1300.0)]
+    assert waiting_since(job) == 1300

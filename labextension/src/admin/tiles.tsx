@@ -2,7 +2,7 @@
 import type { ReactElement } from 'react';
 import { useNow, useTrans } from '../components/hooks';
 import type { JobView, PoolView } from '../model/api';
-import { amount, clock, duration, gpus, percent } from '../model/format';
+import { amount, clock, duration, gpus, percent, waitingSince } from '../model/format';
 
 export function Tiles({ pool, jobs }: { pool: PoolView; jobs: readonly JobView[] }): ReactElement {
   const trans = useTrans();
@@ -11,7 +11,7 @@ export function Tiles({ pool, jobs }: { pool: PoolView; jobs: readonly JobView[]
   const held = pool.build.allocated + pool.train.allocated;
   const use = measured(pool);
   const queued = jobs.filter(job => job.state === 'queued');
-  const oldest = Math.min(...queued.map(job => job.submitted));
+  const oldest = Math.min(...queued.map(waitingSince));
   const next = Math.min(...queued.map(job => job.estimated_start ?? Infinity));
   return (
     <div className="runai-Tiles">

@@ -138,6 +138,11 @@ export function elapsed(job: JobView, now: number): number | null {
   return (attempt?.ended ?? job.ended ?? now) - started;
 }
 
+/** Since when a job that is queued has waited: its latest attempt's end, where it has run before. */
+export function waitingSince(job: JobView): number {
+  return job.attempts[job.attempts.length - 1]?.ended ?? job.submitted;
+}
+
 /** The line under a job's name: how it stands and, where the scheduler gave one, the reason. */
 export function sentence(job: JobView, now: number, trans: Trans): string {
   const ran = elapsed(job, now);
@@ -150,7 +155,7 @@ export function sentence(job: JobView, now: number, trans: Trans): string {
       return join(
         job.position === null ? '' : inLine(job.position, trans),
         likely(job.estimated_start, now, trans),
-        job.reason || trans.__('waiting %1', duration(now - job.submitted, trans))
+        job.reason || trans.__('waiting %1', duration(now - waitingSince(job), trans))
       );
     case 'stopping':
     case 'paused':

@@ -159,6 +159,16 @@ describe('the page', () => {
     model.dispose();
   });
 
+  it('tells the longest wait without the time that a job has run', async () => {
+    const [scheduler, model] = await page(true);
+    const now = Date.now() / 1000;
+    const ran = { number: 1, created: now - 7200, started: now - 7200, ended: now - 125, workers: [], exit_codes: [] };
+    const attempts = [{ ...ran, reason: '', ending: 'preempted' as const }];
+    scheduler.set(aJob('b', { submitted: now - 7200, attempts }));
+    await screen.findByText(/^longest 2\smin/);
+    model.dispose();
+  });
+
   it('lets an administrator cancel a job and delete it, and asks first', async () => {
     const [scheduler, model] = await page(true);
     fireEvent.click(screen.getByRole('button', { name: 'Cancel job-a' }));

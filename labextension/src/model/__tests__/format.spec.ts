@@ -98,6 +98,11 @@ describe('the sentence of a job', () => {
     ],
     ['first in line', { state: 'queued', position: 1, submitted: NOW - 5 }, /^next in line · waiting 5 s$/],
     [
+      'waiting again',
+      { state: 'queued', submitted: NOW - 3600, attempts: [attempt({ ended: NOW - 5 })] },
+      /^waiting 5 s$/
+    ],
+    [
       'succeeded',
       {
         state: 'succeeded',
