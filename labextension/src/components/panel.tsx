@@ -1,5 +1,5 @@
 /** The panel: my GPUs, my projects, jobs. */
-import { useEffect, useMemo, useRef, useState, type ReactElement, type ReactNode } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement, type ReactNode } from 'react';
 import type { JobView } from '../model/api';
 import { amount } from '../model/format';
 import { isFinal, type IPoolModel, type PoolState } from '../model/pool';
@@ -123,13 +123,13 @@ function Jobs({
 }: Omit<PanelProps, 'server'> & { state: PoolState }): ReactElement {
   const trans = useTrans();
   const [tab, setTab] = useState<Tab>('mine');
-  const [query, setQuery] = useState('');
-  const [filtering, setFiltering] = useState(false);
+  const [typed, setTyped] = useState<string | null>(null); // null: the filter is closed
+  const filtering = typed !== null;
+  const query = typed ?? '';
   const head = useRef<HTMLDivElement>(null);
-  const filter = (open: boolean) => {
-    setFiltering(open);
-    setQuery('');
-  };
+  const filter = (open: boolean) => setTyped(open ? '' : null);
+  // A search box that loses the focus tells its text once more: after it was closed, that is not heard.
+  const change = useCallback((text: string) => setTyped(before => (before === null ? null : text)), []);
   useEffect(() => {
     if (filtering) {
       // JupyterLab's own box is an element that hands the focus on.
@@ -200,7 +200,7 @@ function Jobs({
             </button>
           )}
         </div>
-        {filtering && <div className="runai-Filter">{filterBox(query, setQuery)}</div>}
+        {filtering && <div className="runai-Filter">{filterBox(query, change)}</div>}
       </div>
       <div role="tabpanel" id="runai-jobs" aria-labelledby={`runai-tab-${tab}`}>
         <JobList

@@ -1,11 +1,12 @@
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { PageConfig } from '@jupyterlab/coreutils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { FilterBox, ReactWidget, SidePanel } from '@jupyterlab/ui-components';
+import { ReactWidget, SidePanel } from '@jupyterlab/ui-components';
 import { Panel as LuminoPanel } from '@lumino/widgets';
 import { TransContext } from '../components/hooks';
 import { Panel } from '../components/panel';
 import { DOMAIN } from './domain';
+import { filterBox } from './filter';
 import { gpuIcon } from './icon';
 import { SUBMIT } from './submit';
 import { IJobActions, IPoolModel, PANEL_ID } from './tokens';
@@ -31,14 +32,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
           actions={actions}
           onNewJob={() => void app.commands.execute(SUBMIT.newJob)}
           server={PageConfig.getOption('hubUser') ? PageConfig.getOption('hubServerName') : null}
-          filterBox={(query, change) => (
-            <FilterBox
-              placeholder={trans.__('Filter the jobs')}
-              initialQuery={query}
-              updateFilter={(_, typed) => change(typed ?? '')}
-              useFuzzyFilter={false}
-            />
-          )}
+          filterBox={filterBox(trans)}
         />
       </TransContext.Provider>
     );
