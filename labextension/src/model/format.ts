@@ -128,14 +128,16 @@ export function ranges(indices: readonly number[]): string {
   return parts.join(', ');
 }
 
-/** How long a job has run in this attempt, or did in its last; null where it never started. */
-export function elapsed(job: JobView, now: number): number | null {
-  const attempt = job.attempts[job.attempts.length - 1];
-  const started = attempt?.started ?? job.started;
-  if (started === null || started === undefined) {
-    return null;
-  }
-  return (attempt?.ended ?? job.ended ?? now) - started;
+/** How long a job has run in this attempt; null where it has not started. */
+function running(job: JobView, now: number): number | null {
+  const started = job.attempts.at(-1)?.started ?? job.started;
+  return started === null ? null : now - started;
+}
+
+/** How long a job that has ended has run, its attempts together; null where it never started. */
+function ran(job: JobView): number | null {
+  const spans = job.attempts.flatMap(one => (one.started === null ? [] : (one.ended ?? job.ended ?? 0) - one.started));
+  return spans.length ? spans.reduce((a, b) => a + b) : null;
 }
 
 /** Since when a job that is queued has waited: its latest attempt's end, where it has run before. */
@@ -145,10 +147,9 @@ export function waitingSince(job: JobView): number {
 
 /** The line under a job's name: how it stands and, where the scheduler gave one, the reason. */
 export function sentence(job: JobView, now: number, trans: Trans): string {
-  const ran = elapsed(job, now);
   switch (job.state) {
     case 'running':
-      return join(trans.__('running %1', duration(ran ?? 0, trans)), places(job, trans));
+      return join(trans.__('running %1', duration(running(job, now) ?? 0, trans)), places(job, trans));
     case 'starting':
       return join(trans.__('starting'), places(job, trans));
     case 'queued':
@@ -161,17 +162,18 @@ export function sentence(job: JobView, now: number, trans: Trans): string {
     case 'paused':
       return join(stateWord(job.state, trans), news(job, trans));
     case 'succeeded':
-      return ending(job, ran, now, trans);
+      return ending(job, now, trans);
     case 'failed':
     case 'cancelled':
-      return join(ending(job, ran, now, trans), news(job, trans));
+      return join(ending(job, now, trans), news(job, trans));
   }
 }
 
-function ending(job: JobView, ran: number | null, now: number, trans: Trans): string {
+function ending(job: JobView, now: number, trans: Trans): string {
   const word = stateWord(job.state, trans);
   const at = clock(job.ended ?? now, now);
-  return ran === null ? trans.__('%1 %2', word, at) : trans.__('%1 %2 after %3', word, at, duration(ran, trans));
+  const took = ran(job);
+  return took === null ? trans.__('%1 %2', word, at) : trans.__('%1 %2 after %3', word, at, duration(took, trans));
 }
 
 /** The reason without the state that it begins with: that has been said. */

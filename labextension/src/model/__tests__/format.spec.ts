@@ -113,6 +113,15 @@ describe('the sentence of a job', () => {
       /^succeeded .*:00.* after 41 s$/
     ],
     [
+      'succeeded with its second attempt',
+      {
+        state: 'succeeded',
+        ended: NOW,
+        attempts: [attempt({ started: NOW - 200, ended: NOW - 136 }), attempt({ started: NOW - 38, ended: NOW })]
+      },
+      /^succeeded .*:00.* after 1 min$/
+    ],
+    [
       'failed',
       {
         state: 'failed',
