@@ -175,10 +175,13 @@ function gpuUse(job: JobView, pool: PoolView | null): Use | null {
 export function Timeline({ job, now }: { job: JobView; now: number }): ReactElement | null {
   const trans = useTrans();
   const runs = job.attempts.filter(one => one.started !== null);
-  if (!runs.length || (runs.length === 1 && job.state !== 'paused' && job.state !== 'queued')) {
+  // The latest stop that the sentence above does not tell as the end: of a job that waits, its last attempt's.
+  const waits = job.state === 'paused' || job.state === 'queued';
+  if (!runs.length || (runs.length === 1 && !waits)) {
     return null;
   }
   const begin = runs[0]!.started!;
+  const before = waits ? runs.at(-1)! : runs.at(-2)!;
   const end = Math.max(begin + 1, job.ended ?? now);
   const place = (from: number, to: number) => ({
     left: `${(100 * (from - begin)) / (end - begin)}%`,
@@ -199,17 +202,10 @@ export function Timeline({ job, now }: { job: JobView; now: number }): ReactElem
       </div>
       <ol>
         <li>{trans.__('%1 started', clock(begin, now))}</li>
-        {runs.length > 1 && (
-          <li className="runai-Timeline-reason">
-            {parted(runs.at(-2)!, clock(runs.at(-2)!.ended ?? begin, now), trans)}
-          </li>
-        )}
-        {runs.length > 1 && (
+        <li className="runai-Timeline-reason">{parted(before, clock(before.ended ?? begin, now), trans)}</li>
+        {!waits && (
           <li>
-            {trans.__(
-              runs.at(-2)!.ending === 'failed' ? '%1 tried again' : '%1 went on',
-              clock(runs.at(-1)!.started!, now)
-            )}
+            {trans.__(before.ending === 'failed' ? '%1 tried again' : '%1 went on', clock(runs.at(-1)!.started!, now))}
           </li>
         )}
         <li>{isFinal(job.state) ? trans.__('%1 ended', clock(end, now)) : trans.__('now')}</li>

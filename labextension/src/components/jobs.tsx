@@ -1,6 +1,6 @@
 /** A list of jobs: those that wait or run first, then those that have ended; still while the pointer is at work. */
 import { useContext, useMemo, useRef, useState, type KeyboardEvent, type ReactElement, type ReactNode } from 'react';
-import type { JobView, Me } from '../model/api';
+import type { JobState, JobView, Me } from '../model/api';
 import { isFinal, type IPoolModel } from '../model/pool';
 import { StillContext, useHeld, useKeptFocus, useNow, useShown, useTrans } from './hooks';
 import { JobRow, type JobActions } from './job';
@@ -103,10 +103,13 @@ export function JobList(props: JobListProps): ReactElement {
   );
 }
 
-/** The order of a list: what is going on first, the newest on top, then what has ended, the latest on top. */
+/**
+ * The order of a list: what holds GPUs, what waits, what is paused, the newest on top and the jobs of an array together by
+ * their numbers; then what has ended, the latest on top.
+ */
 export function ordered(
   jobs: readonly JobView[],
-  order: (a: JobView, b: JobView) => number = newest
+  order: (a: JobView, b: JobView) => number = newest(jobs)
 ): { job: JobView; ended: boolean }[] {
   return jobs
     .map(job => ({ job, ended: isFinal(job.state) }))
@@ -114,12 +117,27 @@ export function ordered(
       (a, b) =>
         Number(a.ended) - Number(b.ended) ||
         (a.ended ? (b.job.ended ?? 0) - (a.job.ended ?? 0) : order(a.job, b.job)) ||
+        (a.job.index ?? 0) - (b.job.index ?? 0) ||
         (a.job.id < b.job.id ? -1 : 1)
     );
 }
 
-function newest(a: JobView, b: JobView): number {
-  return b.submitted - a.submitted;
+const RANK: Partial<Record<JobState, number>> = { queued: 1, paused: 2 };
+
+function newest(jobs: readonly JobView[]): (a: JobView, b: JobView) => number {
+  // The jobs of an array stay together, though they were submitted one after the other.
+  const begun = new Map<string, number>();
+  for (const { array, submitted } of jobs) {
+    if (array !== null) {
+      begun.set(array, Math.min(submitted, begun.get(array) ?? submitted));
+    }
+  }
+  const submitted = (job: JobView) => (job.array === null ? undefined : begun.get(job.array)) ?? job.submitted;
+  const group = (job: JobView) => job.array ?? '';
+  return (a, b) =>
+    (RANK[a.state] ?? 0) - (RANK[b.state] ?? 0) ||
+    submitted(b) - submitted(a) ||
+    Number(group(a) > group(b)) - Number(group(a) < group(b));
 }
 
 /** Whether a job answers to what was typed: its name, owner, project, state or id. */

@@ -177,6 +177,15 @@ describe('the list of jobs', () => {
     expect(screen.getByText('The log will appear when the job starts.')).toBeTruthy();
   });
 
+  it('has what runs above what waits, and the jobs of an array by their numbers', () => {
+    const array = (index: number, change: Partial<JobView> = {}) =>
+      aJob(`x${index}`, { name: `arr-${index}`, array: 'x', index, submitted: index, ...change });
+    const running = { state: 'running' as const };
+    const jobs = [array(10), array(2), array(11, running), array(6, running), aJob('held', { state: 'paused' })];
+    render(list([...jobs, aJob('new', { submitted: 5000 })]));
+    expect(names()).toEqual(['arr-6', 'arr-11', 'job-new', 'arr-2', 'arr-10', 'job-held']);
+  });
+
   it('says in full what an opened job waits for', () => {
     render(list([aJob('old', { state: 'queued', reason: 'Needs 8 GPUs on one node.' })]));
     expect(screen.queryByText('Waits for')).toBeNull();
@@ -513,6 +522,14 @@ describe('the card of a job', () => {
     expect(screen.getByText(/stopped: paused for speech/)).toBeTruthy();
     expect(screen.getByText('now')).toBeTruthy();
     unmount();
+    const stops = [
+      attempt(1, 0, 50, 'preempted', 'paused for speech'),
+      attempt(2, 75, 90, 'stopped', 'Paused by grace.')
+    ];
+    const again = render(<Timeline job={{ ...job, state: 'queued', attempts: stops }} now={100} />);
+    expect(screen.getByText(/stopped: Paused by grace\./)).toBeTruthy();
+    expect(screen.queryByText(/for speech|went on/)).toBeNull();
+    again.unmount();
     const grown = attempt(1, 0, 50, 'resized', 'Grew from 2 to 4 workers: GPUs were idle.');
     const second = attempt(2, 51, null, null, '');
     const { rerender } = render(<Timeline job={{ ...job, attempts: [grown, second] }} now={100} />);
