@@ -1,9 +1,9 @@
 """Executes a whole notebook in a job: `python -P -m jupyter_ext.notebook_runner train.ipynb -p lr=0.1`.
 
-Its cells run one after the other in a kernel of their own, in the notebook's folder. After each of them the notebook
-with its outputs so far lies in the output folder, whole (`train.out.ipynb`); what the cells show is shown as it comes,
-and how many are done is reported. SIGTERM reaches the kernel, so that `jupyter_ext.job` works in a cell as everywhere;
-no other cell is begun then.
+Its cells run one after the other in a kernel of their own, in the notebook's folder, those of `%%runai_train`, too.
+After each of them the notebook with its outputs so far lies in the output folder, whole (`train.out.ipynb`); what the
+cells show is shown as it comes, and how many are done is reported. SIGTERM reaches the kernel, so that
+`jupyter_ext.job` works in a cell as everywhere; no other cell is begun then.
 
 Exit codes: 0, 1 for an exception or a kernel that died, 3 for what is no notebook, 143 when it was stopped.
 """
@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -32,6 +33,9 @@ from jupyter_ext.displays import Displays, text_of
 from scheduler.errors import Invalid
 from scheduler.model import Parameter
 from scheduler.submission import notebooks
+
+# Not a sweep or a search: their variables are assigned by the jobs that they consist of.
+_IN_PLACE = re.compile(r"\A(\s*)(%%runai_train)\b(?!.*--(?:sweep|search|array)\b)")
 
 NOT_RUN, STOPPED = 3, 128 + signal.SIGTERM
 
@@ -54,11 +58,14 @@ class _Client(NotebookClient):
             # Sockets in a folder of its own: nothing of it passes through the network, and nobody else's may listen.
             config=Config(KernelManager={"transport": "ipc", "ip": str(sockets / "kernel")}),
             on_cell_start=self._begin,
+            on_cell_execute=self._run_in_place,
+            on_cell_complete=self._restore,
             on_cell_executed=self._done,
         )
         self._to = to
         self._displays = Displays.of_this_worker()
         self._cells = [at for at, cell in enumerate(notebook.cells) if _counts(cell)]
+        self._source = ""
         self.stopping = False
 
     @property
@@ -85,6 +92,17 @@ class _Client(NotebookClient):
             raise _Stopped
         if _counts(cell):
             print(f"--- cell {self.number(cell_index)} of {self.cells} ---", flush=True)
+
+    def _run_in_place(self, cell: Any, cell_index: int) -> None:
+        """A cell that asks for a job runs in this one. Its lines keep their numbers."""
+        self._source = cell.source
+        if _IN_PLACE.match(cell.source):
+            print("Runs here: the notebook is a job already.", flush=True)
+            cell.source = _IN_PLACE.sub(r"\1# \2", cell.source)
+
+    def _restore(self, cell: Any, cell_index: int) -> None:
+        """The kernel has been given the cell: in the output notebook it stands as it was written."""
+        cell.source = self._source
 
     def _done(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
         self._displays.pictures.close()

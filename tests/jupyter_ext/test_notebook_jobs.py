@@ -65,6 +65,17 @@ def test_a_notebook_runs_with_its_parameters_and_comes_back_with_its_outputs(ker
     assert kernel.value("_job.metrics[['cell', 'cells']].iloc[-1].tolist()") == "[3, 3]"
 
 
+def test_a_cell_that_asks_for_a_job_runs_in_the_notebooks_own(kernel: Kernel) -> None:
+    asks = "%%runai_train --gpus 1 --out twice\ntwice = 2 * x\nprint(twice)"
+    write(kernel.folder, cell("x = 21"), cell(asks), cell("print(twice + 1)"))
+    shown = kernel.run("%runai_train train.ipynb")
+    assert shown.error is None, shown.error
+    assert "Runs here: the notebook is a job already.\n42\n" in shown.stdout
+    notebook = back(kernel)
+    assert notebook.cells[1].source == asks
+    assert [text(each) for each in notebook.cells] == ["", "42\n", "43\n"]
+
+
 def test_its_output_can_be_read_while_it_runs(kernel: Kernel, pool: RunningPool, tmp_path: Path) -> None:
     go = tmp_path / "go"
     write(
