@@ -93,7 +93,7 @@ def of_line(asked: argparse.Namespace, given: Mapping[str, Any]) -> Program | No
     command = given.get("command")
     if found is not None or not command:
         return found
-    kind, name = JobKind(given.get("kind", JobKind.COMMAND)), given.get("name") or name_of(command[0])
+    kind, name = JobKind(given.get("kind", JobKind.COMMAND)), given.get("name") or name_of(asked.template)
     return Program(kind, name, tuple(command), patterns=patterns)
 
 

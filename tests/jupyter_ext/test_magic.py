@@ -514,6 +514,14 @@ def test_a_template_is_begun_with_and_the_line_wins(kernel: Kernel, pool: Runnin
     assert "did you mean half?" in kernel.run("%runai_train --template haf -- true").stderr
 
 
+def test_a_job_of_a_template_is_called_as_the_template(kernel: Kernel) -> None:
+    kernel.run("%runai_train --gpus 0 --save-template nightly -- sh -c true")
+    kernel.run("%runai_train --template nightly")
+    assert kernel.value("_job.name") == "'nightly'"
+    kernel.run("%runai_train --template nightly -- echo fine")
+    assert kernel.value("_job.name") == "'echo'"
+
+
 def test_of_a_cells_template_a_script_takes_what_it_can(kernel: Kernel, pool: RunningPool) -> None:
     kernel.run("%%runai_train --gpus 0 --out y --save-template both\ny = 1")
     assert kernel.value("y") == "1"
