@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler.files.bundle import in_words
 from scheduler.model import JobKind
+from scheduler.submission.notebooks import SUFFIX
 
 if TYPE_CHECKING:
     from scheduler.client import Client
@@ -43,7 +44,8 @@ def put_files(
     from scheduler.client.uploading import upload
     from scheduler.files.bundle import Listing, pack, survey
 
-    listing = Listing(folder, ()) if given.get("no_files") else survey(folder, program.patterns)
+    ignored = (f"*{SUFFIX}",) if program.kind is JobKind.CELL else ()  # the notebook that it is in, and others
+    listing = Listing(folder, ()) if given.get("no_files") else survey(folder, program.patterns, ignored=ignored)
     files = {entry.path: entry.size for entry in listing.entries}
     if program.kind is JobKind.CELL:  # its own files hold the variables, which are told by name
         files = {path: size for path, size in files.items() if path not in program.files}

@@ -120,10 +120,12 @@ def survey(
     folder: Path,
     patterns: Sequence[str] = (),
     *,
+    ignored: Sequence[str] = (),
     max_bytes: int = MAX_BYTES,
     max_files: int = MAX_FILES,
 ) -> Listing:
-    """List what a job would take along from `folder`.
+    """List what a job would take along from `folder`: what `patterns` choose or, where there are none, all but what
+    `ignored` and `.gitignore` name.
 
     Raises `NotFound` for a folder that is not there, `Invalid` for a pattern that matches nothing or leads out of
     the folder, `TooLarge` for more than `max_bytes` or `max_files`.
@@ -132,7 +134,7 @@ def survey(
     if not folder.is_dir():
         raise NotFound(f"There is no folder {folder}.")
     chosen = [_relative(pattern, folder) for pattern in patterns]
-    walk = _Walk(folder, chosen)
+    walk = _Walk(folder, chosen, ignored)
     entries: list[Entry] = []
     size = 0
     too_many = False
@@ -156,15 +158,16 @@ def survey(
 class _Walk:
     """Yields the entries of a folder, and remembers the links that lead out of it."""
 
-    def __init__(self, folder: Path, chosen: Sequence[str]) -> None:
+    def __init__(self, folder: Path, chosen: Sequence[str], ignored: Sequence[str]) -> None:
         self.folder = folder
         self.real = folder.resolve()
         self.outside: list[str] = []
         self._chosen = PathSpec.from_lines("gitignore", chosen) if chosen else None
+        self._ignored = (str(folder), GitIgnoreSpec.from_lines(ignored))
         self._spelled = {part for pattern in chosen for part in pattern.lstrip("!").strip("/").split("/")}
 
     def __iter__(self) -> Iterator[Entry]:
-        rules = [] if self._chosen else _rules_above(self.folder)
+        rules = [] if self._chosen else [self._ignored, *_rules_above(self.folder)]
         yield from self._folder("", rules)
 
     def _folder(self, below: str, rules: list[tuple[str, GitIgnoreSpec]]) -> Iterator[Entry]:

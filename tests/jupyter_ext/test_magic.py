@@ -162,6 +162,7 @@ def test_what_is_not_assigned_is_told_and_the_rest_comes_back(kernel: Kernel) ->
 def test_files_and_local_modules_go_along(kernel: Kernel) -> None:
     (kernel.folder / "shapes.py").write_text("def area(n):\n    return n * n\n")
     (kernel.folder / "n.txt").write_text("6")
+    (kernel.folder / "other.ipynb").write_text("{}")  # a cell needs no notebook
     kernel.run("import shapes")
     shown = kernel.run("%%runai_train --out y\ny = shapes.area(int(open('n.txt').read()))")
     assert "2 files of this folder (31 B)" in shown.stdout
