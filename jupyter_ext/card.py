@@ -4,6 +4,7 @@ else."""
 from __future__ import annotations
 
 import html
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -43,10 +44,17 @@ def text(job: JobView) -> str:
 
 def state(job: JobView) -> str:
     """The state with its reason and, while it waits, its place and when it is likely to start."""
-    said = ", ".join([f"{job.state}{_after(job)}", *_where(job)]) + "."
-    if job.reason and job.state not in (JobState.STARTING, JobState.RUNNING, JobState.SUCCEEDED):
-        said += f" {job.reason.rstrip('.')}."
-    return said
+    news = _news(job)
+    by = [news] if news.startswith("by ") else []
+    said = ", ".join([f"{job.state}{_after(job)}", *_where(job), *by]) + "."
+    return said if by or not news else f"{said} {news[:1].upper()}{news[1:]}."
+
+
+def _news(job: JobView) -> str:
+    """The reason without its full stop and the state that it begins with: that has been said."""
+    if job.state in (JobState.STARTING, JobState.RUNNING, JobState.SUCCEEDED):
+        return ""
+    return re.sub(rf"^{job.state}\b[\s.;:,]*", "", job.reason, flags=re.IGNORECASE).rstrip(".")
 
 
 def _where(job: JobView) -> list[str]:
@@ -68,9 +76,8 @@ def _where(job: JobView) -> list[str]:
 
 
 def _after(job: JobView) -> str:
-    if not job.state.final or job.started is None or job.ended is None:
-        return ""
-    return f" after {duration(job.ended - job.started)}"
+    took = job.ran(job.ended) if job.state.final and job.ended is not None else None
+    return "" if took is None else f" after {duration(took)}"
 
 
 def duration(seconds: float) -> str:

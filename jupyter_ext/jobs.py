@@ -109,7 +109,8 @@ class Jobs(Sequence[Job]):
 
 
 def _row(job: JobView) -> tuple[str, ...]:
-    ran = "" if job.started is None else card.duration((job.ended or time.time()) - job.started)
+    took = job.ran(job.ended or time.time())
+    ran = "" if took is None else card.duration(took)
     submitted = time.strftime("%d %b %H:%M", time.localtime(job.submitted))
     state = card.state(job)
     return (

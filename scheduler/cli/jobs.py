@@ -79,7 +79,7 @@ def table(screen: Screen, jobs: list[JobView], now: float) -> None:
                 job.state.value,
                 amount(job.total_gpus),
                 ago(job.submitted, now),
-                took(ran(job, now)),
+                took(job.ran(now)),
                 "" if job.state.value in ("running", "succeeded") else why(job, now),
             )
             for job in jobs
@@ -87,12 +87,6 @@ def table(screen: Screen, jobs: list[JobView], now: float) -> None:
         right=["GPUS"],
         styles={"STATE": STATE_STYLES},
     )
-
-
-def ran(job: JobView, now: float) -> float | None:
-    """How long a job has run, its attempts together; `None` before the first."""
-    spans = [(a.ended or now) - a.started for a in job.attempts if a.started is not None]
-    return sum(spans) if spans else None
 
 
 def waiting_since(job: JobView) -> float:

@@ -68,6 +68,11 @@ class JobView(Wire):
     index: int | None = None
     parameters: dict[str, Parameter] = Field(default_factory=dict)
 
+    def ran(self, now: float) -> float | None:
+        """How long it has run, its attempts together, in seconds; `None` before the first."""
+        spans = [(a.ended or now) - a.started for a in self.attempts if a.started is not None]
+        return sum(spans) if spans else None
+
 
 ATTEMPT_LINE = "\n--- attempt {} ---\n"
 """Stands between the output of one attempt and that of the next where a log is followed over both."""
