@@ -58,9 +58,9 @@ export interface DisplayLine {
 /**
  * Why an attempt ended, or is ending: it is known at the latest when its last worker is gone.
  *
- * stopped is its owner's wish (pause or cancel), preempted the plan's, overran its longest run time, idle that it
- * left its GPUs idle for too long. After resized and moved the next attempt begins at once, with more or fewer workers or
- * in other places. lost is nobody's fault that we know: a worker, its supervisor or its node is gone.
+ * stopped is its owner's wish (pause or cancel), preempted the plan's, overran its longest run time, idle that
+ * it left its GPUs idle for too long. After resized and moved the next attempt begins at once, with more or fewer
+ * workers or in other places. lost is nobody's fault that we know: a worker, its supervisor or its node is gone.
  */
 export type Ending = 'succeeded' | 'failed' | 'overran' | 'idle' | 'stopped' | 'preempted' | 'resized' | 'moved' | 'lost';
 
@@ -79,12 +79,12 @@ export interface EnvironmentTotals {
  * One message of GET /events (id, event: kind, data: this).
  *
  * kind is one of job.submitted, job.state, job.deleted, session.state, project.changed, pool.changed: a line of the
- * append-only record, which is told once to whoever resumes after the one before. The view of the thing as it is now comes
- * along where there is one and the caller may see it.
+ * append-only record, which is told once to whoever resumes after the one before. The view of the thing as it is now
+ * comes along where there is one and the caller may see it.
  *
- * Besides, a listener is told job.reason (a job that waits has another place in line, or waits for something else) or, where
- * it keeps a view, stream.begin (data.resumed is false where all lists have to be read again) and view.figures (data is
- * ViewFigures). These are no lines of the record, and come at most every few seconds.
+ * Besides, a listener is told job.reason (a job that waits has another place in line, or waits for something else) or,
+ * where it keeps a view, stream.begin (data.resumed is false where all lists have to be read again) and view.figures
+ * (data is ViewFigures). These are no lines of the record, and come at most every few seconds.
  */
 export interface Event {
   id: number;
@@ -240,7 +240,10 @@ export interface OutputList {
   files: OutputFile[];
 }
 
-/** How a project stands in a part of the pool that is shared out by itself; the rest has neither node pool nor type. */
+/**
+ * How a project stands in a part of the pool that is shared out by itself; the rest has neither node pool nor
+ * type.
+ */
 export interface PartView {
   node_pool: string | null;
   gpu_type: string | null;
@@ -319,8 +322,8 @@ export interface ProjectView {
 /**
  * What a project has of the GPUs of a node pool, of a type, or of a type in a node pool.
  *
- * Of a part of which something is guaranteed to any project, only these guarantees count; guaranteed of a project is for
- * the rest of the pool.
+ * Of a part of which something is guaranteed to any project, only these guarantees count; guaranteed of a project is
+ * for the rest of the pool.
  */
 export interface QuotaEntry {
   node_pool: string | null;
@@ -353,7 +356,10 @@ export interface SessionView {
   started: number | null;
 }
 
-/** What the listener shows from now on: of these jobs it is told their place in line and when they are likely to start. */
+/**
+ * What the listener shows from now on: of these jobs it is told their place in line and when they are likely to
+ * start.
+ */
 export interface StreamShows {
   jobs: string[];
 }
