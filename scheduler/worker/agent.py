@@ -84,16 +84,14 @@ class Scheduler:
         request = urllib.request.Request(address, data=body, headers=headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=WAIT + 10) as answer:
-                content: bytes = answer.read()
-                return content
+                return _whole(answer)
         except urllib.error.HTTPError as error:
             with error:
-                told = error.read(2**16)
-            if error.headers.get_content_type() != "application/problem+json" or error.code in (429, 503):
-                raise OSError(f"HTTP status {error.code}") from None  # a proxy's, or for a while
-            if error.code == 401:
-                raise Over from None
-            raise Refused(json.loads(told)["detail"]) from None
+                if error.headers.get_content_type() != "application/problem+json" or error.code in (429, 503):
+                    raise OSError(f"HTTP status {error.code}") from None  # a proxy's, or for a while
+                if error.code == 401:
+                    raise Over from None
+                raise Refused(json.loads(_whole(error.fp))["detail"]) from None
         except http.client.HTTPException as error:
             raise OSError(str(error)) from error
 
@@ -121,6 +119,18 @@ class Scheduler:
         """How the worker stands."""
         state["reason"] = state.get("reason", "")[:LONGEST_REASON]
         self.insist("POST", "state", json.dumps(state).encode())
+
+
+def _whole(answer: Any) -> bytes:
+    """All of an answer. Raises `OSError` where the connection broke within it, even within its headers: what says how
+    long it is may be missing then."""
+    if answer.length is None and not answer.chunked:
+        raise OSError("the answer broke off")
+    try:
+        content: bytes = answer.read()
+    except http.client.HTTPException:
+        raise OSError("the answer broke off") from None
+    return content
 
 
 def pauses() -> Iterator[float]:

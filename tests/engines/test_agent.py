@@ -10,9 +10,11 @@ import io
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tarfile
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -267,6 +269,42 @@ async def test_nothing_is_lost_and_nothing_comes_twice_while_the_scheduler_is_aw
     assert (await here.end("j")).exit_code == 0
     assert await here.backend.files.read(log_file("j", 1, 0), 0, 99) == b"0\n1\n2\n"
     assert await here.backend.files.read(output_file("j", "metrics.jsonl"), 0, 99) == b"0\n1\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "whole"),
+    [
+        (b"HTTP/1.1 200 OK\r\nServer: s\r\nContent-Length: 12\r\n\r\n" + b'{"size": 12}', '{"size": 12}'),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "{}"),
+        (
+            b"HTTP/1.1 409 Conflict\r\nContent-Type: application/problem+json\r\nContent-Length: 15\r\n\r\n"
+            + b'{"detail":"no"}',
+            "refused: no",
+        ),
+    ],
+)
+def test_an_answer_that_breaks_off_is_asked_for_again(answer: bytes, whole: str) -> None:
+    """At whichever byte: it is not taken for a shorter one, and refuses nothing."""
+
+    def told(cut: int) -> str:
+        with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as pool:
+            scheduler = agent.Scheduler("http://{}:{}".format(*server.getsockname()), "token")
+            asked = pool.submit(scheduler.ask, "GET", "spec")
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(2**16)
+                connection.sendall(answer[:cut])
+            try:
+                return asked.result().decode()
+            except agent.Refused as refusal:
+                return f"refused: {refusal}"
+            except OSError:
+                return "try again"
+
+    end = len(answer)
+    assert told(end) == whole
+    assert {told(cut) for cut in range(end - 4)} == {"try again"}
+    assert {told(cut) for cut in range(end - 4, end)} <= {"try again", whole}  # the last line end says nothing new
 
 
 async def test_a_worker_that_ends_while_the_scheduler_is_away_tells_so_later(
