@@ -15,8 +15,10 @@ import json
 import os
 import re
 import secrets
+import shlex
 import signal
 import sqlite3
+import sys
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -85,10 +87,16 @@ class HubFolder:
             ) from None
 
     def jupyter_config(self) -> Path:
-        """A Jupyter configuration folder for the servers: JupyterLab greets nobody with a question about its news."""
+        """A Jupyter configuration folder for the servers: JupyterLab asks nobody about its news, and terminals find
+        `jupyter`."""
         defaults = self.hub / "jupyter" / "labconfig" / "default_setting_overrides.json"
         defaults.parent.mkdir(parents=True, exist_ok=True)
         write_durably(defaults, json.dumps({"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}))
+        # The profile of a login shell sets PATH anew: this environment comes first after it, in the user's own shell.
+        first = shlex.quote(str(Path(sys.executable).parent))
+        shell = ["/bin/sh", "-l", "-c", f'export PATH={first}:"$PATH"; exec "${{SHELL:-/bin/sh}}"']
+        settings = {"ServerApp": {"terminado_settings": {"shell_command": shell}}}
+        write_durably(defaults.parents[1] / "jupyter_server_config.json", json.dumps(settings))
         return defaults.parents[1]
 
     def passwords(self) -> Passwords:

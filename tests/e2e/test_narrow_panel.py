@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.needs("chromium")
 
 STYLE = Path(__file__).parents[2] / "labextension/style/base.css"
 

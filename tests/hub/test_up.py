@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -32,6 +33,21 @@ def folder(tmp_path: Path) -> HubFolder:
     made = HubFolder(tmp_path / "state")
     made.open()
     return made
+
+
+def test_a_terminal_finds_the_programs_of_the_hubs_environment(folder: HubFolder, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".profile").write_text("PATH=/usr/bin:/bin\n")
+    env = {**os.environ, "HOME": str(home), "SHELL": "/bin/sh", "JUPYTER_CONFIG_PATH": str(folder.jupyter_config())}
+    shown = subprocess.run(
+        [sys.executable, "-m", "jupyter_server", "--show-config-json"], env=env, capture_output=True, check=True
+    )
+    shell = json.loads(shown.stdout)["ServerApp"]["terminado_settings"]["shell_command"]
+    found = subprocess.run(shell, env=env, input="command -v jupyter; echo $PATH", capture_output=True, text=True)
+    jupyter, path = found.stdout.splitlines()
+    assert jupyter == str(Path(sys.executable).parent / "jupyter")
+    assert path.endswith(":/usr/bin:/bin")
 
 
 def test_the_folder_is_closed_to_others(folder: HubFolder) -> None:
