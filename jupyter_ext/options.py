@@ -26,10 +26,10 @@ Run this cell, a script, a notebook or a command on the pool.
     %runai_train [options] -- COMMAND                any command
 
 The variables, functions and classes that a cell uses are sent with it, and the
-files of this folder (without notebooks, hidden ones, caches, virtual environments
-and what .gitignore names). Its output appears here as it comes; what --out names is in the
-notebook when the job has ended. Interrupt the kernel to stop waiting: the job
-keeps running.
+files of this folder (without notebooks, hidden ones, caches, virtual
+environments and what .gitignore names). Its output appears here as it comes;
+what --out names is in the notebook when the job has ended. Interrupt the kernel
+to stop waiting: the job keeps running.
 """
 
 EXAMPLES = """\
