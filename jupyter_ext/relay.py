@@ -230,7 +230,8 @@ async def _messages(reply: httpx.Response) -> AsyncIterator[Message]:
     pieces = reply.aiter_raw()
     while True:
         try:
-            rest += await asyncio.wait_for(anext(pieces), silence)
+            async with asyncio.timeout(silence):  # in Python 3.11 `wait_for` may lose a cancellation
+                rest += await anext(pieces)
         except StopAsyncIteration:
             return
         *whole, rest = rest.split(b"\n\n")
