@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import groupby
@@ -84,6 +84,7 @@ class EligibilityRules(ABC):
         self.newcomer = newcomer
         self.now = now
         self.protected_until: float | None = None
+        self.spared: Container[str] = ()
 
     @abstractmethod
     def classes(self) -> Iterator[Iterator[Eviction]]:
@@ -116,6 +117,8 @@ class EligibilityRules(ABC):
         return evictions
 
     def _unprotected(self, job: WorkloadState) -> bool:
+        if job.id in self.spared:
+            return False
         until = job.protected_until()
         if until <= self.now:
             return True

@@ -67,6 +67,7 @@ class Growth:
         self.wakeup = wakeup
         self.grown: dict[str, WorkloadState] = {}
         self.reclaimed: list[tuple[WorkloadState, SearchResult]] = []
+        self._victims: set[str] = set()
 
     def grow(self, elastic: Iterable[WorkloadState], interval: float) -> None:
         """Grow the jobs that may grow now. If only the time is in the way of a job, plan again at that time."""
@@ -103,7 +104,9 @@ class Growth:
             jobs = queue.next
             assert jobs is not None
             job = jobs.first
-            workers = self._one_more(job, queue.project) or self._reclaim(job, queue.project, order)
+            workers = None
+            if job.id not in self._victims:
+                workers = self._one_more(job, queue.project) or self._reclaim(job, queue.project, order)
             if workers:
                 self.state.settle(job, workers)
                 self.grown[job.id] = job
@@ -120,12 +123,13 @@ class Growth:
     def _reclaim(self, job: WorkloadState, project: ProjectState, order: ProjectOrder) -> list[WorkerPlacement] | None:
         """The place of somebody who holds what the project is guaranteed."""
         beside = self._beside(job, project)
-        result = self.take_back.find_worker(job, project, beside) if beside else None
+        result = self.take_back.find_worker(job, project, beside, self.grown) if beside else None
         if result is None:
             return None
         self.reclaimed.append((job, result))
         for eviction in result.evictions:
             assert eviction.job.project is not None
+            self._victims.add(eviction.job.id)
             order.changed(eviction.job.project)
         return result.workers
 

@@ -5,6 +5,8 @@ It takes from other projects what its own is due (reclaim), or else from less im
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from scheduler.model import ReclaimUpTo, Settings
 from scheduler.policy.consolidation import consolidate, rearrange
 from scheduler.policy.eligibility import Floor, Preemption, Reclaim
@@ -69,10 +71,15 @@ class TakeBack:
                 return result
         return self._consolidate(job, kept_from)
 
-    def find_worker(self, job: WorkloadState, project: ProjectState, mask: NodeSet) -> SearchResult | None:
-        """For one more worker of an elastic job: take from other projects what its own is guaranteed."""
+    def find_worker(
+        self, job: WorkloadState, project: ProjectState, mask: NodeSet, spared: Container[str]
+    ) -> SearchResult | None:
+        """For one more worker of an elastic job: take from other projects what its own is guaranteed.
+
+        Jobs that are `spared` (by id) are not stopped for it.
+        """
         rules = Reclaim(self.state, job, project, self.wakeup.now, up_to=ReclaimUpTo.GUARANTEE)
-        rules.asked = job.request.worker_amount
+        rules.asked, rules.spared = job.request.worker_amount, spared
         name = (job.request.fit_class, mask, project.parent, "worker")
         if not rules.possible() or self._no_victims.get(name) == self.state.gains or self._too_early(job):
             return None

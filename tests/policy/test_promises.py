@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scheduler.policy import Action, Plan, decide
 from scheduler.policy.play import carry_out
 from scheduler.scenario import read
+from tests.policy.rules import RULES
 
 CASES = {
     case["name"]: case
@@ -194,3 +195,31 @@ def test_an_elastic_job_grows_into_its_guarantee(guaranteed: int, most: int, oth
         "jobs": [*jobs, elastic],
     }
     assert played(scenario)["elastic"] >= min(guaranteed, most)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_elastic_jobs_that_grow_at_each_others_cost_keep_every_rule(data: st.DataObject) -> None:
+    """Who has grown in a plan is not stopped for another in the same plan, and who was stopped doesn't grow."""
+    names = ["p", "q", "r"][: data.draw(st.integers(2, 3))]
+    free = {f"n{i}": data.draw(st.integers(1, 4)) for i in range(data.draw(st.integers(1, 2)))}
+    scenario: Scenario = {
+        "nodes": [{"name": name, "gpus": gpus} for name, gpus in free.items()],
+        "projects": [{"name": name, "guaranteed": data.draw(st.integers(0, 4))} for name in names],
+        "settings": {"resize_interval": 0},
+        "jobs": [],
+    }
+    for number in range(data.draw(st.integers(2, 5))):
+        node = data.draw(st.sampled_from(sorted(free)))
+        standing = data.draw(st.integers(1, 3))
+        if free[node] >= standing:
+            free[node] -= standing
+            project, most = data.draw(st.sampled_from(names)), data.draw(st.integers(standing, 6))
+            job = runs(f"e{number}", project, 1, 50, node, standing=standing, workers=most, min_workers=1)
+            scenario["jobs"].append(job)
+    (snapshot,) = read(json.dumps(scenario))
+    for _ in range(4):
+        plan = decide(snapshot)
+        for rule in RULES:
+            rule(snapshot, plan)
+        snapshot = carry_out(snapshot, plan)
