@@ -175,7 +175,7 @@ class Cycle:
             for fit_class, request in self.planner.request_classes.fit_classes.items()
             if self.placer.may_fit(request)
         }
-        queues, left_over = {}, self.state.nodes.left_over()
+        queues, left_over = {}, self.state.nodes.left_over(self.planner.train & partition.nodes)
         for project, classes in here:
             reach = project.due - project.allocated  # what it may take back from others
             headroom = min([step.limit - step.allocated for step in project.path])

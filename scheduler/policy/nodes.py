@@ -369,10 +369,10 @@ class NodeIndex:
             lacking = self._without_beside[demand, when] = [self.releases, 0]
         return lacking
 
-    def left_over(self) -> Milli:
-        """What is free later in all nodes, the parts of shared GPUs included."""
-        parts = [max(0, node.share_free(gpu, LATER)) for node in self.each(self.sharing) for gpu in node.parts()]
-        return self.free_gpus(-1, LATER) + sum(parts)
+    def left_over(self, mask: NodeSet = -1) -> Milli:
+        """What is free later in nodes of `mask`, the parts of shared GPUs included."""
+        parts = [max(0, node.share_free(gpu, LATER)) for node in self.each(self.sharing & mask) for gpu in node.parts()]
+        return self.free_gpus(mask, LATER) + sum(parts)
 
     def all_taken(self) -> bool:
         """Whether no GPU is free later, not even in part."""
