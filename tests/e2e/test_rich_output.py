@@ -111,7 +111,6 @@ def test_output_stays_over_a_reload_and_a_restart(hub: Hub, in_the_lab: Callable
     kept = eventually(saved)
     kinds = [next(iter(one["data"])) if "data" in one else one["output_type"] for one in kept]
     assert kinds == [
-        "stream",
         "application/vnd.runai.job+json",
         "stream",
         "image/png",
