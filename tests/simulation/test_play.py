@@ -155,8 +155,7 @@ quiet_and_loud = st.tuples(
 def test_who_stays_inside_its_guarantee_is_as_well_off_as_alone(
     asked: tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]],
 ) -> None:
-    """Within what stops cost: saving whoever is in its way, once more where they are just moving for somebody else,
-    and a restart for each time that it is moved itself."""
+    """Within what a stop costs: saving whoever is in its way, and a restart for each time that it is moved itself."""
     quiet: list[TraceJob] = []
     for number, (at, long, gpus) in enumerate(sorted(asked[0])):
         held = sum(j.gpus for j in quiet if j.submitted <= at < j.submitted + j.duration)
@@ -170,7 +169,7 @@ def test_who_stays_inside_its_guarantee_is_as_well_off_as_alone(
     costs = Costs(saving=15, restarting=45)
     for run in Player(trace, pool(quiet=8, loud=16), nodes, costs).play():
         if run.job.project == "quiet":
-            assert run.wait <= 15 + 60 * (run.stops + 1) + 1e-6, run
+            assert run.wait <= 15 + 60 * run.stops + 1e-6, run
             assert run.stops <= 3, run
 
 
