@@ -3,6 +3,7 @@
 # make soak    the scheduler's memory over two hours at 20 events a second; make soak MINUTES=10: over ten minutes
 # make chaos   everything is killed, cut off, damaged and fuzzed for half an hour, and a table of what held
 # make frameworks: PyTorch, TensorFlow, JAX and MPI for the tests of distributed jobs, kept in ~/.cache
+# make kubernetes: a real Kubernetes for the tests, built once from Go modules, kept in ~/.cache
 # Everything that is installed goes into .venv and the two node_modules. What is up to date is not done again.
 
 SHELL := /bin/bash
@@ -26,10 +27,10 @@ ARGS ?=
 # How long `make soak` takes.
 MINUTES ?= 120
 
-.PHONY: help run install test lint bench chaos soak frameworks wheel lock clean
+.PHONY: help run install test lint bench chaos soak frameworks kubernetes wheel lock clean
 
 help:
-	@sed -n '1,6s/^# //p' Makefile
+	@sed -n '1,7s/^# //p' Makefile
 
 run: install
 	@exec $(BIN)/jupyter-runai up --state-dir=$(STATE) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
@@ -103,6 +104,9 @@ wheel: $(DONE)/front-end
 
 frameworks: $(BIN)/uv   # without them the tests of distributed jobs are skipped
 	@deploy/frameworks install $(BIN)/uv $(BIN)/python
+
+kubernetes:   # without it the tests on a real cluster are skipped
+	@tests/kubernetes/binaries install
 
 # -- upkeep ---------------------------------------------------------------------------------------------------
 

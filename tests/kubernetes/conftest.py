@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kubernetes.cluster import Cluster, running_cluster
+from tests.kubernetes.kwok import Kwok, running_kwok
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    with cluster.namespace() as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def kwok(cluster: Cluster) -> Iterator[Kwok]:
+    with running_kwok(cluster) as kwok:
+        yield kwok
