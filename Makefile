@@ -106,6 +106,7 @@ frameworks: $(BIN)/uv   # without them the tests of distributed jobs are skipped
 	@deploy/frameworks install $(BIN)/uv $(BIN)/python
 
 kubernetes:   # without it the tests on a real cluster are skipped
+	@tests/kubernetes/install-containerd
 	@tests/kubernetes/binaries install
 
 # -- upkeep ---------------------------------------------------------------------------------------------------
