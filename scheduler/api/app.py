@@ -132,6 +132,7 @@ def make_app(
         blobs=blobs,
         files=backend.files,
         inventory=backend.inventory,
+        traits=backend.traits,
         authenticator=authenticator,
         owners=Owners(state_dir / "blobs" / "owners", blobs.size),
         base_url=base_url,

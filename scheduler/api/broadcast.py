@@ -197,7 +197,9 @@ class Broadcast:
         if found is None:
             if len(self._messages) >= MESSAGES:
                 del self._messages[next(iter(self._messages))]
-            found = self._messages[record.id] = Message(record, job, self._controller.book)
+            found = self._messages[record.id] = Message(
+                record, job, self._controller.book, self._controller.session_env
+            )
         return found
 
     def _look_again(self) -> None:

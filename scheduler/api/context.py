@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scheduler.controller import Controller
     from scheduler.controller.book import Book
     from scheduler.engines.agents.agents import Agents
+    from scheduler.engines.base import Traits
     from scheduler.engines.files import JobFiles
     from scheduler.files.blobs import Blobs
     from scheduler.files.disk import Disk
@@ -36,6 +37,7 @@ class Context:
     blobs: Blobs
     files: JobFiles
     inventory: Inventory
+    traits: Traits
     authenticator: Authenticator
     owners: Owners
     base_url: str

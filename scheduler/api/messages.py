@@ -6,7 +6,7 @@ may.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from scheduler.api import discretion, views
@@ -15,7 +15,7 @@ from scheduler.schema import Event
 if TYPE_CHECKING:
     from scheduler.api.access import Access
     from scheduler.controller.book import Book
-    from scheduler.model import Job
+    from scheduler.model import Job, Session
     from scheduler.store import EventRecord
 
 
@@ -28,10 +28,13 @@ def written(event: Event, *, id: int | None = None) -> bytes:
 class Message:
     """One event. `job` is the one that it is about, as it is now; `None` where nothing is left of it."""
 
-    def __init__(self, record: EventRecord, job: Job | None, book: Book) -> None:
+    def __init__(
+        self, record: EventRecord, job: Job | None, book: Book, session_env: Callable[[Session], Mapping[str, str]]
+    ) -> None:
         self.record = record
         self._job = job
         self._book = book
+        self._session_env = session_env
         self._texts: dict[Hashable, bytes] = {}
         self._mentioned: tuple[str, ...] = ()
         if job is not None:
@@ -62,7 +65,7 @@ class Message:
         if record.kind.startswith("job."):
             told.data.pop("reason", None)  # nobody can say any more whom it speaks of
         elif record.kind.startswith("session.") and (session := book.sessions.get(record.subject)):
-            view = views.session_view(session, {node.name: node for node in book.nodes})
+            view = views.session_view(session, {node.name: node for node in book.nodes}, self._session_env(session))
             return told.model_copy(update={"session": view})
         elif record.kind.startswith(("project.", "pool.")) and not access.caller.admin:
             told.data.clear()

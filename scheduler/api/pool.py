@@ -36,7 +36,9 @@ class PoolHandler(ApiHandler):
     async def get(self) -> None:
         book = self.api.book
         self.tell_event()
-        self.answer(views.pool_view(book, self.api.inventory.usage(book.nodes), self.access))
+        # Where the engine picks GPUs, nobody knows which workload keeps which one busy.
+        usage = {} if self.api.traits.picks_gpus else self.api.inventory.usage(book.nodes)
+        self.answer(views.pool_view(book, usage, self.access))
 
 
 class PoolFileHandler(ApiHandler):

@@ -14,9 +14,8 @@ from scheduler.schema import SessionList, SessionOpen, SessionView
 
 class SessionsBase(ApiHandler):
     def view(self, session: Session) -> SessionView:
-        view = views.session_view(session, {node.name: node for node in self.api.book.nodes})
-        grant = self.api.controller.grant(session.id)
-        return view if grant is None else view.model_copy(update={"env": dict(grant.env)})
+        env = self.api.controller.session_env(session)
+        return views.session_view(session, {node.name: node for node in self.api.book.nodes}, env)
 
 
 class SessionsHandler(SessionsBase):

@@ -24,7 +24,6 @@ from scheduler.model import (
     Node,
     Pool,
     Session,
-    SessionState,
     WorkerGroup,
     WorkerPlacement,
 )
@@ -207,7 +206,8 @@ def job_views(jobs: Iterable[Job], book: Book, access: Access) -> list[JobView]:
 # -- sessions -----------------------------------------------------------------------------------------------
 
 
-def session_view(session: Session, nodes: Mapping[str, Node]) -> SessionView:
+def session_view(session: Session, nodes: Mapping[str, Node], env: Mapping[str, str]) -> SessionView:
+    """`env` is what the server's process must have."""
     placed = [nodes[worker.node] for worker in session.placement if worker.node in nodes]
     return SessionView(
         id=session.id,
@@ -217,24 +217,11 @@ def session_view(session: Session, nodes: Mapping[str, Node]) -> SessionView:
         reason=session.reason,
         gpus=from_milli(held(session.placement) or session.request.shape.gpus),
         workers=worker_views(session.placement),
-        env=session_env(session, nodes),
+        env=dict(env),
         declared=any(node.declared for node in placed),
         requested=session.requested,
         started=session.started,
     )
-
-
-def session_env(session: Session, nodes: Mapping[str, Node]) -> dict[str, str]:
-    """What the server's process must have; empty until the session holds its lease."""
-    if session.state is not SessionState.LEASED:
-        return {}
-    names = [device_name(nodes.get(worker.node), gpu) for worker in session.placement for gpu in worker.gpus]
-    return {"CUDA_VISIBLE_DEVICES": ",".join(names), "RUNAI_GPUS": ",".join(names)}
-
-
-def device_name(node: Node | None, gpu: int) -> str:
-    """What the driver calls a GPU; its number where GPUs are declared."""
-    return node.devices[gpu] if node is not None and gpu < len(node.devices) else str(gpu)
 
 
 # -- the pool -----------------------------------------------------------------------------------------------

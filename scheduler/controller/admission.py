@@ -17,6 +17,7 @@ from scheduler.model import (
     ONE,
     Environment,
     Job,
+    JobKind,
     MiB,
     Milli,
     Node,
@@ -61,6 +62,17 @@ def admit_traits(request: Request, traits: Traits) -> None:
         if shape.gpu_memory is not None or 0 < shape.gpus < ONE:
             field = "gpus" if shape.gpu_memory is None else "gpu_memory_gib"
             raise Invalid("This pool cannot share a GPU; ask for whole GPUs.", field=field)
+
+
+def admit_program(program: Program, traits: Traits) -> None:
+    """Raises `Invalid` for a script or a notebook that is to run where it lies, where workers don't see that place."""
+    in_place = program.kind in (JobKind.SCRIPT, JobKind.NOTEBOOK) and not program.blobs
+    if in_place and not traits.shared_folders:
+        raise Invalid(
+            f"The workers of this pool cannot read your folders; send the {program.kind.value} with the job "
+            "(without --no-files).",
+            field="bundle",
+        )
 
 
 def admit_session(session: Session, pool: Pool, nodes: Sequence[Node]) -> None:

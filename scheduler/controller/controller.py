@@ -25,7 +25,7 @@ from scheduler.controller.checkpoints import Checkpoints
 from scheduler.controller.deletion import Deletion
 from scheduler.controller.feed import Watcher
 from scheduler.controller.forecaster import Forecaster
-from scheduler.controller.idleness import LOOK, Idleness
+from scheduler.controller.idleness import LOOK, Idleness, busiest_of_nodes
 from scheduler.controller.jobs import Jobs
 from scheduler.controller.planloop import Decide, PlanLoop, PlannedActions
 from scheduler.controller.sessions import Sessions
@@ -61,6 +61,7 @@ class Controller:
         self.ready = False
         self._files = backend.files
         self._inventory = backend.inventory
+        self._traits = backend.traits
         self._clock = clock
         self.past_events = store.events
         self._writer = StateWriter(store, self._begin_anew)
@@ -70,11 +71,11 @@ class Controller:
         submissions = Submissions(self._writer, store, backend.traits, self._plan_loop.wake, clock)
         self.submit, self.submit_array = submissions.submit, submissions.submit_array
         self.check = submissions.check
-        self._jobs = Jobs(self._writer, store, backend.engine, self._plan_loop.wake, clock)
+        self._jobs = Jobs(self._writer, store, backend.engine, backend.traits, self._plan_loop.wake, clock)
         self.job, self.jobs = self._jobs.find, self._jobs.list
         self.cancel, self.pause, self.resume = self._jobs.cancel, self._jobs.pause, self._jobs.resume
         self._sessions = Sessions(self._writer, store, backend.engine, backend.traits, self._plan_loop.wake, clock)
-        self.grant = self._sessions.grant
+        self.grant, self.session_env = self._sessions.grant, self._sessions.env
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
         self._deletion = Deletion(self._writer, store, backend.files, clock)
         self._forecaster = Forecaster(forecast, self._foretell, clock)
@@ -230,6 +231,8 @@ class Controller:
 
     def _look_for_idle_jobs(self) -> None:
         usage = self._inventory.usage(self._decided.nodes)
+        if self._traits.picks_gpus:
+            usage = busiest_of_nodes(usage, self._decided.nodes)
         for job in self._idleness.look(list(self._decided.jobs.values()), usage, monotonic()):
             self._jobs.idled(job)
         self._looking = asyncio.get_running_loop().call_later(LOOK, self._look_for_idle_jobs)

@@ -1,7 +1,8 @@
 """Finds running jobs whose GPUs stand idle: all of them, each time one looked, for as long as their owners allow.
 
 What must hold:
-- A GPU that cannot be measured is never called idle; nor is one that somebody else on it keeps busy.
+- A GPU that cannot be measured is never called idle; nor is one that somebody else on it keeps busy. Where the engine
+  picks GPUs, a job may have any of its node: it is idle where all of them are.
 - What is known of a job's idleness ends with its attempt, and with the scheduler: after a restart it is counted anew.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from scheduler.model import GpuKey, Job, JobState
+from scheduler.model import GpuKey, Job, JobState, Node
 
 if TYPE_CHECKING:
     from scheduler.telemetry import GpuUsage
@@ -48,3 +49,14 @@ def _stands_idle(job: Job, usage: Mapping[GpuKey, GpuUsage]) -> bool:
     gpus = [usage.get((worker.node, gpu)) for worker in job.placement for gpu in worker.gpus]
     busy = [gpu is None or gpu.utilisation is None or gpu.utilisation >= BUSY for gpu in gpus]
     return bool(gpus) and not any(busy)
+
+
+def busiest_of_nodes(usage: Mapping[GpuKey, GpuUsage], nodes: Iterable[Node]) -> dict[GpuKey, GpuUsage]:
+    """Each GPU as busy as the busiest of its node; none of a node of which one cannot be measured."""
+    busiest: dict[GpuKey, GpuUsage] = {}
+    for node in nodes:
+        keys = [(node.name, gpu) for gpu in range(node.gpus)]
+        known = [usage[key] for key in keys if key in usage and usage[key].utilisation is not None]
+        if known and len(known) == len(keys):
+            busiest |= dict.fromkeys(keys, max(known, key=lambda gpu: gpu.utilisation or 0.0))
+    return busiest

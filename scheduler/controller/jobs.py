@@ -13,7 +13,7 @@ from scheduler.controller.lifecycle import Instruction, Step, StopAttempt
 from scheduler.controller.statewriter import StateWriter, Written
 from scheduler.controller.throughputs import type_of
 from scheduler.controller.workertracker import WorkerTracker
-from scheduler.engines.base import Engine
+from scheduler.engines.base import Engine, Traits
 from scheduler.errors import NotFound
 from scheduler.model import Job, JobState, Node, WorkerPlacement
 from scheduler.policy import Action, Decision
@@ -30,6 +30,7 @@ class Jobs:
         writer: StateWriter,
         store: Store,
         engine: Engine,
+        traits: Traits,
         wake: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
@@ -37,7 +38,7 @@ class Jobs:
         self._store = store
         self._wake = wake
         self._clock = clock
-        self._tracker = WorkerTracker(engine, self._observe)
+        self._tracker = WorkerTracker(engine, traits, self._observe)
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
         self._avoiding: dict[str, asyncio.TimerHandle] = {}
 

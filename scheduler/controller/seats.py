@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
 
-from scheduler.engines.base import Engine, Grant, Seat
+from scheduler.engines.base import Engine, Grant, Seat, Traits, addressed
 from scheduler.errors import Unavailable
 from scheduler.model import Node, Session
 
@@ -27,8 +27,9 @@ class Closed(Unavailable):
 class Seats:
     """What the engine has given to which session, and what it is being asked for."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, traits: Traits) -> None:
         self._engine = engine
+        self._traits = traits
         self._grants: dict[str, Grant] = {}
         self._seating: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -103,7 +104,7 @@ class Seats:
 
     async def _seat(self, session: Session, nodes: Mapping[str, Node]) -> None:
         try:
-            self._grants[session.id] = await self._engine.seat(_order(session, nodes))
+            self._grants[session.id] = await self._engine.seat(_order(session, nodes, self._traits))
         finally:
             self._seating.pop(session.id, None)
 
@@ -116,9 +117,9 @@ class Seats:
                 await asyncio.sleep(AGAIN)
 
 
-def _order(session: Session, nodes: Mapping[str, Node]) -> Seat:
+def _order(session: Session, nodes: Mapping[str, Node], traits: Traits) -> Seat:
     missing = [worker.node for worker in session.placement if worker.node not in nodes]
     if missing:
         raise Unavailable(f"Node {missing[0]} is gone.")
     there = {worker.node: nodes[worker.node] for worker in session.placement}
-    return Seat(session.id, session.user, session.server, session.placement, there)
+    return Seat(session.id, session.user, session.server, addressed(session.placement, traits), there)

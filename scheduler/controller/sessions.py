@@ -15,7 +15,8 @@ from scheduler.controller import admission, notices, session_lifecycle
 from scheduler.controller.seats import Closed, Seats
 from scheduler.controller.session_lifecycle import Instruction, Refuse, SeatSession, Step, UnseatSession
 from scheduler.controller.statewriter import StateWriter
-from scheduler.engines.base import Engine, Traits
+from scheduler.engines.base import Engine, Traits, addressed
+from scheduler.engines.contract import visible
 from scheduler.errors import NotFound, RunaiError, Unavailable
 from scheduler.model import Node, Session, SessionState, WorkerPlacement, Workload
 from scheduler.policy import Decision
@@ -24,11 +25,15 @@ from scheduler.store import ChangeSet, Store
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A requested session, the answer that whoever asked waits for, and when it is given up."""
+    """A requested session, the answer that whoever asked waits for, and when it is given up.
+
+    `ended`: its end is decided, and being written; no plan may lease it again meanwhile.
+    """
 
     session: Session
     answer: asyncio.Future[Session]
     deadline: asyncio.TimerHandle
+    ended: bool = False
 
 
 class Sessions:
@@ -46,7 +51,7 @@ class Sessions:
         self._writer = writer
         self._store = store
         self._traits = traits
-        self._seats = Seats(engine)
+        self._seats = Seats(engine, traits)
         self.grant = self._seats.grant
         self._wake = wake
         self._clock = clock
@@ -91,6 +96,16 @@ class Sessions:
         await self._writer.durable()
         return step.session
 
+    def env(self, session: Session) -> Mapping[str, str]:
+        """What the server's process must have; empty until the session holds its lease."""
+        grant = self._seats.grant(session.id)
+        if grant is not None:
+            return grant.env
+        if session.state is not SessionState.LEASED:
+            return {}
+        # After a restart, the engine has not yet given its GPUs again.
+        return visible(addressed(session.placement, self._traits), self._nodes)
+
     def recover(self) -> None:
         """Have the engine give their GPUs to the sessions that have a lease, once it is open."""
         self._seats.recover(self._writer.decided.sessions.values(), self._nodes)
@@ -114,13 +129,15 @@ class Sessions:
 
     def waiting(self) -> Collection[str]:
         """The sessions that no plan has leased their GPUs yet, the first to ask before the others."""
-        leased = self._writer.decided.sessions
-        return [session for session in self._waiting if session not in leased]
+        return [session.id for session in self._unleased()]
 
     def requested(self) -> Iterator[Workload]:
         """The same, as the policy sees them."""
+        return (session.workload() for session in self._unleased())
+
+    def _unleased(self) -> Iterator[Session]:
         leased = self._writer.decided.sessions
-        return (w.session.workload() for w in self._waiting.values() if w.session.id not in leased)
+        return (w.session for w in self._waiting.values() if not w.ended and w.session.id not in leased)
 
     def lease(self, session_id: str, placement: tuple[WorkerPlacement, ...]) -> None:
         """A plan gives a session that waits its GPUs."""
@@ -145,8 +162,7 @@ class Sessions:
         session, now = step.session, self._clock()
         do = [partial(self._do, session, instruction) for instruction in step.do]
         if before.state is SessionState.REQUESTED and session.state is not SessionState.LEASED:
-            waiting = self._waiting.get(session.id)
-            if waiting is not None:
+            if (waiting := self._waiting.get(session.id)) is not None:
                 self._waiting[session.id] = replace(waiting, session=session)
             for each in do:
                 each()
@@ -154,6 +170,8 @@ class Sessions:
             event = notices.session_state(session, now)
             self._writer.commit(ChangeSet(sessions=(session,), events=(event,)), *do)
             if session.state is SessionState.ENDED:
+                if (waiting := self._waiting.get(session.id)) is not None:
+                    self._waiting[session.id] = replace(waiting, ended=True)
                 self._wake()
 
     def _do(self, session: Session, instruction: Instruction) -> None:

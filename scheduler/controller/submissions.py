@@ -86,6 +86,8 @@ class Submissions:
         for job in jobs[1:]:
             admission.admit_job_text(job)
         await self.check(jobs[0])
+        for job in jobs:
+            admission.admit_program(job.program, self._traits)
         self._may_have(jobs[0].user, more=len(jobs))
         queued = tuple(replace(job, state=JobState.QUEUED, reason="Waiting for its turn.") for job in jobs)
         events = tuple(notices.job_submitted(job, self._clock()) for job in queued)

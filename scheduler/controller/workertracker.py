@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from scheduler.controller.lifecycle import Instruction, LaunchAttempt
 from scheduler.engines import base
-from scheduler.engines.base import Engine, WorkerState, WorkerStatus
+from scheduler.engines.base import Engine, Traits, WorkerState, WorkerStatus, addressed
 from scheduler.errors import RunaiError, Unavailable, printable
 from scheduler.model import Fault, Job, Node
 
@@ -41,8 +41,9 @@ class Refusal:
 class WorkerTracker:
     """`changed(job id, attempt)` is called when something new is known of an attempt's workers."""
 
-    def __init__(self, engine: Engine, changed: Callable[[str, int], None]) -> None:
+    def __init__(self, engine: Engine, traits: Traits, changed: Callable[[str, int], None]) -> None:
         self._engine = engine
+        self._traits = traits
         self._changed = changed
         self._workers: dict[Attempt, dict[int, WorkerStatus]] = {}
         self._refusals: dict[Attempt, Refusal] = {}
@@ -135,7 +136,7 @@ class WorkerTracker:
     async def _launch(self, job: Job, nodes: Mapping[str, Node]) -> None:
         attempt = (job.id, len(job.attempts))
         try:
-            await self._engine.launch(_order(job, nodes))
+            await self._engine.launch(_order(job, nodes, self._traits))
         except RunaiError as error:
             fault = Fault.ENGINE if isinstance(error, Unavailable) else Fault.JOB
             self._refusals[attempt] = Refusal(error.sentence, fault)
@@ -166,7 +167,7 @@ def _same(known: WorkerStatus, status: WorkerStatus) -> bool:
     return (known.state, known.reason) == (status.state, status.reason)
 
 
-def _order(job: Job, nodes: Mapping[str, Node]) -> base.Launch:
+def _order(job: Job, nodes: Mapping[str, Node], traits: Traits) -> base.Launch:
     attempt = job.attempts[-1]
     missing = [worker.node for worker in attempt.placement if worker.node not in nodes]
     if missing:
@@ -175,7 +176,7 @@ def _order(job: Job, nodes: Mapping[str, Node]) -> base.Launch:
         job=job.id,
         attempt=attempt.number,
         program=job.program,
-        workers=attempt.placement,
+        workers=addressed(attempt.placement, traits),
         nodes={worker.node: nodes[worker.node] for worker in attempt.placement},
         env={"RUNAI_JOB_NAME": job.name, "RUNAI_PROJECT": job.request.project, **_own(job)},
         user=job.user,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduler.model import Fault, Node, Program, WorkerGroup, WorkerPlacement
@@ -21,9 +21,17 @@ from scheduler.model import Fault, Node, Program, WorkerGroup, WorkerPlacement
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What an engine declares of itself. `shares`: a worker or a session can have part of a GPU."""
+    """What an engine declares of itself.
+
+    `shares`: a worker or a session can have part of a GPU.
+    `picks_gpus`: the engine chooses the GPUs of its node that a worker gets (as a device plugin does). The numbers in a
+    placement then only count them: no number is known to be a certain GPU, and the nodes have no `devices`.
+    `shared_folders`: workers see the folders of who submits at the same paths. Without it a job has only what was sent.
+    """
 
     shares: bool = True
+    picks_gpus: bool = False
+    shared_folders: bool = True
 
 
 class WorkerState(StrEnum):
@@ -77,6 +85,8 @@ class WorkerStatus:
 class Launch:
     """One attempt of a job, ready to run: `workers[rank]` is where that rank stands, `nodes` has each node by name.
 
+    Where the engine picks GPUs, those of a worker are numbered from 0, as the worker sees them.
+
     `env` is what the engine cannot know of the contract of a worker (`RUNAI_JOB_NAME`, `RUNAI_PROJECT`); it adds the
     rest. `user` is the job's owner. `groups` are those of the gang, where it has some: ranks run through them in order.
     """
@@ -93,7 +103,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """The GPUs of a session: `workers` is where it stands, `nodes` has each node by name."""
+    """The GPUs of a session: `workers` is where it stands, `nodes` has each node by name; both as in `Launch`."""
 
     session: str
     user: str
@@ -107,6 +117,13 @@ class Grant:
     """What a session's server must have in its environment to see its GPUs and no others."""
 
     env: Mapping[str, str]
+
+
+def addressed(workers: tuple[WorkerPlacement, ...], traits: Traits) -> tuple[WorkerPlacement, ...]:
+    """A placement as the engine is told of it: with the numbers of GPUs only where they name certain GPUs."""
+    if not traits.picks_gpus:
+        return workers
+    return tuple(replace(worker, gpus=tuple(range(len(worker.gpus)))) for worker in workers)
 
 
 Report = Callable[[WorkerStatus], None]

@@ -70,10 +70,11 @@ def identifying(job: str, attempt: int, rank: int) -> dict[str, str]:
 
 def visible(workers: Iterable[WorkerPlacement], nodes: Mapping[str, Node]) -> dict[str, str]:
     """What shows a process the GPUs of these workers, and no others."""
-    gpus = ",".join(gpu for worker in workers for gpu in devices(worker, nodes[worker.node]))
+    gpus = ",".join(gpu for worker in workers for gpu in devices(worker, nodes.get(worker.node)))
     return {"CUDA_VISIBLE_DEVICES": gpus, "RUNAI_GPUS": gpus}
 
 
-def devices(placement: WorkerPlacement, node: Node) -> list[str]:
-    """A worker's GPUs, as the driver calls them, or by number."""
-    return [node.devices[gpu] if gpu < len(node.devices) else str(gpu) for gpu in placement.gpus]
+def devices(placement: WorkerPlacement, node: Node | None) -> list[str]:
+    """A worker's GPUs, as the driver calls them, or by number where they are declared or the node is gone."""
+    known = node.devices if node is not None else ()
+    return [known[gpu] if gpu < len(known) else str(gpu) for gpu in placement.gpus]

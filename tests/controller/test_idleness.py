@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.controller import controller
-from scheduler.controller.idleness import BUSY, Idleness
-from scheduler.model import Attempt, Job, JobState, WorkerPlacement
+from scheduler.controller.idleness import BUSY, Idleness, busiest_of_nodes
+from scheduler.model import Attempt, Job, JobState, Node, WorkerPlacement
 from scheduler.telemetry import GpuUsage
 from tests.controller.stage import World, make_job, opened
 
@@ -40,6 +40,17 @@ def test_all_gpus_must_be_known_to_be_idle(gpus: tuple[GpuUsage | None, ...], st
     usage = {("n", index): gpu for index, gpu in enumerate(gpus) if gpu is not None}
     assert idleness.look([job], usage, 0.0) == []
     assert (idleness.look([job], usage, 60.0) == [job]) == stopped
+
+
+@pytest.mark.parametrize(
+    ("gpus", "idle"),
+    [((IDLE, IDLE, IDLE), True), ((IDLE, IDLE, WORKING), False), ((IDLE, IDLE, UNKNOWN), False), ((IDLE, IDLE), False)],
+)
+def test_where_the_engine_picks_gpus_all_of_the_node_must_be_idle(gpus: tuple[GpuUsage, ...], idle: bool) -> None:
+    idleness, job = Idleness(), running()
+    usage = busiest_of_nodes({("n", index): gpu for index, gpu in enumerate(gpus)}, [Node("n", gpus=3)])
+    idleness.look([job], usage, 0.0)
+    assert (idleness.look([job], usage, 60.0) == [job]) == idle
 
 
 def test_who_has_no_timeout_or_does_not_run_is_left_alone() -> None:
