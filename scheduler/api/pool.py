@@ -11,9 +11,10 @@ from scheduler.api import views
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import endpoint
+from scheduler.api.preview import previewed
 from scheduler.api.projects import project_views
 from scheduler.errors import Conflict, Invalid, NotFound
-from scheduler.pool.changes import changes, refuse_harm, warnings
+from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import file_of, pool_of, with_project, without_project
 from scheduler.scenario import scenario_of, spoken
 from scheduler.schema import Applied, Me, PoolFile, PoolView, ProjectEntry, ProjectList, ProjectView
@@ -73,17 +74,27 @@ class PoolApplyHandler(ApiHandler):
             after = pool_of(file, before, self.api.clock())
             nodes = self.api.inventory.nodes(after)
             found = changes(before, after)
-            if preview:
-                refuse_harm(before, after, self.api.book.workloads.values(), nodes)
-            elif found:
+            if not preview and found:
                 await self.api.controller.apply(after)
-        self.answer(
-            Applied(
-                preview=preview,
-                changes=found,
-                warnings=warnings(after, nodes),
-            )
-        )
+        if preview:
+            self.answer(await previewed(self.api, after))
+        else:
+            self.answer(Applied(preview=False, changes=found, warnings=warnings(after, nodes)))
+
+
+class PoolPreviewHandler(ApiHandler):
+    @endpoint(
+        "What adding a project or changing it would bring about, with the warnings that are new",
+        Scope.ADMIN,
+        body=ProjectEntry,
+        answer=Applied,
+        refuses=(Invalid, Conflict),
+    )
+    async def post(self) -> None:
+        before = self.api.book.pool
+        found = await previewed(self.api, with_project(before, self.body(ProjectEntry), self.api.clock()))
+        known = warnings(before, self.api.inventory.nodes(before))
+        self.answer(found.model_copy(update={"warnings": [w for w in found.warnings if w not in known]}))
 
 
 class ProjectsHandler(ApiHandler):

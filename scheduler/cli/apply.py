@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from scheduler.cli.connect import connect
 from scheduler.cli.text import Screen, amount, clean
 from scheduler.files.text import read_text
+from scheduler.model import ONE, gpu_count
 
 if TYPE_CHECKING:
-    from scheduler.schema import Applied, Change, PoolFile
+    from scheduler.schema import Applied, Change, EffectView, PoolFile
 
+EFFECTS = {
+    "stop": "stop and queue again",
+    "move": "move to other GPUs",
+    "resize": "continue with another number of workers",
+    "start": "start",
+}
 SIGNS = {"add": ("+", "good"), "change": ("~", "note"), "remove": ("-", "bad")}
 
 
@@ -22,13 +30,14 @@ def run(options: argparse.Namespace) -> int:
         if file is None:
             _print_file(client.pool_file())
             return 0
-        applied = client.apply(file, preview=options.preview)
+        found = client.apply(file, preview=True)
+        applied = found if options.preview else client.apply(file)
     if options.output:
         from scheduler.cli.formats import emit
 
         emit(applied, options.output)
     else:
-        _tell(applied)
+        tell(applied, found.effects)
     return 0
 
 
@@ -45,17 +54,31 @@ def _print_file(file: PoolFile) -> None:
     print(dump(file), end="")
 
 
-def _tell(applied: Applied) -> None:
+def tell(applied: Applied, effects: Sequence[EffectView]) -> None:
     screen = Screen()
     for change in applied.changes:
         sign, style = SIGNS[change.action]
         screen.line(screen.style(f"{sign} {describe(change)}", style))
     if not applied.changes:
         screen.line("Nothing to change.")
-    elif applied.preview:
-        screen.line("Nothing has been changed; without --preview this would be brought about.")
+    tell_effects(screen, effects, preview=applied.preview)
+    if applied.changes and applied.preview:
+        screen.line("Nothing has been changed; run it without --preview to apply this.")
+    tell_warnings(applied.warnings)
+
+
+def tell_effects(screen: Screen, effects: Sequence[EffectView], *, preview: bool) -> None:
+    """`2 jobs of nlp (2 GPUs) would stop and queue again: 7f3a, 81bc`, a line for each effect on a project."""
+    for effect in effects:
+        jobs = f"{effect.jobs} job{'' if effect.jobs == 1 else 's'} of {effect.project}"
+        verb = f"{'would' if preview else 'will'} {EFFECTS[effect.action]}"
+        more = ", …" if effect.jobs > len(effect.ids) else ""
+        screen.line(clean(f"{jobs} ({gpu_count(round(effect.gpus * ONE))}) {verb}: {', '.join(effect.ids)}{more}"))
+
+
+def tell_warnings(warnings: Sequence[str]) -> None:
     sys.stdout.flush()
-    for warning in applied.warnings:
+    for warning in warnings:
         print(f"Note: {warning}", file=sys.stderr)
 
 

@@ -261,6 +261,9 @@ def _project(commands: Commands) -> None:
     command.add_argument("--policy", action="append", type=values.rule, default=[], metavar="RULE=VALUE",
                          help="a rule for its jobs, as maxima.gpus=4; `none` takes one away; may be "
                               "repeated")  # fmt: skip
+    command.add_argument(
+        "--preview", action="store_true", help="only show what would change, and which jobs would stop, move or start"
+    )
     command = _command(verbs, "rm", "projects:remove", "remove a project that has no jobs")
     command.add_argument("name", metavar="NAME")
 
@@ -270,7 +273,9 @@ def _apply(commands: Commands) -> None:
     what = command.add_mutually_exclusive_group(required=True)
     what.add_argument("-f", "--file", metavar="FILE", help="the pool file, in YAML; `-` reads standard input")
     what.add_argument("--show", action="store_true", help="print the pool file of the pool as it is")
-    command.add_argument("--preview", action="store_true", help="only show what would change")
+    command.add_argument(
+        "--preview", action="store_true", help="only show what would change, and which jobs would stop, move or start"
+    )
     _format(command)
 
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from scheduler.cli.apply import tell, tell_effects, tell_warnings
 from scheduler.cli.connect import connect
 from scheduler.cli.text import Screen, amount, bar, clean
 from scheduler.errors import NotFound
@@ -145,8 +146,17 @@ def change(options: argparse.Namespace) -> int:
         entry |= {"name": options.name, **_given(options)}
         entry["quotas"] = _with_quotas(entry.get("quotas", []), options.quota)
         entry["policy"] = _with_rules(entry.get("policy", {}), options.policy)
-        project = client.project_put(validate(ProjectEntry, entry))
-    print(f"Project {project.name} is {'added' if new else 'changed'}.")
+        wanted = validate(ProjectEntry, entry)
+        found = client.project_preview(wanted)
+        if not options.preview:
+            client.project_put(wanted)
+    if options.preview:
+        tell(found, found.effects)
+    else:
+        screen = Screen()
+        screen.line(f"Project {wanted.name} is {'added' if new else 'changed'}.")
+        tell_effects(screen, found.effects, preview=False)
+        tell_warnings(found.warnings)
     return 0
 
 

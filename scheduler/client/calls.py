@@ -126,6 +126,11 @@ def project_put(entry: ProjectEntry) -> Call[ProjectView]:
     return Call("PUT", f"projects/{quote(entry.name)}", _view(ProjectView), **_json(entry))
 
 
+def project_preview(entry: ProjectEntry) -> Call[Applied]:
+    """What adding or changing a project would bring about; nothing is changed."""
+    return Call("POST", "pool/preview", _view(Applied), patient=True, **_json(entry))
+
+
 def project_delete(name: str) -> Call[None]:
     return Call("DELETE", f"projects/{quote(name)}", _nothing, repeatable=False)
 

@@ -60,6 +60,7 @@ class Client:
     projects = _method(calls.projects)
     project = _method(calls.project)
     project_put = _method(calls.project_put)
+    project_preview = _method(calls.project_preview)
     project_delete = _method(calls.project_delete)
     check = _method(calls.check)
     submit = _method(calls.submit)

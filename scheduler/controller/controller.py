@@ -239,13 +239,14 @@ class Controller:
 
     # -- plans --------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
-        """The pool as the policy would see it now."""
+    def snapshot(self, pool: Pool | None = None) -> Snapshot:
+        """The pool as the policy would see it now, or as it would see this one in its place."""
         decided, now = self._decided, self._clock()
         blocked = dependencies.blocked(decided.dependent, decided.jobs, now)
         workloads = (w for w in decided.workloads.values() if w.id not in blocked)
-        used = usage.shares(decided.usage, decided.pool, decided.nodes, now)
-        return Snapshot(now, decided.pool, decided.nodes, (*workloads, *self._sessions.requested()), used)
+        pool, nodes = (decided.pool, decided.nodes) if pool is None else (pool, self._inventory.nodes(pool))
+        used = usage.shares(decided.usage, pool, nodes, now)
+        return Snapshot(now, pool, nodes, (*workloads, *self._sessions.requested()), used)
 
     def _look(self) -> Snapshot:
         self._releases = self._decided.releases

@@ -1,5 +1,6 @@
 """Pure decisions: a snapshot in, a plan out. No I/O, no clock, no randomness of its own."""
 
+from scheduler.policy.effects import Effect, effects
 from scheduler.policy.forecast import Forecast, forecast
 from scheduler.policy.planner import Planner, SnapshotPlanner, decide
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, Snapshot
@@ -7,6 +8,7 @@ from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, Snaps
 __all__ = [
     "Action",
     "Decision",
+    "Effect",
     "Forecast",
     "Plan",
     "Planner",
@@ -14,5 +16,6 @@ __all__ = [
     "Snapshot",
     "SnapshotPlanner",
     "decide",
+    "effects",
     "forecast",
 ]

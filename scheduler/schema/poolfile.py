@@ -156,9 +156,21 @@ class Change(Wire):
     after: dict[str, Any] | None = None
 
 
+class EffectView(Wire):
+    """What would happen at once to some jobs of a project; `ids` names the first 20 of them."""
+
+    action: Literal["stop", "move", "resize", "start"]
+    project: str
+    jobs: int
+    gpus: float = Field(description="that they hold now, or would hold once they have started")
+    ids: list[str]
+
+
 class Applied(Wire):
-    """`warnings` says what an administrator should know (more build GPUs promised than there are, say)."""
+    """`warnings` says what an administrator should know (more build GPUs promised than there are, say). A preview has
+    the `effects` that the change would have now."""
 
     preview: bool
     changes: list[Change]
     warnings: list[str]
+    effects: list[EffectView] = Field(default_factory=list)

@@ -34,6 +34,7 @@ GET    /api/v1/me                            401 401 403 200 200 200 200 200 401
 GET    /api/v1/pool                          401 401 403 200 200 200 200 200 401
 GET    /api/v1/pool/file                     401 401 403 403 403 403 403 200 401
 POST   /api/v1/pool/apply                    401 401 403 403 403 403 403 200 401
+POST   /api/v1/pool/preview                  401 401 403 403 403 403 403 200 401
 GET    /api/v1/pool/snapshot                 401 401 403 403 403 403 403 200 401
 GET    /api/v1/projects                      401 401 403 200 200 200 200 200 401
 GET    /api/v1/projects/{name}               401 401 403 200 200 200 200 200 401
@@ -86,6 +87,7 @@ BUNDLE = b"bundle of the owner's"
 DIGEST = hashlib.sha256(BUNDLE).hexdigest()
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/api/v1/pool/apply"): {"projects": [{"name": "vision", "members": ["ann", "ben", "rex"]}]},
+    ("POST", "/api/v1/pool/preview"): {"name": "spare", "guaranteed": 1},
     ("PUT", "/api/v1/projects/{name}"): {"name": "spare", "guaranteed": 1},
     ("POST", "/api/v1/jobs"): {"command": ["true"], "project": "vision"},
     ("POST", "/api/v1/jobs/check"): {"command": ["true"], "project": "vision"},

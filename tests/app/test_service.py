@@ -279,6 +279,12 @@ def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> N
     wrong = service.cli("project", "set", "vision", "--policy", "maxima.gpuz=3", check=False)
     assert "did you mean 'gpus'?" in wrong.stderr
     service.cli("project", "set", "vision", "--quota", "node_pool=train,guaranteed=1,limit=2")
+    preview = service.cli("project", "set", "vision", "--guaranteed", "40", "--limit", "none", "--preview")
+    assert preview.stdout.splitlines() == [
+        "~ project vision: guaranteed 2 → 40, limit 3 → none",
+        "Nothing has been changed; run it without --preview to apply this.",
+    ]
+    assert "the guarantees cannot all be met at the same time" in preview.stderr
     service.cli("project", "set", "vision", "--weight", "2")
     shown = json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)
     assert shown["quotas"] == [{"node_pool": "train", "gpu_type": None, "guaranteed": 1, "limit": 2}]

@@ -1,0 +1,48 @@
+"""What a change of the pool would bring about: what differs in the pool file, what to know, who would be stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from scheduler.api.convert import from_milli
+from scheduler.api.views import held
+from scheduler.model import Pool, Workload
+from scheduler.policy import Effect, effects
+from scheduler.pool.changes import changes, refuse_harm, warnings
+from scheduler.schema import Applied, EffectView
+
+if TYPE_CHECKING:
+    from scheduler.api.context import Context
+
+NAMED = 20
+"""So many jobs of a project are named."""
+
+
+async def previewed(api: Context, after: Pool) -> Applied:
+    """Raises `Conflict` where the change would be refused."""
+    before, now = api.controller.snapshot(), api.controller.snapshot(after)
+    refuse_harm(before.pool, after, before.workloads, now.nodes)
+    found = changes(before.pool, after)
+    effect = await asyncio.to_thread(effects, before, now) if found else {}
+    return Applied(preview=True, changes=found, warnings=warnings(after, now.nodes), effects=effect_views(effect))
+
+
+def effect_views(found: Mapping[Effect, Sequence[Workload]]) -> list[EffectView]:
+    """One for each effect on each project."""
+    projects: dict[tuple[Effect, str], list[Workload]] = defaultdict(list)
+    for effect, workloads in found.items():
+        for workload in workloads:
+            projects[effect, workload.request.project].append(workload)
+    return [
+        EffectView(
+            action=effect.value,
+            project=project,
+            jobs=len(workloads),
+            gpus=from_milli(sum(held(workload.placement) for workload in workloads)),
+            ids=[workload.id for workload in workloads[:NAMED]],
+        )
+        for (effect, project), workloads in projects.items()
+    ]

@@ -1,0 +1,64 @@
+"""What a change of the pool brings about: which jobs would be stopped, moved, resized and started for it.
+
+Both pools, the one that is and the one that would be, are played until the policy has nothing more to do, at one
+instant and with every plan carried out at once. What differs is the effect of the change; what the policy is about to
+do anyway is no part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from scheduler.model import Environment, Workload
+from scheduler.policy.planner import SnapshotPlanner
+from scheduler.policy.play import carry_out
+from scheduler.policy.types import Snapshot
+
+CYCLES = 20
+"""Plans that are made of each pool at the most."""
+
+
+class Effect(StrEnum):
+    STOP = "stop"
+    MOVE = "move"
+    """It goes on in other places …"""
+    RESIZE = "resize"
+    """… or with more or fewer workers."""
+    START = "start"
+
+
+def effects(before: Snapshot, after: Snapshot) -> Mapping[Effect, Sequence[Workload]]:
+    """The jobs of each effect, in the order of the snapshot: as they run now, or as they would once they have started.
+
+    The two snapshots have the same workloads in two pools.
+    """
+    found: dict[Effect, list[Workload]] = {effect: [] for effect in Effect}
+    would = _settled(after)
+    for id, was in _settled(before).items():
+        will = would.get(id)
+        effect = _effect(was, will)
+        if effect is not None and was.request.environment is Environment.TRAIN:
+            found[effect].append(will if will is not None and effect is Effect.START else was)
+    return found
+
+
+def _effect(was: Workload, will: Workload | None) -> Effect | None:
+    if not was.running:
+        return Effect.START if will is not None and will.running else None
+    if will is None or not will.running:
+        return Effect.STOP
+    if len(was.placement) != len(will.placement):
+        return Effect.RESIZE
+    return None if was.placement == will.placement else Effect.MOVE
+
+
+def _settled(snapshot: Snapshot) -> Mapping[str, Workload]:
+    """The workloads by id once no plan changes anything any more."""
+    decide = SnapshotPlanner()
+    for _ in range(CYCLES):
+        plan = decide(snapshot)
+        snapshot = carry_out(snapshot, plan)
+        if not plan.changes:
+            break
+    return {workload.id: workload for workload in snapshot.workloads}
