@@ -263,6 +263,7 @@ class Upload:
         self._shown = 0
         self._known = {(area, path): about for area in self._areas for path, about in self._files(area)}
         self._seen = dict(self._known)
+        self._begun = (("", "", ""), 0)  # a version of a file, and how much of it has arrived
         self._scanned = 0.0
 
     def go(self, *, last: bool = False) -> None:
@@ -331,14 +332,16 @@ class Upload:
         self._seen = now
 
     def _send(self, area: str, path: str, size: int, modified: int) -> None:
-        sent, full = 0, os.path.join(self._areas[area], path)
-        about = {"size": size, "modified": modified / 1e9, "version": f"{size}-{modified}"}
+        full, file = os.path.join(self._areas[area], path), (area, path, f"{size}-{modified}")
+        sent = self._begun[1] if self._begun[0] == file else 0
+        about = {"size": size, "modified": modified / 1e9, "version": file[2]}
         while True:
             piece = _part(full, sent, size)
             if sent + len(piece) < min(size, sent + PIECE):
                 return  # it has been changed meanwhile: the next time
             answer = self._scheduler.ask("PUT", f"files/{area}/{path}", piece, offset=sent, **about)
             sent = json.loads(answer)["size"]
+            self._begun = (file, sent if sent < size else 0)
             self._grow()
             if sent >= size:
                 return

@@ -1,0 +1,127 @@
+"""Agents whose network is slow and breaks all the time: what they fetch, print, report and write is whole, nothing
+comes twice, and their end is heard.
+
+`RUNAI_CHAOS=1` takes longer; `RUNAI_SEED` repeats the choices of a run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+import tarfile
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scheduler.engines.backend import Backend
+from scheduler.engines.base import WorkerState
+from scheduler.engines.files import log_file, output_file
+from scheduler.engines.local.ports import Ports
+from scheduler.files.blobs import Blobs
+from scheduler.model import LargeFile
+from tests.chaos.campaign import LONG, seed, tell
+from tests.chaos.network import Network
+from tests.engines.places import RemotePlace, Scheduler
+from tests.engines.remote import ADDRESS, remote
+from tests.engines.workplace import ended, eventually, launch, shell
+
+ROUNDS, JOBS, WORKERS, LINES = (5, 4, 2, 200) if LONG else (1, 2, 2, 60)
+
+COUNTS = f"""
+cat words.txt > "$RUNAI_OUTPUT_DIR/words.$RUNAI_RANK"
+cat large > "$RUNAI_OUTPUT_DIR/large.$RUNAI_RANK"
+n=0
+while [ $n -lt {LINES} ]; do
+  n=$((n + 1)); echo $n; echo $RUNAI_RANK.$n >> "$RUNAI_OUTPUT_DIR/metrics.jsonl"; sleep 0.02
+done
+exit 3
+"""
+NUMBERS = range(1, LINES + 1)
+
+
+class FarPlace(RemotePlace):
+    """Agents reach the scheduler at another port than its own."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        (self.far,) = Ports(ADDRESS).take("network", 1)
+
+    def backend(self) -> Backend:
+        return remote(self.folder, self.containers, f"http://{ADDRESS}:{self.far}")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> FarPlace:
+    (tmp_path / "state").mkdir(mode=0o700)
+    return FarPlace(tmp_path / "state")
+
+
+@pytest.fixture
+async def here(place: FarPlace) -> AsyncIterator[Scheduler]:
+    scheduler = Scheduler(place)
+    await scheduler.open()
+    await scheduler.backend.engine.recover([])
+    await scheduler.serve()
+    try:
+        yield scheduler
+    finally:
+        await scheduler.close()
+        place.containers.clear()
+
+
+async def test_a_network_that_breaks_loses_nothing_and_repeats_nothing(here: Scheduler, place: FarPlace) -> None:
+    chance = random.Random(seed())
+    large = chance.randbytes(2_000_000)
+    bundle, blob = await keep(place, packed(b"words")), await keep(place, large)
+    breaks, long_stalls = (0.4, 0.05) if LONG else (0.3, 0.0)
+    network = Network(chance, place.port, breaks, long_stalls=long_stalls)
+    async with network.between(place.far):
+        for number in range(ROUNDS):
+            jobs = [f"j{number}-{each}" for each in range(JOBS)]
+            for job in jobs:
+                order = launch(job, shell(COUNTS), workers=WORKERS, bundle=bundle)
+                program = replace(order.program, files=(LargeFile("large", (blob,), executable=False),))
+                await here.backend.engine.launch(replace(order, program=program))
+            for job in jobs:
+                await complete(here, job, large)
+        await eventually(lambda: not any(map(place.containers.alive, place.containers.workers())))
+    assert network.seen["cuts"] + network.seen["resets"]
+    tell("jobs", ROUNDS * JOBS)
+    for figure, count in network.seen.items():
+        tell(figure, count)
+
+
+async def complete(here: Scheduler, job: str, large: bytes) -> None:
+    """A job ends, and everything that it has written is there, once."""
+    files = here.backend.files
+    for rank in range(WORKERS):
+        end = await here.end(job, rank)
+        assert (end.state, end.exit_code) == (WorkerState.EXITED, 3), (job, rank, end.reason)
+        assert list(map(ended, here.of(job, rank))).count(True) == 1
+        log = await files.read(log_file(job, 1, rank), 0, 2**20)
+        assert [int(line) for line in log.split()] == [*NUMBERS]
+        assert await files.read(output_file(job, f"words.{rank}"), 0, 99) == b"words"
+        assert await files.read(output_file(job, f"large.{rank}"), 0, 2**22) == large
+    reports = (await files.read(output_file(job, "metrics.jsonl"), 0, 2**20)).decode().split()
+    assert sorted(reports) == sorted(f"{rank}.{number}" for rank in range(WORKERS) for number in NUMBERS)
+
+
+def packed(words: bytes) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as archive:
+        member = tarfile.TarInfo("words.txt")
+        member.size = len(words)
+        archive.addfile(member, io.BytesIO(words))
+    return file.getvalue()
+
+
+async def keep(place: FarPlace, content: bytes) -> str:
+    """Have the scheduler keep a blob; its digest."""
+    digest = hashlib.sha256(content).hexdigest()
+    with Blobs(place.folder).receive(digest) as incoming:
+        incoming.write(content)
+        await incoming.commit()
+    return digest
