@@ -78,7 +78,7 @@ whole = _reader(values.whole)
 amount = _reader(values.amount)
 names = _reader(values.names)
 bound = _reader(
-    lambda text: None if text == "none" else values.amount(text), "is not an amount; write a number or `none`"
+    lambda text: None if text == "none" else values.amount(text), "is not an amount; write 0 or more, or `none`"
 )
 share = _reader(_fraction, "is not a share; write a number above 0 and up to 1")
 numbers = _reader(_factors, "is not a list of factors; write numbers above 0 with commas between them")

@@ -9,6 +9,7 @@ What must hold:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from difflib import get_close_matches
@@ -130,14 +131,30 @@ def settings_of(entry: SettingsEntry) -> Settings:
 
 
 def with_project(pool: Pool, entry: ProjectEntry, now: float) -> Pool:
-    """`pool` with one project put in the place of the one with its name, or added."""
+    """`pool` with one project put in the place of the one with its name, or added. Raises `Invalid` with the place in
+    the entry (`limit`) for what is wrong with it, and names another project that it does not fit."""
     entries = [project_entry(project) for project in pool.projects]
     names = [project.name for project in entries]
     if entry.name in names:
         entries[names.index(entry.name)] = entry
     else:
         entries.append(entry)
-    return pool_of(file_of(pool).model_copy(update={"projects": entries}), pool, now)
+        names.append(entry.name)
+    try:
+        return pool_of(file_of(pool).model_copy(update={"projects": entries}), pool, now)
+    except Invalid as error:
+        raise _by_name(error, names, entry.name) from None
+
+
+def _by_name(error: Invalid, names: Sequence[str], own: str) -> Invalid:
+    """A refusal of a pool file that nobody has written, with the projects' names for their places in it."""
+
+    def named(place: re.Match[str]) -> str:
+        name = names[int(place[1])]
+        return "" if name == own else f"project {name!r}: "
+
+    place = re.compile(r"projects\[(\d+)\]\.")
+    return Invalid(place.sub(named, error.sentence), field=place.sub("", error.field or "") or None)
 
 
 def without_project(pool: Pool, name: str, now: float) -> Pool:
@@ -250,8 +267,8 @@ def _project(entry: ProjectEntry, place: str, known: Project | None, now: float,
     )
     if project.limit is not None and project.guaranteed is not None and project.limit < project.guaranteed:
         raise Invalid(
-            f"{place}.limit ({entry.limit:g}) is below what is guaranteed ({entry.guaranteed:g}); "
-            "raise one or lower the other.",
+            f"{place}.limit: project {entry.name!r} has a limit of {entry.limit:g}, below its guarantee of "
+            f"{entry.guaranteed:g}; raise one or lower the other.",
             field=f"{place}.limit",
         )
     return replace(project, created=known.created) if known else project

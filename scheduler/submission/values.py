@@ -51,7 +51,7 @@ def amount(text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
-        raise ValueError(f"{text!r} is not an amount; write a number such as 2 or 0.5")
+        raise ValueError(f"{text!r} is not an amount; write 0 or more, such as 2 or 0.5")
     return number
 
 

@@ -134,7 +134,7 @@ def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: 
         ),
         (
             ["submit", "--gpus", "-1", "x.py"],
-            "--gpus: '-1' is not an amount; write a number such as 2 or 0.5. See",
+            "--gpus: '-1' is not an amount; write 0 or more, such as 2 or 0.5. See",
         ),
         (["submit", "--gpus"], "--gpus needs a value. See"),
         (["submit", "--dry-run=yes", "x.py"], "--dry-run takes no value. See"),
@@ -155,7 +155,7 @@ def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: 
             "'soon' is no duration; write 90s, 30m, 2h, 1h30m or 1d",
         ),
         (["submit", "--memory", "lots", "x.py"], "'lots' is no amount of memory; write 16GiB or 512MiB"),
-        (["project", "set", "a", "--limit", "many"], "'many' is not an amount; write a number or `none`"),
+        (["project", "set", "a", "--limit", "many"], "'many' is not an amount; write 0 or more, or `none`"),
         (
             ["project", "set", "a", "--quota", "guaranteed=4"],
             "'guaranteed=4' is not a quota; write one such as",

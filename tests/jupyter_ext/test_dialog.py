@@ -109,7 +109,7 @@ REFUSED: list[tuple[str, dict[str, str], str, str]] = [
         "notebook_parameters",
         "Notebook parameters are for notebooks",
     ),
-    ("train.py", {"gpus": "many"}, "gpus", "'many' is not an amount; write a number such as 2 or 0.5."),
+    ("train.py", {"gpus": "many"}, "gpus", "'many' is not an amount; write 0 or more, such as 2 or 0.5."),
     ("train.py", {"gpus": "64"}, "gpus", "64 GPUs"),
     ("train.py", {"project": "vison"}, "project", "There is no project 'vison'"),
     ("train.py", {"framework": "troch"}, "framework", "There is no 'troch'; did you mean torch?"),

@@ -375,7 +375,7 @@ REFUSED = {
     "%runai_train --gpuz 1 train.py": "There is no option --gpuz; did you mean --gpus?",
     "%runai_train train.py --epochs 3": "There is no option --epochs; put the arguments of a script after `--`",
     "%runai_train --name bad! train.py": "--name must be 1 to 128 letters, digits, blanks or any of . _ @ / -, with",
-    "%runai_train --gpus many train.py": "--gpus: 'many' is not an amount; write a number such as 2 or 0.5.",
+    "%runai_train --gpus many train.py": "--gpus: 'many' is not an amount; write 0 or more, such as 2 or 0.5.",
     "%runai_train nofile.py": "There is no file nofile.py in",
     "%runai_train -p lr=1 train.py": "-p is for notebooks",
     "%runai_train --max-runtime 2h --expected-runtime 3h train.py": "--expected-runtime: 10800 s is longer than "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from operator import add
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -173,7 +174,7 @@ def test_projects_that_were_there_keep_their_age() -> None:
         (
             "projects: [{name: a, guaranteed: 4, limit: 2}]",
             "projects[0].limit",
-            "projects[0].limit (2) is below what is guaranteed (4); raise one or lower the other.",
+            "projects[0].limit: project 'a' has a limit of 2, below its guarantee of 4; raise one or lower the other.",
         ),
         ("node_pools: [{name: a, environment: tain}]", "node_pools[0].environment", 'not "tain".'),
     ],
@@ -222,6 +223,23 @@ def pools(draw: st.DrawFn) -> Pool:
 @given(pools())
 def test_there_and_back_changes_nothing(pool: Pool) -> None:
     assert pool_of(parse(dump(file_of(pool))), pool, now=5e9) == pool
+
+
+@pytest.mark.parametrize(
+    ("entry", "field", "sentence"),
+    [
+        ({"name": "b", "guaranteed": 4, "limit": 2}, "limit", "limit: project 'b' has a limit of 2, below its"),
+        ({"name": "b", "parent": "c"}, "parent", "parent: there is no project 'c'"),
+        ({"name": "c", "guaranteed": 0.0005}, "guaranteed", "guaranteed goes in steps of 0.001"),
+    ],
+)
+def test_what_is_wrong_with_one_project_is_told_without_its_place_in_a_file(
+    entry: dict[str, Any], field: str, sentence: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        with_project(read("projects: [{name: a}, {name: b}]"), ProjectEntry.model_validate(entry), now=200.0)
+    assert refused.value.field == field
+    assert refused.value.sentence.startswith(sentence)
 
 
 def test_a_written_pool_file_has_no_keys_that_say_nothing() -> None:
