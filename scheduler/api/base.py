@@ -38,6 +38,12 @@ log = logging.getLogger("runai.api")
 
 T = TypeVar("T", bound=BaseModel)
 
+_HOW_TO_GET = {
+    False: "ask an administrator for it",
+    True: "if you administer the hub, request a token at /hub/token and set RUNAI_TOKEN to it",
+}
+"""What to do for a scope: the token of an administrator's own notebook server does not have theirs either."""
+
 _TITLES = {400: "Bad request", 404: "Not found", 405: "Method not allowed", 500: "Error"}
 
 
@@ -107,9 +113,8 @@ class ApiHandler(RequestHandler):
             raise unauthenticated(self)
         self.current_user = caller
         if scope not in caller.scopes:
-            raise Forbidden(
-                f"This needs the scope {scope.value}, which your token does not have; ask an administrator for it."
-            )
+            advice = _HOW_TO_GET[scope is Scope.ADMIN]
+            raise Forbidden(f"This needs the scope {scope.value}, which your token does not have; {advice}.")
         return caller
 
     async def still_allowed(self) -> bool:

@@ -115,6 +115,10 @@ def test_an_administrators_server_does_not_administer_but_their_browser_does(hub
     environment = hub.server_process("boss").environ()
     with Client(environment["RUNAI_URL"], environment["JUPYTERHUB_API_TOKEN"]) as client:
         assert not client.me().admin
+        with pytest.raises(Forbidden, match="request a token at /hub/token and set RUNAI_TOKEN to it"):
+            client.pool_file()
+    with hub.scheduler_of("boss") as client:
+        assert client.apply(client.pool_file(), preview=True).changes == []
     hub.stop_server("boss")
     for user, admin in (("boss", True), ("user", False)):
         browser = hub.login(user)
