@@ -151,6 +151,9 @@ def test_a_full_pool_is_seen_live(hub: Hub, in_the_lab: Callable[..., Page], log
             shot(admin, "pool")
             admin.emulate_media(color_scheme="dark")
             shot(admin, "pool-dark")
+            admin.set_viewport_size({"width": 640, "height": 900})
+            box = admin.locator(".runai-TableBox")
+            assert box.evaluate("box => box.scrollWidth <= box.clientWidth"), "the table of projects is cut"
         finally:
             for job in jobs:
                 client.cancel(job.id)
