@@ -38,12 +38,6 @@ log = logging.getLogger("runai.api")
 
 T = TypeVar("T", bound=BaseModel)
 
-_HOW_TO_GET = {
-    False: "ask an administrator for it",
-    True: "if you administer the hub, request a token at /hub/token and set RUNAI_TOKEN to it",
-}
-"""What to do for a scope: the token of an administrator's own notebook server does not have theirs either."""
-
 _TITLES = {400: "Bad request", 404: "Not found", 405: "Method not allowed", 500: "Error"}
 
 
@@ -113,7 +107,9 @@ class ApiHandler(RequestHandler):
             raise unauthenticated(self)
         self.current_user = caller
         if scope not in caller.scopes:
-            advice = _HOW_TO_GET[scope is Scope.ADMIN]
+            advice = "ask an administrator for it"
+            if scope is Scope.ADMIN:  # which an administrator's own notebook server does not have either
+                advice = "if you administer the hub, request a token at /hub/token and set RUNAI_TOKEN to it"
             raise Forbidden(f"This needs the scope {scope.value}, which your token does not have; {advice}.")
         return caller
 

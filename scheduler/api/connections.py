@@ -1,7 +1,8 @@
 """The open connections: how many there may be, how many of one address and one user, and which of them gives way.
 
 What must hold:
-- The scheduler's own files and workers always find descriptors: connections take half of what the process may open.
+- The scheduler's own files and workers always find descriptors: connections take half of what the process may open, and
+  where that is much, all but `OWN`.
 - Who opens connections and asks nothing, or never comes to an end of asking, takes places from their own kind alone: a
   new connection takes the place of the oldest one whose request is not complete, then of the oldest that is between
   requests.
@@ -23,13 +24,17 @@ T = TypeVar("T")
 MOST = 100_000
 """More connections than this are never held, whatever the system allows."""
 
+OWN = 8192
+"""So many descriptors are enough for the scheduler's own files and workers."""
+
 SHARE = 4
 """One address may hold a quarter of all connections with incomplete requests, and one user a quarter with requests."""
 
 
 def most_connections() -> int:
-    """Half of the descriptors that this process may open now."""
-    return min(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, MOST)
+    """Of the descriptors that this process may open now, those that are not kept for its own files."""
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return min(max(descriptors // 2, descriptors - OWN), MOST)
 
 
 class Connections(Generic[T]):
