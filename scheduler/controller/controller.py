@@ -27,6 +27,7 @@ from scheduler.controller.feed import Watcher
 from scheduler.controller.forecaster import Forecaster
 from scheduler.controller.idleness import LOOK, Idleness, busiest_of_nodes
 from scheduler.controller.jobs import Jobs
+from scheduler.controller.pauses import Pauses
 from scheduler.controller.planloop import Decide, PlanLoop, PlannedActions
 from scheduler.controller.sessions import Sessions
 from scheduler.controller.statewriter import StateWriter
@@ -83,6 +84,7 @@ class Controller:
         self._idleness = Idleness()
         self._looking: asyncio.TimerHandle | None = None
         self._blocked: Mapping[str, Decision] = {}
+        self._pauses = Pauses()
         self._next_retry: float | None = None
         self._releases = 0
 
@@ -242,7 +244,7 @@ class Controller:
     def snapshot(self, pool: Pool | None = None) -> Snapshot:
         """The pool as the policy would see it now, or as it would see this one in its place."""
         decided, now = self._decided, self._clock()
-        blocked = dependencies.blocked(decided.dependent, decided.jobs, now)
+        blocked = dependencies.blocked(decided.dependent, decided.jobs, self._pausing(now))
         workloads = (w for w in decided.workloads.values() if w.id not in blocked)
         pool, nodes = (decided.pool, decided.nodes) if pool is None else (pool, self._inventory.nodes(pool))
         used = usage.shares(decided.usage, pool, nodes, now)
@@ -251,9 +253,14 @@ class Controller:
     def _look(self) -> Snapshot:
         self._releases = self._decided.releases
         snapshot = self.snapshot()
-        self._blocked = dependencies.blocked(self._decided.dependent, self._decided.jobs, snapshot.now)
-        self._next_retry = dependencies.next_retry(self._decided.dependent, snapshot.now)
+        pausing = self._pausing(snapshot.now)
+        self._blocked = dependencies.blocked(self._decided.dependent, self._decided.jobs, pausing)
+        self._next_retry = min(pausing.values(), default=None)
         return snapshot
+
+    def _pausing(self, now: float) -> Mapping[str, float]:
+        """Which jobs pause after a failure, and until when."""
+        return self._pauses.look(self._decided.dependent, now, monotonic())
 
     def _decide(self, decide: Decide, snapshot: Snapshot) -> Plan:
         """The policy's plan, and why those wait whom it has not seen."""

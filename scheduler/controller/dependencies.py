@@ -7,8 +7,7 @@ Pure. What must hold:
   well for those that are, also after a `kill -9` in between.
 - Of an array, never more than `max_parallel` hold GPUs, and those with the lowest indices go first, but for one that
   only changes its size or its place.
-- A job that failed again and again is tried after ever longer pauses. They follow from its attempts, so a restart keeps
-  them.
+- A job that failed again and again is tried after ever longer pauses.
 """
 
 from __future__ import annotations
@@ -39,14 +38,9 @@ def names(jobs: Iterable[Job]) -> frozenset[str]:
     return frozenset(found)
 
 
-def next_retry(dependent: Iterable[Job], now: float) -> float | None:
-    """When the first of the queued jobs that pause after a failure may be tried again."""
-    pauses = (again_at(job) for job in dependent if job.state is JobState.QUEUED)
-    return min((at for at in pauses if at is not None and at > now), default=None)
-
-
-def blocked(dependent: Collection[Job], jobs: Collection[str], now: float) -> dict[str, Decision]:
-    """Those of the queued jobs that must not start now, with what they wait for; `jobs` are the unfinished ones."""
+def blocked(dependent: Collection[Job], jobs: Collection[str], pauses: Mapping[str, float]) -> dict[str, Decision]:
+    """Those of the queued jobs that must not start now, with what they wait for; `jobs` are the unfinished ones,
+    `pauses` says when those that pause may be tried again."""
     if not dependent:
         return {}
     arrays = names(dependent)
@@ -57,8 +51,8 @@ def blocked(dependent: Collection[Job], jobs: Collection[str], now: float) -> di
         array = job.request.array
         if job.state.holds_gpus and array is not None:
             running[array.id] += 1
-        elif job.state is JobState.QUEUED and (at := again_at(job)) is not None and at > now:
-            found[job.id] = _pauses(job, at)
+        elif job.id in pauses:
+            found[job.id] = _pauses(job, pauses[job.id])
         elif job.state is JobState.QUEUED:
             missing = [after for after in job.request.after if after.job in jobs or after.job in arrays]
             if missing:
@@ -96,7 +90,7 @@ def _waits_for(missing: Iterable[After]) -> str:
 
 def _pauses(job: Job, at: float) -> Decision:
     attempt = job.attempts[-1]
-    pause = duration(at - (attempt.ended or at))
+    pause = duration((again_at(job) or 0.0) - (attempt.ended or 0.0))
     what = "Has failed again" if attempt.ending is Ending.FAILED else f"Could not be started ({attempt.reason})"
     return Decision(
         Action.WAIT,

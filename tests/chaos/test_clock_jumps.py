@@ -1,5 +1,5 @@
-"""The wall clock jumps, forward by a day and back by an hour, while jobs run: nobody is ended by a limit, nothing is
-lost and no time is negative.
+"""The wall clock jumps, forward by a day and back by an hour, while jobs run: nobody is ended by a limit, no pause
+goes on for longer, nothing is lost and no time is negative.
 
 The clock is that of the scheduler and of all that it starts; `clock.c`, which is built here, is preloaded into them.
 """
@@ -99,6 +99,8 @@ def test_a_clock_that_jumps_ends_and_loses_nothing(service: Service, clock: Cloc
         steady = client.submit(sent).id
         waiting = client.submit(JobSubmit(command=["true"], after=[steady])).id
         service.until(partial(is_in, client, steady, JobState.RUNNING))
+        failing = client.submit(JobSubmit(command=["false"], gpus=1, retries=2)).id
+        service.until(lambda: len(client.job(failing).attempts) == 2)
         for jump in (DAY, -HOUR, 0, -DAY, HOUR):
             stopped = client.submit(JobSubmit(command=waits, gpus=1)).id
             service.until(partial(is_in, client, stopped, JobState.RUNNING))
@@ -120,6 +122,7 @@ def test_a_clock_that_jumps_ends_and_loses_nothing(service: Service, clock: Cloc
         ended = client.wait(steady, 60)
         assert (ended.state, len(ended.attempts)) == (JobState.SUCCEEDED, 1), ended.reason
         assert client.wait(waiting, 60).state is JobState.SUCCEEDED
+        assert len(client.wait(failing, 60).attempts) == 3
 
 
 def test_a_job_that_saves_its_state_as_the_clock_is_set_back_has_not_succeeded(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scheduler.controller import retries
+from scheduler.controller.pauses import Pauses
 from scheduler.errors import Conflict, Invalid
 from scheduler.model import After, ArrayPlace, Attempt, Ending, Job, JobState
 from scheduler.store import JobFilter
@@ -210,6 +212,32 @@ async def test_the_next_try_begins_by_itself_when_the_pause_is_over(
             bench.engine.end(job.id, attempt, 0, 1)
         attempts = (await bench.reaches(job, JobState.FAILED)).attempts
         assert attempts[2].created >= (attempts[1].ended or 0.0) + 0.2
+
+
+@pytest.mark.parametrize("jump", [-86400.0, 86400.0])
+def test_a_clock_that_is_set_neither_prolongs_nor_shortens_a_pause(jump: float) -> None:
+    failed = [Attempt(number, (), created=100.0, ended=100.0, ending=Ending.FAILED) for number in (1, 2)]
+    job = replace(make_job(retries=20), attempts=tuple(failed))
+    pauses = Pauses()
+    assert pauses.look([job], 101.0, 1.0) == {job.id: 110.0}
+    assert pauses.look([job], 104.0 + jump, 4.0) == {job.id: 110.0 + jump}
+    assert pauses.look([job], 110.0 + jump, 10.0) == {}
+    assert Pauses().look([job], 101.0 - 86400.0, 1.0) == {job.id: 111.0 - 86400.0}  # begun anew: all of it at most
+
+
+async def test_a_clock_that_is_set_back_does_not_delay_the_next_try(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.2)
+    ahead = 3600.0
+    async with opened(tmp_path, world, clock=lambda: time.time() + ahead) as bench:
+        job = await bench.controller.submit(make_job(retries=2))
+        for attempt in (1, 2):
+            await bench.until(lambda n=attempt: (job.id, n) in world.running())  # type: ignore[misc]
+            bench.engine.end(job.id, attempt, 0, 1, at=time.time() + ahead)
+        await bench.until(lambda: len(bench.controller.book.jobs[job.id].attempts) == 2)
+        ahead = 0.0
+        await bench.until(lambda: (job.id, 3) in world.running())
 
 
 def test_pauses_double_up_to_the_longest() -> None:
