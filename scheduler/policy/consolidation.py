@@ -20,7 +20,7 @@ from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.reservation import Reservations, most_free
-from scheduler.policy.sets import NodeSet
+from scheduler.policy.sets import NO_NODES, NodeSet
 from scheduler.policy.topology import NODE
 from scheduler.policy.victims import Budget, SearchResult, VictimSearch
 from scheduler.policy.workloads import WorkloadState, by_rank
@@ -42,7 +42,7 @@ class Moving(EligibilityRules):
     def kept_from(self, job: WorkloadState) -> NodeSet:
         """The nodes to which a job must not move."""
         if job.project is None:
-            return 0
+            return NO_NODES
         must, should = self.reservations.kept_from(job, job.project, moving_for=self.newcomer)
         return must | should
 
@@ -206,7 +206,7 @@ def _one_more(
     return False
 
 
-def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_from: NodeSet = 0) -> bool:
+def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_from: NodeSet = NO_NODES) -> bool:
     """Place a job that had to leave again, if there is a place. What it held itself is free for it."""
     if job.amount and state.nodes.all_taken():
         return False

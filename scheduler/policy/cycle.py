@@ -22,7 +22,7 @@ from scheduler.policy.projects import ProjectState
 from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
 from scheduler.policy.reservation import Reservations, may_starve
 from scheduler.policy.sessions import seat_sessions
-from scheduler.policy.sets import NodeSet
+from scheduler.policy.sets import NO_NODES, NodeSet
 from scheduler.policy.takeback import TakeBack, breaks_guarantee
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, together
 from scheduler.policy.victims import Budget, SearchResult
@@ -58,7 +58,7 @@ class Cycle:
         self.growth = Growth(
             self.state, self.placer, self.reservations, self.take_back, planner.partitions, self.wakeup
         )
-        self._in_vain: dict[tuple[int, int], int] = {}
+        self._in_vain: dict[tuple[int, NodeSet], int] = {}
 
     def plan(self) -> Plan:
         self.planner.prepare()
@@ -238,7 +238,7 @@ class Cycle:
             if not limited:
                 if not job.options or job.options[-1][0] is project:
                     self.reservations.consider(job, project)
-                if reserved and self._place(request, 0) is not None:
+                if reserved and self._place(request, NO_NODES) is not None:
                     self.reservations.note(request, project, reserved)
             return None
         for eviction in result.evictions:
@@ -256,7 +256,7 @@ class Cycle:
         """Places for the gang: now, or after the releasing workloads have ended. A search that failed is not
         repeated."""
         name = (request.fit_class, kept_from)
-        if self.state.gains in (self._in_vain.get(name), self._in_vain.get((request.fit_class, 0))):
+        if self.state.gains in (self._in_vain.get(name), self._in_vain.get((request.fit_class, NO_NODES))):
             return None
         mask = ~kept_from if kept_from else None
         workers = self.placer.place(request, request.gang_size, NOW, mask)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from scheduler.policy.sets import GpuSet
+from scheduler.policy.sets import NO_GPUS, GpuSet
 
 
 def best_group(gpu_links: tuple[GpuSet, ...], free: GpuSet) -> int:
@@ -22,7 +22,7 @@ def choose(gpu_links: tuple[GpuSet, ...], free: GpuSet, count: int) -> GpuSet:
     fitting = [bits for bits in groups if bits.bit_count() >= count]
     if fitting:
         return _lowest(min(fitting, key=lambda bits: (bits.bit_count(), bits)), count)
-    chosen = 0
+    chosen = NO_GPUS
     for bits in (*sorted(groups, key=lambda bits: (-bits.bit_count(), bits)), free):
         chosen |= _lowest(bits & ~chosen, count - chosen.bit_count())
     return chosen
@@ -30,7 +30,7 @@ def choose(gpu_links: tuple[GpuSet, ...], free: GpuSet, count: int) -> GpuSet:
 
 def _lowest(bits: GpuSet, count: int) -> GpuSet:
     """The `count` lowest of some bits, or all of them if they are fewer."""
-    chosen = 0
+    chosen = NO_GPUS
     while bits and count > 0:
         low = bits & -bits
         bits ^= low

@@ -18,6 +18,7 @@ from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
 from scheduler.policy.reservation import Reservations
+from scheduler.policy.sets import NodeSet
 from scheduler.policy.takeback import TakeBack
 from scheduler.policy.victims import SearchResult
 from scheduler.policy.wakeup import Wakeup
@@ -133,7 +134,7 @@ class Growth:
             order.changed(eviction.job.project)
         return result.workers
 
-    def _beside(self, job: WorkloadState, project: ProjectState) -> int:
+    def _beside(self, job: WorkloadState, project: ProjectState) -> NodeSet:
         """The nodes on which one more worker may stand."""
         request = job.request
         if project.over_limit(request.worker_amount) or (

@@ -14,6 +14,7 @@ from scheduler.model import Node
 from scheduler.policy.nodes import NodeIndex
 from scheduler.policy.partitions import Partition, usable
 from scheduler.policy.plannerstate import PlannerState
+from scheduler.policy.sets import FIRST_NODE, NodeSet, union
 from scheduler.policy.topology import Topology
 from scheduler.policy.workloads import WorkloadState
 
@@ -33,12 +34,10 @@ def change_nodes(planner: PlannerState, nodes: Sequence[Node]) -> int | None:
     redeclared = [place for place, spec in changed.items() if _redeclared(index, place, spec)]
     if (redeclared or gone) and (len(planner.partitions) > 1 or planner.state.limited):
         return None
-    eligibility = sum(
-        [
-            1 << place
-            for place in (*gone, *changed)
-            if place in gone or place in redeclared or index.all[place].spec.schedulable != changed[place].schedulable
-        ]
+    eligibility = union(
+        FIRST_NODE << place
+        for place in (*gone, *changed)
+        if place in gone or place in redeclared or index.all[place].spec.schedulable != changed[place].schedulable
     )
     names = {specs[place].name for place in redeclared} | {index.all[place].name for place in gone}
     moved = [job.workload for job in planner.workloads.values() if _depends(job, names)] if eligibility else []
@@ -113,7 +112,7 @@ def _count(planner: PlannerState, places: Sequence[int], sign: int) -> None:
             planner.train |= node.bit
 
 
-def _partition(planner: PlannerState, bit: int) -> Partition:
+def _partition(planner: PlannerState, bit: NodeSet) -> Partition:
     """The partition of a node; a pool of one partition has new nodes, too."""
     if len(planner.partitions) == 1:
         return planner.partitions[0]

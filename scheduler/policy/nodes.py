@@ -9,12 +9,13 @@ only on which workloads run where, not on the steps that led to it. Trials are t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NewType
 
 from scheduler.model import ONE, MiB, Milli, Node, WorkerPlacement
 from scheduler.policy.demands import UNBOUNDED, Demand
 from scheduler.policy.gpulinks import best_group, choose, gpus_of
-from scheduler.policy.sets import GpuSet, NodeSet
+from scheduler.policy.sets import ALL_NODES, FIRST_GPU, FIRST_NODE, NO_GPUS, NO_NODES, GpuSet, NodeSet, union
 
 When = NewType("When", int)
 """Which side of a node is meant: `NOW`, or `LATER`, once the plan is carried out. A number, since lists are indexed by
@@ -36,10 +37,10 @@ class NodeState:
 
     def __init__(self, index: int, spec: Node) -> None:
         self.index = index
-        self.bit = 1 << index
+        self.bit = FIRST_NODE << index
         self.name = spec.name
-        self.taken = 0
-        self.releasing = 0
+        self.taken = NO_GPUS
+        self.releasing = NO_GPUS
         self.shares: dict[int, Milli] = {}
         self.releasing_shares: dict[int, Milli] = {}
         self.releasing_cpus = 0
@@ -58,7 +59,7 @@ class NodeState:
 
     def _declare(self, spec: Node) -> None:
         self.spec = spec
-        self.gpu_links = tuple([sum(1 << gpu for gpu in group) for group in spec.gpu_links])
+        self.gpu_links = tuple([GpuSet(sum(1 << gpu for gpu in group)) for group in spec.gpu_links])
         self.assign_foreign()
 
     def assign_foreign(self) -> None:
@@ -76,7 +77,7 @@ class NodeState:
                     foreign[gpu] = min(ONE, left)
                     left -= ONE
         self.foreign = foreign
-        self.every = sum([1 << gpu for gpu in gpus if gpu not in foreign]) if foreign else (1 << len(gpus)) - 1
+        self.every = GpuSet(sum([1 << gpu for gpu in gpus if gpu not in foreign]))
 
     def parts(self) -> Iterable[int]:
         """The GPUs of which a part may be in use."""
@@ -168,6 +169,14 @@ def _beside(spec: Node) -> tuple[Milli, MiB]:
     return cpus - spec.foreign.cpus, memory - spec.foreign.memory
 
 
+@dataclass(slots=True)
+class _Lacking:
+    """The nodes found too short of CPUs or memory for a demand, as long as nothing more is released."""
+
+    releases: int
+    nodes: NodeSet = NO_NODES
+
+
 class NodeIndex:
     """All nodes, indexed by what is free on them: `buckets[when][key]` is the set of nodes with that key.
 
@@ -178,15 +187,15 @@ class NodeIndex:
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.all: list[NodeState] = []
         self.by_name: dict[str, NodeState] = {}
-        self.models: dict[tuple[object, ...], tuple[NodeState, int]] = {}
+        self.models: dict[tuple[object, ...], tuple[NodeState, NodeSet]] = {}
         self.types: set[str | None] = set()
         self.most_gpus = 0
         self.buckets: tuple[dict[Key, NodeSet], dict[Key, NodeSet]] = ({}, {})
-        self.sharing = 0
-        self.unnumbered = 0
+        self.sharing = NO_NODES
+        self.unnumbered = NO_NODES
         self.releases = 0
         self._orders: dict[tuple[When, int, int, bool], list[Key]] = {}
-        self._without_beside: dict[tuple[Demand, When], list[int]] = {}
+        self._without_beside: dict[tuple[Demand, When], _Lacking] = {}
         self.change(dict(enumerate(nodes)))
 
     def change(self, specs: Mapping[int, Node], gone: Iterable[int] = ()) -> None:
@@ -200,12 +209,12 @@ class NodeIndex:
             if index == len(self.all):
                 self.all.append(node := NodeState(index, spec))
                 for bucket, key in zip(self.buckets, node.keys, strict=True):
-                    bucket[key] = bucket.get(key, 0) | node.bit
+                    bucket[key] = bucket.get(key, NO_NODES) | node.bit
                 self.by_name[spec.name] = node
             else:
                 self.all[index].change(spec)
             self._index(self.all[index])
-        self.unnumbered = sum([node.bit for node in self.by_name.values() if node.spec.foreign.unnumbered])
+        self.unnumbered = union(node.bit for node in self.by_name.values() if node.spec.foreign.unnumbered)
         self.releases += 1
         self.most_gpus = max((node.spec.gpus for node in self.by_name.values()), default=0)
         self.types = {node.spec.gpu_type for node in self.by_name.values()}
@@ -213,7 +222,7 @@ class NodeIndex:
         for node in self.by_name.values():
             spec = node.spec
             model = (spec.gpus, spec.gpu_memory, spec.cpus, spec.memory)
-            first_one, bits = self.models.get(model, (node, 0))
+            first_one, bits = self.models.get(model, (node, NO_NODES))
             self.models[model] = first_one, bits | node.bit
 
     def assign_foreign(self) -> None:
@@ -234,10 +243,10 @@ class NodeIndex:
         if worker.share < ONE:
             for gpu in worker.gpus:
                 node.shares[gpu] = node.shares.get(gpu, 0) + worker.share
-                node.taken |= 1 << gpu
+                node.taken |= FIRST_GPU << gpu
         else:
             for gpu in worker.gpus:
-                node.taken |= 1 << gpu
+                node.taken |= FIRST_GPU << gpu
         self._index(node)
 
     def vacate(self, worker: WorkerPlacement, demand: Demand) -> None:
@@ -252,7 +261,7 @@ class NodeIndex:
                     node.shares[gpu] = left
                     continue
                 del node.shares[gpu]
-            node.taken &= ~(1 << gpu)
+            node.taken &= ~(FIRST_GPU << gpu)
         self.releases += 1
         self._index(node)
 
@@ -262,7 +271,7 @@ class NodeIndex:
         node.releasing_cpus += demand.cpus
         node.releasing_memory += demand.memory
         for gpu in worker.gpus:
-            node.releasing |= 1 << gpu
+            node.releasing |= FIRST_GPU << gpu
             if worker.share < ONE:
                 node.releasing_shares[gpu] = node.releasing_shares.get(gpu, 0) + worker.share
         self._index(node)
@@ -279,7 +288,7 @@ class NodeIndex:
                     node.releasing_shares[gpu] = left
                     continue
                 del node.releasing_shares[gpu]
-            node.releasing &= ~(1 << gpu)
+            node.releasing &= ~(FIRST_GPU << gpu)
         self.releases += 1
         self._index(node)
 
@@ -302,7 +311,7 @@ class NodeIndex:
         """Put a node into another bucket."""
         buckets = self.buckets[when]
         buckets[node.keys[when]] ^= node.bit
-        buckets[key] = buckets.get(key, 0) | node.bit
+        buckets[key] = buckets.get(key, NO_NODES) | node.bit
         node.keys[when] = key
 
     # -- search -------------------------------------------------------------------------------------------
@@ -346,10 +355,10 @@ class NodeIndex:
             return None
         lacking = self._lacking(demand, when)
         for key in order:
-            for node in self.each(buckets[key] & mask & ~lacking[1]):
+            for node in self.each(buckets[key] & mask & ~lacking.nodes):
                 if node.takes(demand, when):
                     return node
-                lacking[1] |= node.bit
+                lacking.nodes |= node.bit
         return None
 
     def together(self, demand: Demand, count: int, mask: NodeSet, when: When) -> NodeState | None:
@@ -362,21 +371,21 @@ class NodeIndex:
         fitting = [node for node in self.each(mask) if node.count(demand, when, count) >= count]
         return min(fitting, key=lambda node: (node.keys[when][0], node.index), default=None)
 
-    def _lacking(self, demand: Demand, when: When) -> list[int]:
+    def _lacking(self, demand: Demand, when: When) -> _Lacking:
         """The nodes found too short of CPUs or memory for a demand, which hold until something is released."""
         lacking = self._without_beside.get((demand, when))
-        if lacking is None or lacking[0] != self.releases:
-            lacking = self._without_beside[demand, when] = [self.releases, 0]
+        if lacking is None or lacking.releases != self.releases:
+            lacking = self._without_beside[demand, when] = _Lacking(self.releases)
         return lacking
 
-    def left_over(self, mask: NodeSet = -1) -> Milli:
+    def left_over(self, mask: NodeSet = ALL_NODES) -> Milli:
         """What is free later in nodes of `mask`, the parts of shared GPUs included."""
         parts = [max(0, node.share_free(gpu, LATER)) for node in self.each(self.sharing & mask) for gpu in node.parts()]
         return self.free_gpus(mask, LATER) + sum(parts)
 
     def all_taken(self) -> bool:
         """Whether no GPU is free later, not even in part."""
-        return not self.sharing and not self.free_gpus(-1, LATER)
+        return not self.sharing and not self.free_gpus(ALL_NODES, LATER)
 
     def free_gpus(self, mask: NodeSet, when: When = NOW) -> Milli:
         """The whole GPUs that are free in nodes of `mask`."""

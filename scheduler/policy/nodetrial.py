@@ -8,6 +8,7 @@ from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.demands import Demand
 from scheduler.policy.eligibility import NOTHING_LOST, EligibilityRules, Eviction, Floor, Losses
 from scheduler.policy.nodes import LATER, NodeState
+from scheduler.policy.sets import FIRST_GPU
 from scheduler.policy.workloads import WorkloadState
 
 
@@ -118,14 +119,14 @@ class NodeTrial:
             self.memory += sign * demand.memory
             if worker.share == ONE:
                 for gpu in worker.gpus:
-                    self.free ^= 1 << gpu & self.node.every
+                    self.free ^= FIRST_GPU << gpu & self.node.every
                 continue
             for gpu in worker.gpus:
                 used = self.shares[gpu] = self.shares.get(gpu, 0) - sign * worker.share
                 if used:
-                    self.free &= ~(1 << gpu)
+                    self.free &= ~(FIRST_GPU << gpu)
                 else:
-                    self.free |= 1 << gpu
+                    self.free |= FIRST_GPU << gpu
 
     def fits(self, demand: Demand, count: int) -> bool:
         """Whether `count` workers would fit."""

@@ -30,7 +30,7 @@ class Packing:
     def within(self, mask: NodeSet) -> dict[int, list[WorkerPlacement]] | None:
         """The workers of each group, all in nodes of `mask`. None, with nothing taken, if there are no places."""
         found: list[WorkerPlacement] = []
-        if not mask & (mask - 1) or not self._seat(found, mask, set()):
+        if mask.bit_count() < 2 or not self._seat(found, mask, set()):
             return None
         groups: dict[int, list[WorkerPlacement]] = {}
         for (number, _), worker in zip(self.workers, found, strict=True):
@@ -42,7 +42,7 @@ class Packing:
             return True
         group = self.workers[len(found)][1]
         buckets = self.state.nodes.buckets[self.when]
-        here: list[tuple[Key, int]] = sorted((key, bits & mask) for key, bits in buckets.items() if bits & mask)
+        here: list[tuple[Key, NodeSet]] = sorted((key, bits & mask) for key, bits in buckets.items() if bits & mask)
         name = (len(found), tuple([(key, bits.bit_count()) for key, bits in here]))
         if name in in_vain:
             return False
@@ -59,7 +59,7 @@ class Packing:
         in_vain.add(name)
         return False
 
-    def _nodes(self, group: RequestClass, here: list[tuple[Key, int]], mask: NodeSet) -> list[NodeState]:
+    def _nodes(self, group: RequestClass, here: list[tuple[Key, NodeSet]], mask: NodeSet) -> list[NodeState]:
         """One node for each free amount, the fullest first; for workers without whole GPUs only the best node."""
         nodes, demand, mask = self.state.nodes, group.demand, mask & group.eligible
         if not demand.whole:

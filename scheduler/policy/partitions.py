@@ -13,9 +13,7 @@ from scheduler.policy import quotas
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.projects import ProjectState, QuotaState, build_tree
 from scheduler.policy.quotas import PartitionKey
-from scheduler.policy.sets import NodeSet
-
-_EVERYWHERE = -1
+from scheduler.policy.sets import ALL_NODES, NO_NODES, NodeSet
 
 
 @dataclass(eq=False, slots=True)
@@ -25,7 +23,7 @@ class Partition:
     key: PartitionKey
     projects: dict[str, ProjectState]
     roots: list[ProjectState]
-    nodes: NodeSet = 0
+    nodes: NodeSet = NO_NODES
     capacity: Milli = 0
 
 
@@ -72,7 +70,7 @@ def _limits(
 ) -> Iterable[QuotaState]:
     """The limits of a project that are not those of one of its partitions alone."""
     if len(partitions) > 1 and project.limit is not None:
-        yield QuotaState(Quota(limit=project.limit), _EVERYWHERE)
+        yield QuotaState(Quota(limit=project.limit), ALL_NODES)
     for quota in project.quotas:
         mask = sum([node.bit for node in nodes if quota.covers(node.spec)])
         partition = partitions.get((quota.node_pool, quota.gpu_type))

@@ -14,7 +14,7 @@ from scheduler.policy.demands import Demand
 from scheduler.policy.nodes import LATER, NodeState, When
 from scheduler.policy.packing import Packing
 from scheduler.policy.poolstate import PoolState
-from scheduler.policy.sets import NodeSet
+from scheduler.policy.sets import NodeSet, union
 from scheduler.policy.topology import NODE, Topology
 from scheduler.policy.workloads import RequestClass, Scope, by_rank
 
@@ -75,7 +75,7 @@ class Placer:
         """The sets of nodes in which the groups of a gang are tried together: from one node to ever wider domains."""
         within = (request.require, request.prefer)
         if request.require not in (None, NODE):
-            mask &= _union(self.topology.domains(request.require))
+            mask &= union(self.topology.domains(request.require))
         if not request.spread or NODE in within or one_node:
             for key in sorted(self.nodes.buckets[when], reverse=True)[:NODES]:
                 for node in self.nodes.each(self.nodes.buckets[when][key] & mask):
@@ -109,7 +109,7 @@ class Placer:
     ) -> Workers | None:
         demand = request.demand
         if request.require is not None and request.require != NODE:
-            mask &= _union(self.topology.domains(request.require))
+            mask &= union(self.topology.domains(request.require))
         if count == 1:
             return self._one(demand, mask, when, request.spread)
         if self.bound(demand, mask, when, count) < count:
@@ -194,10 +194,10 @@ class Placer:
         """The nodes on which a running gang may grow. If it requires a level, only those of its domain."""
         if request.require is None:
             return request.eligible
-        bits = _union([self.nodes.by_name[worker.node].bit for worker in placement])
+        bits = union([self.nodes.by_name[worker.node].bit for worker in placement])
         if request.require == NODE:
             return bits
-        return _union([domain for domain in self.topology.domains(request.require) if domain & bits])
+        return union([domain for domain in self.topology.domains(request.require) if domain & bits])
 
     def bound(self, demand: Demand, mask: NodeSet, when: When, enough: int | None) -> int:
         """How many workers fit at the most, judged by GPUs (exactly, where neither CPUs nor memory are asked for)."""
@@ -208,10 +208,3 @@ class Placer:
             for key, bits in self.nodes.buckets[when].items()
             if key[0] >= demand.whole
         )
-
-
-def _union(masks: list[NodeSet]) -> NodeSet:
-    bits = 0
-    for mask in masks:
-        bits |= mask
-    return bits

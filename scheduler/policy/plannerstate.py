@@ -17,6 +17,7 @@ from scheduler.policy.partitions import Partition, build_partitions
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.requestclasses import RequestClasses
+from scheduler.policy.sets import union
 from scheduler.policy.topology import Topology
 from scheduler.policy.workloads import Options, RequestClass, WorkloadState
 
@@ -57,7 +58,7 @@ class PlannerState:
         self.partitions = build_partitions(pool, index.all, self.trains)
         self.projects = self.partitions[0].projects
         self.state.limited = any(project.quotas for project in self.projects.values())
-        self.train = sum([node.bit for node in index.all if node.spec.schedulable and self.trains(node)])
+        self.train = union(node.bit for node in index.all if node.spec.schedulable and self.trains(node))
         for workload in workloads:
             self.put(workload)
         self.prepare()

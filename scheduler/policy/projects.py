@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from scheduler.model import ONE, Milli, Project, Quota
 from scheduler.policy.demands import UNBOUNDED
 from scheduler.policy.quotas import REMAINDER, PartitionKey
-from scheduler.policy.sets import NodeSet
+from scheduler.policy.sets import NO_NODES, NodeSet
 
 
 class QuotaState:
@@ -115,7 +115,7 @@ class ProjectState:
 
     def nodes_at_limit(self, amount: Milli) -> NodeSet:
         """The nodes on which `amount` more would exceed a limit of the path."""
-        nodes = 0
+        nodes = NO_NODES
         for project in self.path:
             for quota in project.quotas:
                 if quota.allocated + amount > quota.limit:

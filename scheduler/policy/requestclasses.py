@@ -8,13 +8,13 @@ free.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 
 from scheduler.model import ONE, Environment, Milli, PlacementStyle, Pool, Request
 from scheduler.policy.demands import Demand, demand_of
 from scheduler.policy.nodes import NodeIndex, NodeState
-from scheduler.policy.sets import NodeSet
+from scheduler.policy.sets import ALL_NODES, NO_NODES, NodeSet, union
 from scheduler.policy.workloads import RequestClass, Scope
 
 ALIKE = 950
@@ -107,7 +107,7 @@ class RequestClasses:
     def _by_type(self) -> dict[str | None, NodeSet]:
         types: dict[str | None, NodeSet] = {}
         for node in self.nodes:
-            types[node.spec.gpu_type] = types.get(node.spec.gpu_type, 0) | node.bit
+            types[node.spec.gpu_type] = types.get(node.spec.gpu_type, NO_NODES) | node.bit
         return types
 
     def _make_of_groups(self, spec: Request) -> RequestClass:
@@ -118,7 +118,7 @@ class RequestClasses:
             for group in spec.groups
         )
         largest = max(groups, key=lambda group: (group.worker_amount, group.demand.cpus))
-        eligible = 0
+        eligible = NO_NODES
         if all(group.eligible for group in groups):
             for group in groups:
                 eligible |= group.eligible
@@ -145,7 +145,7 @@ class RequestClasses:
         demand = demand_of(spec.shape)
         demand = self._demands.setdefault(demand, demand)
         masks = tuple([mask for mask in self._preferences(spec, demand) if mask])
-        eligible = _union(masks)
+        eligible = union(masks)
         scopes = tuple([each for mask in masks for each in self._fastest_first(mask, spec)])
         worker_amount = self._worker_amount(demand, eligible)
         spread = self._spreads(spec)
@@ -206,8 +206,8 @@ class RequestClasses:
         while ways:
             alike = [way for way in ways if way[0] * ONE >= ALIKE * ways[0][0]]
             ways = ways[len(alike) :]
-            anywhere = _union(bits for _, one_node, bits in alike if not one_node)
-            together = _union(bits for _, _, bits in alike)
+            anywhere = union(bits for _, one_node, bits in alike if not one_node)
+            together = union(bits for _, _, bits in alike)
             if together & ~anywhere:
                 scopes.append((together, True))
             if anywhere:
@@ -220,7 +220,7 @@ class RequestClasses:
     def _mask(self, spec: Request, demand: Demand, environment: Environment, pools: tuple[str, ...] | None) -> NodeSet:
         name = (demand, environment, pools, spec.gpu_types, spec.avoids)
         if name not in self._masks:
-            self._masks[name] = self._eligible(-1, *name)
+            self._masks[name] = self._eligible(ALL_NODES, *name)
         return self._masks[name]
 
     def _eligible(
@@ -232,17 +232,15 @@ class RequestClasses:
         gpu_types: tuple[str, ...] | None,
         avoids: tuple[str, ...],
     ) -> NodeSet:
-        return sum(
-            [
-                node.bit
-                for node in (self.nodes if among == -1 else self._nodes.each(among))
-                if node.spec.schedulable
-                and node.name not in avoids
-                and (pools is None or node.spec.node_pool in pools)
-                and self.environment_of(node.spec.node_pool) is environment
-                and (gpu_types is None or node.spec.gpu_type in gpu_types)
-                and _big_enough(node, demand)
-            ]
+        return union(
+            node.bit
+            for node in (self.nodes if among == ALL_NODES else self._nodes.each(among))
+            if node.spec.schedulable
+            and node.name not in avoids
+            and (pools is None or node.spec.node_pool in pools)
+            and self.environment_of(node.spec.node_pool) is environment
+            and (gpu_types is None or node.spec.gpu_type in gpu_types)
+            and _big_enough(node, demand)
         )
 
     def _worker_amount(self, demand: Demand, eligible: NodeSet) -> Milli:
@@ -255,13 +253,6 @@ class RequestClasses:
         names = spec.node_pools or [pool.name for pool in self.pools.values() if pool.environment is spec.environment]
         found = [self.pools[name] for name in names if name in self.pools]
         return bool(found) and found[0].placement is PlacementStyle.SPREAD
-
-
-def _union(sets: Iterable[NodeSet]) -> NodeSet:
-    nodes = 0
-    for each in sets:
-        nodes |= each
-    return nodes
 
 
 def _big_enough(node: NodeState, demand: Demand) -> bool:

@@ -22,7 +22,7 @@ from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.sets import NodeSet
+from scheduler.policy.sets import FIRST_NODE, NO_NODES, NodeSet, union
 from scheduler.policy.topology import NODE
 from scheduler.policy.workloads import RequestClass, WorkloadState
 
@@ -78,7 +78,7 @@ class Reservations:
             self.expected = self._reserve(job, project, request)
         else:
             nodes = {self.state.nodes.by_name[worker.node].index for worker in workers}
-            self.expected = Reservation(job, project, self.now, sum([1 << index for index in nodes]))
+            self.expected = Reservation(job, project, self.now, union(FIRST_NODE << index for index in nodes))
 
     def consider(self, job: WorkloadState, project: ProjectState) -> None:
         """Reserve for the first in line that fits nowhere although its project is due."""
@@ -108,9 +108,9 @@ class Reservations:
 
     def kept_from(
         self, job: WorkloadState, project: ProjectState, moving_for: WorkloadState | None = None
-    ) -> tuple[int, int]:
+    ) -> tuple[NodeSet, NodeSet]:
         """The reserved nodes that a job must keep away from, and those that it should."""
-        must = should = 0
+        must = should = NO_NODES
         for reservation in self.made:
             if reservation.job in (job, moving_for) or self._ends_in_time(job, reservation):
                 continue
@@ -120,12 +120,12 @@ class Reservations:
                 must |= reservation.nodes
         expected = self.expected
         if expected is not None and expected.job not in (job, moving_for) and not expected.job.placement:
-            should |= 0 if self._ends_in_time(job, expected) else expected.nodes
+            should |= NO_NODES if self._ends_in_time(job, expected) else expected.nodes
         return must, should & ~must
 
     def kept_from_growing(self, job: WorkloadState, project: ProjectState) -> NodeSet:
         """The reserved nodes in which an elastic job must not grow."""
-        nodes = 0
+        nodes = NO_NODES
         for reservation in self.made:
             own = project is reservation.project and job.priority <= reservation.job.priority
             surplus = own and job.preemptible and not job.request.spec.min_runtime
@@ -171,7 +171,7 @@ class Reservations:
     def _reserve(self, job: WorkloadState, project: ProjectState, request: RequestClass) -> Reservation | None:
         """The earliest time at which the gang fits, and where."""
         topology = self.placer.topology
-        domains: Iterable[int] = (request.eligible,)
+        domains: Iterable[NodeSet] = (request.eligible,)
         if request.require not in (None, NODE):
             domains = [mask for domain in topology.domains(str(request.require)) if (mask := domain & request.eligible)]
         ends = Ends(self._rules(job, project), project, self._patient_until(job))
@@ -203,9 +203,9 @@ class Reservations:
             return None
         places.sort()
         chosen = places[:count]
-        nodes = 0
+        nodes = NO_NODES
         for _, _, index in chosen:
-            nodes |= 1 << index
+            nodes |= FIRST_NODE << index
         return chosen[-1][0], sum([missing for _, missing, _ in chosen]), nodes
 
 

@@ -14,7 +14,7 @@ from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reservation import Reservations
-from scheduler.policy.sets import NodeSet
+from scheduler.policy.sets import NO_NODES, NodeSet
 from scheduler.policy.victims import Budget, SearchResult, VictimSearch
 from scheduler.policy.wakeup import Wakeup
 from scheduler.policy.workloads import RequestClass, WorkloadState
@@ -38,7 +38,7 @@ class TakeBack:
         self.settings = settings
         self.budget = budget
         self.wakeup = wakeup
-        self._no_moves: dict[tuple[int, int], int] = {}
+        self._no_moves: dict[tuple[int, NodeSet], int] = {}
         self._no_victims: dict[tuple[object, ...], int] = {}
 
     def nobody_moves_for(self, request: RequestClass) -> bool:
@@ -101,7 +101,7 @@ class TakeBack:
     def _consolidate(self, job: WorkloadState, kept_from: NodeSet) -> SearchResult | None:
         """Move others together. What failed is not tried again."""
         name, gains, least = (job.request.fit_class, kept_from), self.state.gains, job.request.gang_amount
-        if gains in (self._no_moves.get(name), self._no_moves.get((job.request.fit_class, 0))):
+        if gains in (self._no_moves.get(name), self._no_moves.get((job.request.fit_class, NO_NODES))):
             return None
         # Not only where the newcomer may stand: the others may go elsewhere.
         if self.state.nodes.left_over() < least:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduler.policy.nodes import NodeState
-from scheduler.policy.sets import NodeSet
+from scheduler.policy.sets import NO_NODES, NodeSet
 
 NODE = "node"
 
@@ -23,7 +23,7 @@ class Topology:
                 labels = node.spec.labels
                 if level in labels:
                     name = tuple(labels.get(wider) for wider in levels[:depth])
-                    found[name] = found.get(name, 0) | node.bit
+                    found[name] = found.get(name, NO_NODES) | node.bit
             self._domains[level] = [found[name] for name in sorted(found, key=str)]
 
     def knows(self, level: str) -> bool:

@@ -21,7 +21,7 @@ from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reservation import most_free
-from scheduler.policy.sets import NodeSet
+from scheduler.policy.sets import NO_NODES, NodeSet
 from scheduler.policy.topology import NODE
 from scheduler.policy.workloads import RequestClass, by_rank
 
@@ -57,7 +57,7 @@ class VictimSearch:
         placer: Placer,
         rules: EligibilityRules,
         budget: Budget,
-        kept_from: NodeSet = 0,
+        kept_from: NodeSet = NO_NODES,
     ) -> None:
         self.state = state
         self.placer = placer
@@ -88,7 +88,7 @@ class VictimSearch:
             trial.commit()
         return SearchResult(result.workers, self._put_back([*evictions, *result.evictions], limited))
 
-    def one_more(self, mask: int) -> SearchResult | None:
+    def one_more(self, mask: NodeSet) -> SearchResult | None:
         """A place for one more worker in nodes of `mask`, and whom that stops."""
         with self.state.trial() as trial:
             result = self._search(self.rules.newcomer.request.demand, 1, mask)

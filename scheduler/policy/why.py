@@ -24,7 +24,7 @@ from scheduler.policy.blocking import (
 from scheduler.policy.nodes import LATER, NOW, Key, NodeState
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.sets import NodeSet
+from scheduler.policy.sets import ALL_NODES, NodeSet
 from scheduler.policy.topology import NODE
 from scheduler.policy.workloads import RequestClass, in_words
 
@@ -116,7 +116,7 @@ class Why:
             if request.require == NODE:
                 found = any(fits >= request.gang_size for fits, bits in places if bits)
             else:
-                domains = [-1] if request.require is None else self._topology.domains(request.require)
+                domains = [ALL_NODES] if request.require is None else self._topology.domains(request.require)
                 found = any(
                     sum([fits * (bits & domain).bit_count() for fits, bits in places]) >= request.gang_size
                     for domain in domains
