@@ -133,7 +133,7 @@ class Cycle:
 
     def _hopeless(self, jobs: JobClassQueue, project: ProjectState) -> bool:
         """Whether there is no place, no job to move or to reclaim from, and nothing to reserve."""
-        request, gains, name = jobs.request, self.state.gains, (jobs.request.fit_class, 0)
+        request, gains, name = jobs.request, self.state.gains, (jobs.request.fit_class, NO_NODES)
         return (
             self._in_vain.get(name) == gains
             and self.take_back.nobody_moves_for(request)
@@ -222,7 +222,7 @@ class Cycle:
         self, job: WorkloadState, project: ProjectState, request: RequestClass, order: ProjectOrder
     ) -> list[WorkerPlacement] | None:
         """Free places, or else places of other jobs. If there are none, nodes may be reserved."""
-        full = project.nodes_at_limit(request.gang_amount) if self.state.limited else 0
+        full = project.nodes_at_limit(request.gang_amount) if self.state.limited else NO_NODES
         limited = self._refused(request, project) or bool(full and not request.eligible & ~full)
         reserved, better_not = self.reservations.kept_from(job, project)
         kept_from = reserved | full

@@ -18,7 +18,7 @@ from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
 from scheduler.policy.reservation import Reservations
-from scheduler.policy.sets import NodeSet
+from scheduler.policy.sets import NO_NODES, NodeSet
 from scheduler.policy.takeback import TakeBack
 from scheduler.policy.victims import SearchResult
 from scheduler.policy.wakeup import Wakeup
@@ -140,10 +140,10 @@ class Growth:
         if project.over_limit(request.worker_amount) or (
             not request.preemptible and project.over_guarantee(request.worker_amount)
         ):
-            return 0
+            return NO_NODES
         over, nodes = project.nodes_at_limit(0), self.state.nodes.by_name
         if over and any(nodes[worker.node].bit & over for worker in job.placement):
-            return 0  # it could not begin again where it stands
+            return NO_NODES  # it could not begin again where it stands
         kept_from = project.nodes_at_limit(request.worker_amount)
         return (
             self.placer.beside(request, job.placement) & ~kept_from & ~self.reservations.kept_from_growing(job, project)

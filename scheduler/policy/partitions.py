@@ -13,7 +13,7 @@ from scheduler.policy import quotas
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.projects import ProjectState, QuotaState, build_tree
 from scheduler.policy.quotas import PartitionKey
-from scheduler.policy.sets import ALL_NODES, NO_NODES, NodeSet
+from scheduler.policy.sets import ALL_NODES, NO_NODES, NodeSet, union
 
 
 @dataclass(eq=False, slots=True)
@@ -72,7 +72,7 @@ def _limits(
     if len(partitions) > 1 and project.limit is not None:
         yield QuotaState(Quota(limit=project.limit), ALL_NODES)
     for quota in project.quotas:
-        mask = sum([node.bit for node in nodes if quota.covers(node.spec)])
+        mask = union(node.bit for node in nodes if quota.covers(node.spec))
         partition = partitions.get((quota.node_pool, quota.gpu_type))
         if quota.limit is not None and (partition is None or partition.nodes != mask):
             yield QuotaState(quota, mask)

@@ -194,7 +194,7 @@ class RequestClasses:
         spread: dict[str | None, Milli] = dict(spec.spread_throughputs)
         best = max(throughputs.values())
         single = max(spec.workers, spec.min_workers) == 1
-        ways = list[tuple[Milli, bool, int]]()
+        ways = list[tuple[Milli, bool, NodeSet]]()
         for gpu_type, bits in self._types.items():
             if bits & nodes:
                 throughput = throughputs.get(gpu_type, best)
@@ -202,7 +202,7 @@ class RequestClasses:
                 if not single:
                     ways.append((min(throughput, spread.get(gpu_type, throughput)), False, bits & nodes))
         ways.sort(key=lambda way: way[0], reverse=True)
-        scopes, faster = list[Scope](), 0
+        scopes, faster = list[Scope](), NO_NODES
         while ways:
             alike = [way for way in ways if way[0] * ONE >= ALIKE * ways[0][0]]
             ways = ways[len(alike) :]

@@ -187,7 +187,7 @@ class Reservations:
         since = workload.submitted if workload.preempted is None else workload.preempted
         return max(self.now, since + self.settings.preemption_delay)
 
-    def _in_domain(self, request: RequestClass, mask: NodeSet, ends: Ends) -> Place | None:
+    def _in_domain(self, request: RequestClass, mask: NodeSet, ends: Ends) -> tuple[float, int, NodeSet] | None:
         """When and in which nodes of `mask` the gang fits; at equal times the number of GPUs that are missing
         decides."""
         count = request.gang_size

@@ -43,7 +43,7 @@ class TakeBack:
 
     def nobody_moves_for(self, request: RequestClass) -> bool:
         """Whether it is known that moving others makes no place for such a job."""
-        return self._no_moves.get((request.fit_class, 0)) == self.state.gains
+        return self._no_moves.get((request.fit_class, NO_NODES)) == self.state.gains
 
     def least_important(self, project: ProjectState) -> float:
         """Jobs above this priority may find somebody to preempt in their project."""
@@ -105,7 +105,7 @@ class TakeBack:
             return None
         # Not only where the newcomer may stand: the others may go elsewhere.
         if self.state.nodes.left_over() < least:
-            self._no_moves[job.request.fit_class, 0] = gains
+            self._no_moves[job.request.fit_class, NO_NODES] = gains
             return None
         result = consolidate(self.state, self.placer, self.reservations, job, kept_from, self.wakeup.now)
         if result is None:
