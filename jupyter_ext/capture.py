@@ -92,6 +92,7 @@ def capture(
         "buffers": len(packed.buffers),
         "python": list(sys.version_info[:2]),
         "flags": shell.compile.flags,
+        "colors": shell.colors,
         "path": list(_path()),
         "cells": _cells(packed.functions, shell),
         "limit": limit,

@@ -144,7 +144,7 @@ def _main_module(about: Mapping[str, Any]) -> types.ModuleType:
 def _shell(about: Mapping[str, Any], module: types.ModuleType) -> _Shell:
     config = Config()
     config.HistoryManager.enabled = False
-    config.InteractiveShell.colors = "nocolor"
+    config.InteractiveShell.colors = about["colors"]
     config.InteractiveShell.cache_size = 0
     shell: _Shell = _Shell.instance(config=config, user_module=module, user_ns=module.__dict__)
     shell.displays = Displays.of_this_worker()

@@ -38,14 +38,16 @@ class Calm(Exception):
 class JobFailed(Calm):
     """A job ended without success. `remote` is the traceback of its cell, where it has one, line by line."""
 
-    def __init__(self, sentence: str, remote: list[str]) -> None:
-        super().__init__(sentence)
+    def __init__(self, name: str, sentence: str, remote: list[str]) -> None:
+        super().__init__(f"{name} {sentence}")
+        self.name = name
         self.remote = remote
         self.shown = False
 
     def _render_traceback_(self) -> list[str]:
-        remote = [] if self.shown else [line for part in self.remote for line in part.splitlines()]
-        return [*remote, *super()._render_traceback_()]
+        if self.shown and self.remote:
+            return [f"{self.name} failed; its traceback is above."]
+        return [*(line for part in self.remote for line in part.splitlines()), *super()._render_traceback_()]
 
 
 class LetGo(Calm, KeyboardInterrupt):
@@ -194,7 +196,7 @@ class Job(ShownOnce):
         if job.kind is JobKind.CELL and job.mine:
             error = (self._report() or {}).get("error") or {}
             remote = [str(line) for line in error.get("traceback", ())]
-        raise JobFailed(f"{job.name} {card.state(job)}", remote)
+        raise JobFailed(job.name, card.state(job), remote)
 
     def _report(self) -> Mapping[str, Any] | None:
         """What the cell's runner wrote at the end, if it came so far."""

@@ -93,7 +93,7 @@ def worker_views(placement: Iterable[WorkerPlacement]) -> list[WorkerView]:
 
 
 def _with_last_words(told: str, reason: str, attempt: Attempt | None) -> str:
-    """`Worker 3 of 8 ended with exit code 1: ValueError: …` where `reason`, as `told`, says why this attempt ended."""
+    """`… ended with exit code 1: ValueError: …` where `reason`, as `told`, says why this attempt ended."""
     if attempt is None or not attempt.error_excerpt or not reason.endswith(attempt.reason):
         return told
     return f"{told.rstrip('.')}: {attempt.error_excerpt}"

@@ -40,12 +40,12 @@ def starting(placement: tuple[WorkerPlacement, ...], workers: Mapping[int, Worke
 
 
 def blame(worker: WorkerStatus, world: int) -> str:
-    """`It was killed by SIGSEGV.` or `Worker 3 of 8 was killed by SIGSEGV.`: what the engine says, or the plain
-    facts."""
+    """`It was killed by SIGSEGV.` or `Worker 4 of 8 (rank 3) was killed by SIGSEGV.`: what the engine says, or the
+    plain facts."""
     said = worker.reason.rstrip(".") or _how(worker)
     if world == 1:
         return f"{said[:1].upper()}{said[1:]}."
-    who = f"Worker {worker.rank} of {world}"
+    who = f"Worker {worker.rank + 1} of {world} (rank {worker.rank})"
     return f"{who}{said[2:]}." if said.startswith("it ") else f"{who}: {said}."
 
 

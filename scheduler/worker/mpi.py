@@ -126,7 +126,7 @@ def _connected(rank: int) -> socket.socket:
             return socket.create_connection(_address(rank))
         except OSError as error:
             if time.monotonic() > deadline:
-                sys.exit(f"Worker {rank} does not answer ({error}).")
+                sys.exit(f"Rank {rank} does not answer ({error}).")
             time.sleep(0.02)
 
 

@@ -79,7 +79,7 @@ async def test_what_workers_did_meanwhile_is_not_forgotten(bench: Bench, tmp_pat
         assert bench.engine.stops == []
     await bench.reaches(jobs[0], JobState.SUCCEEDED)
     failed = await bench.reaches(jobs[1], JobState.FAILED)
-    assert failed.reason == "Worker 1 of 2 ended with exit code 5."
+    assert failed.reason == "Worker 2 of 2 (rank 1) ended with exit code 5."
     await bench.reaches(queued, JobState.RUNNING)
 
 

@@ -69,7 +69,7 @@ async def test_a_gang_ends_whole_and_says_who_failed(bench: Bench) -> None:
     await bench.reaches(job, JobState.RUNNING)
     bench.engine.end(job.id, 1, 2, 7)
     failed = await bench.reaches(job, JobState.FAILED)
-    assert failed.reason == "Worker 2 of 3 ended with exit code 7."
+    assert failed.reason == "Worker 3 of 3 (rank 2) ended with exit code 7."
     assert failed.attempts[0].exit_codes == (-15, -15, 7)
 
 

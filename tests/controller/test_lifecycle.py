@@ -106,10 +106,10 @@ def test_a_worker_that_fails_ends_its_gang() -> None:
     assert step.do == (StopAttempt(job.id, 1, 7.0),)
     assert (step.job.state, step.job.reason) == (
         JobState.STOPPING,
-        "Worker 1 of 3 ended with exit code 3.",
+        "Worker 2 of 3 (rank 1) ended with exit code 3.",
     )
     failed = ended(step.job, -15, 3, 0, at=NOW + 6)
-    assert (failed.state, failed.reason) == (JobState.FAILED, "Worker 1 of 3 ended with exit code 3.")
+    assert (failed.state, failed.reason) == (JobState.FAILED, "Worker 2 of 3 (rank 1) ended with exit code 3.")
     assert failed.attempts[-1].exit_codes == (-15, 3, 0)
 
 
@@ -117,7 +117,7 @@ def test_the_first_to_fail_is_to_blame() -> None:
     job = running(3)
     stands = workers(job, "runs", 1, -9)
     stands[2] = replace(stands[2], at=NOW + 2)
-    assert lifecycle.observe(job, stands, NOW + 5).job.reason == "Worker 2 of 3 was killed by SIGKILL."
+    assert lifecycle.observe(job, stands, NOW + 5).job.reason == "Worker 3 of 3 (rank 2) was killed by SIGKILL."
 
 
 @pytest.mark.parametrize(
@@ -138,17 +138,17 @@ def test_the_reason_says_how_it_failed(code: int, reason: str) -> None:
         (
             "it ended with exit code 3",
             "It ended with exit code 3.",
-            "Worker 0 of 2 ended with exit code 3.",
+            "Worker 1 of 2 (rank 0) ended with exit code 3.",
         ),
         (
             "its supervisor was killed",
             "Its supervisor was killed.",
-            "Worker 0 of 2: its supervisor was killed.",
+            "Worker 1 of 2 (rank 0): its supervisor was killed.",
         ),
         (
             "There is no program 'trian'.",
             "There is no program 'trian'.",
-            "Worker 0 of 2: There is no program 'trian'.",
+            "Worker 1 of 2 (rank 0): There is no program 'trian'.",
         ),
     ],
 )
@@ -562,7 +562,7 @@ def test_what_falls_over_once_its_leader_has_gone_is_no_failure() -> None:
 
 
 def test_a_leader_that_fails_or_that_was_told_to_stop_has_not_ended_well() -> None:
-    assert ended(led(True, False), 3, "runs").reason == "Worker 0 of 2 ended with exit code 3."
+    assert ended(led(True, False), 3, "runs").reason == "Worker 1 of 2 (rank 0) ended with exit code 3."
     stopped = lifecycle.preempt(led(True, False), "Paused for speech.", NOW + 1).job
     assert ended(stopped, 0, 0).state is JobState.QUEUED
 

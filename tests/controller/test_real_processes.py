@@ -38,7 +38,7 @@ async def test_a_command_runs_and_its_exit_status_is_the_jobs(tmp_path: Path) ->
         missing = await controller.submit(command("exec no-such-program"))
         assert (await finished(controller, good.id)).state is JobState.SUCCEEDED
         failed = await finished(controller, bad.id)
-        assert failed.reason == "Worker 1 of 2 ended with exit code 7."
+        assert failed.reason == "Worker 2 of 2 (rank 1) ended with exit code 7."
         assert failed.attempts[0].exit_codes == (-15, 7)
         assert (await finished(controller, missing.id)).attempts[0].exit_codes == (127,)
 

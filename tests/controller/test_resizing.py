@@ -92,7 +92,7 @@ async def test_growing_uses_up_no_retry_and_no_place_in_the_queue(tmp_path: Path
         bench.engine.end(job.id, 2, 0, 3)
         bench.engine.stubborn = False
         await bench.engine.stop(job.id, 2, 0)
-        assert (await bench.reaches(job, JobState.FAILED)).reason == "Worker 0 of 4 ended with exit code 3."
+        assert (await bench.reaches(job, JobState.FAILED)).reason == "Worker 1 of 4 (rank 0) ended with exit code 3."
 
 
 async def test_a_job_that_ended_before_it_was_told_has_ended(tmp_path: Path, world: World) -> None:

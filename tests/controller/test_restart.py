@@ -102,5 +102,5 @@ async def test_a_gang_of_which_one_ended_while_nobody_looked_ends_whole(tmp_path
     bench.engine.end(job.id, 1, 1, 9)
     async with opened(tmp_path, world) as bench:
         failed = await bench.reaches(job, JobState.FAILED)
-    assert failed.reason == "Worker 1 of 3 ended with exit code 9."
+    assert failed.reason == "Worker 2 of 3 (rank 1) ended with exit code 9."
     assert all(worker.state is WorkerState.EXITED for worker in world.workers[job.id, 1].values())

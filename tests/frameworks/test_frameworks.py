@@ -76,7 +76,7 @@ MPI.COMM_WORLD.recv(source=1)
 """
     job = sender.send(Framework.MPI, "python", "-m", "mpi4py", "failing.py", failing=failing)
     ended = sender.ended(job)
-    assert ended.reason == "Worker 1 of 2 ended with exit code 1: ValueError: rank 1 has had enough"
+    assert ended.reason == "Worker 2 of 2 (rank 1) ended with exit code 1: ValueError: rank 1 has had enough"
     seen = [sender.log(job, rank).split()[:3] for rank in (0, 1)]
     assert [(rank, worker) for rank, worker, _ in seen] == [("0", "0"), ("1", "1")]
     assert len({gpus for _, _, gpus in seen}) == 2
@@ -98,7 +98,7 @@ dist.barrier()
     plain = sender.send(Framework.TORCH, "python", "failing.py", failing=failing)
     below_torchrun = sender.send(Framework.TORCH, "torchrun", "failing.py", failing=failing)
     for job in (plain, below_torchrun):
-        assert sender.ended(job).reason == "Worker 1 of 2 ended with exit code 1: ValueError: loss is nan"
+        assert sender.ended(job).reason == "Worker 2 of 2 (rank 1) ended with exit code 1: ValueError: loss is nan"
 
 
 def test_every_attempt_meets_anew(sender: Sender) -> None:

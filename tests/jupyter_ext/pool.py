@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -41,6 +42,11 @@ class Shown:
     def states(self) -> list[str]:
         """What the card said, one text after the other."""
         return [data["text/plain"] for data in (*self.displays, *self.updates) if MIME in data]
+
+
+def plain(text: str) -> str:
+    """A text without its colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 class Kernel:

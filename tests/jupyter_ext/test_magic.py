@@ -16,7 +16,7 @@ import pytest
 from jupyter_ext.card import MIME
 from jupyter_ext.options import WIDTH
 from scheduler.model import JobState
-from tests.jupyter_ext.pool import Kernel, RunningPool
+from tests.jupyter_ext.pool import Kernel, RunningPool, plain
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_cells_job_has_the_cells_number(kernel: Kernel) -> None:
     shown = kernel.run("%%runai_train\n1 / 0")
     number = kernel.value("_job.name.removeprefix('cell-')").strip("'")
     assert "1 / 0" in kernel.value(f"In[{number}]")
-    assert f"Cell In[{number}], line 2" in shown.stdout
+    assert f"Cell In[{number}], line 2" in plain(shown.stdout)
 
 
 def test_what_the_last_expression_gives_is_shown(kernel: Kernel) -> None:
@@ -137,16 +137,18 @@ def test_a_class_of_the_notebook_goes_and_comes_back(kernel: Kernel) -> None:
 def test_a_failing_cell_shows_its_own_lines(kernel: Kernel) -> None:
     kernel.run("def divide(n):\n    return n / 0")
     shown = kernel.run("%%runai_train --out y\nx = 1\ny = divide(x)")
-    assert re.search(r"Cell In\[\d+\], line 3", shown.stdout)
-    assert "----> 3 y = divide(x)" in shown.stdout
-    assert "----> 2     return n / 0" in shown.stdout
-    assert shown.error is not None
-    assert "failed" in shown.error
-    assert "Traceback" not in shown.error
+    said = plain(shown.stdout)
+    assert re.search(r"Cell In\[\d+\], line 3", said)
+    assert "----> 3 y = divide(x)" in said
+    assert "----> 2     return n / 0" in said
+    assert "\x1b[31mZeroDivisionError\x1b[" in shown.stdout, "coloured as the notebook colours its own"
+    name = kernel.value("_job.name").strip("'")
+    assert shown.error == f"{name} failed; its traceback is above."
     again = kernel.run("_job.result()")
     assert again.error is not None
-    assert "ZeroDivisionError: division by zero" in again.error
-    assert "----> 3 y = divide(x)" in again.error
+    assert "ZeroDivisionError: division by zero" in plain(again.error)
+    assert "----> 3 y = divide(x)" in plain(again.error)
+    assert f"{name} failed after" in again.error
 
 
 def test_what_is_not_assigned_is_told_and_the_rest_comes_back(kernel: Kernel) -> None:
