@@ -6,6 +6,7 @@ import pytest
 
 from tests.kubernetes.cluster import Cluster, running_cluster
 from tests.kubernetes.kwok import Kwok, running_kwok
+from tests.kubernetes.node import Node, running_node
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +25,9 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 def kwok(cluster: Cluster) -> Iterator[Kwok]:
     with running_kwok(cluster) as kwok:
         yield kwok
+
+
+@pytest.fixture(scope="session")
+def node(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with running_node(cluster, tmp_path_factory.mktemp("node")) as node:
+        yield node

@@ -1,0 +1,138 @@
+"""Container images without a registry: archives as `docker save` writes them, made of files of this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+
+PAUSE = "tests.local/pause:1"
+PYTHON = "tests.local/python:1"
+"""PYTHON has the interpreter that the tests run with, as `python3`, its standard library, `sh` and a few commands."""
+
+USER = 1000
+COMMANDS = ("sh", "cat", "ls", "env", "sleep", "id")
+LEFT_OUT = ("test", "tests", "idlelib", "turtledemo", "lib2to3", "ensurepip", "site-packages", "dist-packages")
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+class Layer:
+    """The files of an image, with the folders that lead to them."""
+
+    def __init__(self) -> None:
+        self._bytes = io.BytesIO()
+        self._tar = tarfile.TarFile(fileobj=self._bytes, mode="w")
+        self._added = {"."}
+
+    def folder(self, path: str, mode: int = 0o755) -> None:
+        for parent in reversed(Path(path).parents):
+            if str(parent) not in self._added:
+                self.folder(str(parent))
+        if path not in self._added:
+            entry = tarfile.TarInfo(path)
+            entry.type, entry.mode = tarfile.DIRTYPE, mode
+            self._add(entry)
+
+    def text(self, path: str, content: str) -> None:
+        self._parents(path)
+        entry = tarfile.TarInfo(path)
+        entry.size = len(content)
+        self._add(entry, io.BytesIO(content.encode()))
+
+    def link(self, path: str, target: str) -> None:
+        self._parents(path)
+        entry = tarfile.TarInfo(path)
+        entry.type, entry.linkname = tarfile.SYMTYPE, target
+        self._add(entry)
+
+    def copy(self, source: Path, path: str | None = None) -> None:
+        """A file of this machine, at the same path or at another."""
+        path = path or str(source).lstrip("/")
+        self._parents(path)
+        entry = tarfile.TarInfo(path)
+        entry.size, entry.mode = source.stat().st_size, source.stat().st_mode & 0o777
+        with source.open("rb") as opened:
+            self._add(entry, opened)
+
+    def program(self, source: Path, path: str | None = None) -> None:
+        """A program or module with the libraries that it is linked with."""
+        self.copy(source, path)
+        listed = subprocess.run(["ldd", source], capture_output=True, text=True, check=False).stdout
+        for library in re.findall(r"(/\S+) \(0x", listed):
+            self.copy(Path(library))
+
+    def _parents(self, path: str) -> None:
+        self.folder(str(Path(path).parent))
+
+    def _add(self, entry: tarfile.TarInfo, content: io.BufferedIOBase | None = None) -> None:
+        if entry.name not in self._added:
+            self._added.add(entry.name)
+            self._tar.addfile(entry, content)
+
+    def close(self) -> bytes:
+        self._tar.close()
+        return self._bytes.getvalue()
+
+
+def write_image(archive: Path, name: str, layer: bytes, entrypoint: Iterable[str] = ()) -> Path:
+    config = {
+        "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "os": "linux",
+        "config": {"Entrypoint": list(entrypoint), "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    with tarfile.open(archive, "w") as tar:
+        for path, content in (
+            ("manifest.json", json.dumps(manifest).encode()),
+            ("config.json", json.dumps(config).encode()),
+            ("layer.tar", layer),
+        ):
+            entry = tarfile.TarInfo(path)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return archive
+
+
+def pause_image(folder: Path) -> Path:
+    program = folder / "pause"
+    source = Path(__file__).with_name("pause.c")
+    subprocess.run(["gcc", "-static", "-O2", "-o", program, source], check=True, timeout=60)
+    layer = Layer()
+    layer.copy(program, "pause")
+    return write_image(folder / "pause.tar", PAUSE, layer.close(), ["/pause"])
+
+
+def python_image(folder: Path) -> Path:
+    layer = Layer()
+    layer.folder("tmp", 0o1777)
+    layer.text("etc/passwd", f"root:x:0:0::/root:/bin/sh\nuser:x:{USER}:{USER}::/tmp:/bin/sh\n")
+    layer.text("etc/group", f"root:x:0:\nuser:x:{USER}:\n")
+    interpreter = Path(sys.executable).resolve()
+    layer.program(interpreter)
+    layer.link("usr/bin/python3", str(interpreter))
+    library = Path(sysconfig.get_path("stdlib"))
+    for file in sorted(library.rglob("*")):
+        inside = file.relative_to(library).parts
+        if (
+            file.is_file()
+            and not {*inside} & {*LEFT_OUT}
+            and not inside[0].startswith("config-")
+            and file.suffix != ".pyc"
+        ):
+            (layer.program if file.suffix == ".so" else layer.copy)(file)
+    for command in COMMANDS:
+        found = shutil.which(command)
+        assert found is not None
+        layer.program(Path(found).resolve(), f"usr/bin/{command}")
+    layer.link("bin", "usr/bin")
+    return write_image(folder / "python.tar", PYTHON, layer.close())

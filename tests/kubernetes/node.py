@@ -1,0 +1,218 @@
+"""A real node: a kubelet that runs pods with containerd and runc, in mount and process namespaces of its own.
+
+The kernel ends all its processes with the namespaces and releases all its mounts, also when the test is killed. Only
+empty cgroups may stay then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from hub_spawner.ports import any_free
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.images import PAUSE, pause_image, python_image
+from tests.kubernetes.programs import Program, eventually, find, needs_command
+
+CNI = Path("/usr/lib/cni")
+FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+SOCKET = "/run/containerd/containerd.sock"
+
+INIT = """
+set -e
+mount --make-rshared /
+for folder in /run /var/lib /var/log; do mount -t tmpfs tmpfs $folder; done
+"$@" & wait
+"""
+"""What opens the namespaces: what programs keep at fixed places is theirs alone."""
+
+CONTAINERD = """
+version = 2
+root = "{folder}/containerd"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.internal.v1.opt"]
+[grpc]
+address = "{socket}"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{pause}"
+restrict_oom_score_adj = true
+stream_server_address = "127.0.0.1"
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "{cni}"
+conf_dir = "{folder}/cni"
+"""
+
+
+class Node:
+    """A node of a cluster with so many GPUs, at a loopback address that is also its name."""
+
+    def __init__(self, cluster: Cluster, folder: Path, *, number: int = 1, gpus: int = 8) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self.gpus = gpus
+        self.name = f"127.0.1.{number}"
+        self.path = f"/api/v1/nodes/{self.name}"
+        (folder / "cni").mkdir()
+        (folder / "cni" / "pods.conflist").write_text(json.dumps(_network(number)))
+        config = folder / "containerd.toml"
+        config.write_text(CONTAINERD.format(folder=folder, socket=SOCKET, pause=PAUSE, cni=CNI))
+        (folder / "kubelet.yaml").write_text(yaml.safe_dump(self._kubelet_config()))
+        self.containerd = Program(
+            "containerd",
+            ["--config", config],
+            folder,
+            wrapper=["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", INIT, "init"],
+        )
+        self.kubelet: Program | None = None
+        self.images = [pause_image(folder), python_image(folder)]
+        self._forward = FORWARD.read_text()
+
+    def _kubelet_config(self) -> dict[str, object]:
+        return {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "address": self.name,
+            "port": any_free(),
+            "healthzPort": 0,
+            "authentication": {"x509": {"clientCAFile": str(self.cluster.ca)}, "anonymous": {"enabled": False}},
+            "containerRuntimeEndpoint": f"unix://{SOCKET}",
+            "failCgroupV1": False,
+            "cgroupDriver": "cgroupfs",
+            "cgroupsPerQOS": False,
+            "enforceNodeAllocatable": [],
+            "localStorageCapacityIsolation": False,
+            "makeIPTablesUtilChains": False,
+            "evictionHard": {},
+            "nodeStatusUpdateFrequency": "2s",
+        }
+
+    def start_containerd(self) -> None:
+        self.containerd.start()
+        self.containerd.wait("containerd answers", self._answers)
+        for image in self.images:
+            self.inside("ctr", "--namespace=k8s.io", "images", "import", str(image))
+
+    def start(self) -> None:
+        self.start_containerd()
+        credentials = self.cluster.authority.sign(f"node-{self.name}", f"system:node:{self.name}", "system:nodes")
+        user = {"client-certificate": str(credentials.cert), "client-key": str(credentials.key)}
+        kubeconfig = self.cluster.write_kubeconfig(f"node-{self.name}", user)
+        self.kubelet = Program(
+            "kubelet",
+            [
+                f"--config={self.folder / 'kubelet.yaml'}",
+                f"--kubeconfig={kubeconfig}",
+                f"--hostname-override={self.name}",
+                f"--root-dir={self.folder / 'kubelet'}",
+                f"--cert-dir={self.folder / 'pki'}",
+            ],
+            self.folder,
+            wrapper=self._enter(),
+        )
+        self.kubelet.start()
+        self.kubelet.wait("the kubelet has its node", lambda: self.cluster.api.get(self.path).is_success)
+        amounts = {"nvidia.com/gpu": str(self.gpus)}
+        patch = {"status": {"capacity": amounts, "allocatable": amounts}}
+        kind = {"Content-Type": "application/strategic-merge-patch+json"}
+        patched = self.cluster.api.patch(f"{self.path}/status", json=patch, headers=kind)
+        assert patched.is_success, patched.text
+        self.kubelet.wait("the node is ready", self.is_ready)
+
+    def is_ready(self) -> bool:
+        node = self.cluster.api.get(self.path).json()
+        conditions = {condition["type"]: condition["status"] for condition in node["status"].get("conditions", ())}
+        return conditions.get("Ready") == "True" and not node["spec"].get("taints")
+
+    def _init(self) -> int:
+        """The first process of the namespaces."""
+        assert self.containerd.process is not None
+        (first,) = psutil.Process(self.containerd.process.pid).children()
+        return int(first.pid)
+
+    def _enter(self) -> list[str]:
+        return ["nsenter", f"--target={self._init()}", "--mount", "--pid", "--"]
+
+    def inside(self, *command: str) -> str:
+        """What a command prints that runs on the node; fails with what it says if it fails."""
+        ran = subprocess.run([*self._enter(), *command], capture_output=True, text=True, timeout=60, check=False)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(AssertionError, ValueError):
+            return bool(self.inside("ctr", "--connect-timeout=1s", "version"))
+        return False
+
+    def stop(self) -> None:
+        """As if the machine were switched off, and its node deleted."""
+        containers = self._containers()
+        self.containerd.kill()
+        if self.kubelet is not None:
+            self.kubelet.kill()
+        self.cluster.api.delete(self.path)
+        remove_groups(containers)
+        FORWARD.write_text(self._forward)
+
+    def _containers(self) -> list[str]:
+        with contextlib.suppress(AssertionError, ValueError):
+            return self.inside("ctr", "--namespace=k8s.io", "containers", "list", "--quiet").split()
+        return []
+
+
+def remove_groups(containers: Iterable[str]) -> None:
+    """Remove the cgroups of containers that have been killed."""
+    for container in containers:
+        for group in Path("/sys/fs/cgroup").glob(f"*/k8s.io/{container}"):
+            eventually(f"{group} is empty", partial(_is_removed, group))
+            _is_removed(group.parent)
+
+
+def _is_removed(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:  # a process is left in it
+        return False
+    return True
+
+
+def _network(number: int) -> dict[str, object]:
+    subnet = f"10.89.{number}.0/24"
+    addresses = {"type": "host-local", "ranges": [[{"subnet": subnet}]], "routes": [{"dst": "0.0.0.0/0"}]}
+    return {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "ptp", "ipam": addresses}]}
+
+
+def needs_containers() -> None:
+    """Skip where no containers can be run."""
+    for command in ("containerd", "runc", "gcc", "unshare", "nsenter"):
+        needs_command(command)
+    if not (CNI / "ptp").exists():
+        pytest.skip("needs the CNI plugins, which this machine does not have")
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], capture_output=True).returncode
+    ):
+        pytest.skip("needs root, which may open mount namespaces, for real pods")
+
+
+@contextlib.contextmanager
+def running_node(cluster: Cluster, folder: Path, *, number: int = 1, gpus: int = 8) -> Iterator[Node]:
+    """A real node, ready for pods whose image is `images.PYTHON`. Skips where no containers can be run."""
+    needs_containers()
+    find("kubelet")
+    node = Node(cluster, folder, number=number, gpus=gpus)
+    try:
+        node.start()
+        yield node
+    finally:
+        node.stop()
