@@ -51,11 +51,8 @@ MAY_KNOW: Mapping[str, tuple[str, ...]] = {
 """Each room with those below it that it may import. A room stands below every room that names it."""
 
 
-TOO_LONG = {"scheduler.api.views", "scheduler.worker.supervisor"}
-"""Modules that are still to be parted."""
-
 ONE_FILE = {"scheduler.worker.agent"}
-"""Modules that are one file, since they are taken to where nothing else of ours is."""
+"""Modules of any length: the agent must stay one file, since it is taken to where nothing else of ours is."""
 
 
 def modules() -> dict[str, Path]:
@@ -98,7 +95,7 @@ def test_a_module_knows_only_the_rooms_below_its_own(module: str) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_has_fewer_than_400_lines(module: str) -> None:
-    assert len(MODULES[module].read_text().splitlines()) < 400 or module in TOO_LONG | ONE_FILE
+    assert len(MODULES[module].read_text().splitlines()) < 400 or module in ONE_FILE
 
 
 def test_no_two_rooms_know_each_other() -> None:

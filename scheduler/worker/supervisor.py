@@ -1,16 +1,13 @@
 """What stands between the scheduler and a worker: starts it, waits for it, and writes down how it ended.
 
-Standard library only, run by path (`python -I -S supervisor.py STATE_DIR`): it needs nothing of the environment that
-the scheduler lives in. One process, the *launcher*, is started with the engine and forks a *supervisor* for each
-worker, which takes a millisecond where starting a Python takes ten. The launcher ends with the scheduler; supervisors
-do not.
+Standard library only: it needs nothing of the environment that the scheduler lives in. The launcher (`launcher.py`)
+forks a *supervisor* for each worker. The launcher ends with the scheduler; supervisors do not.
 
 What must hold:
 - A worker is started once at the most: who makes `claim`, by a link that fails where there is one, starts it. The claim
   stays locked as long as its supervisor lives, so that anybody can tell. It names the boot of the machine: what a power
   cut leaves of it was made before, and nothing of that runs any more. So it need not wait for the disk.
-- The launcher's own lock is held by it and by each supervisor until that has its claim. Who gets this lock knows that
-  nothing is on its way any more.
+- A supervisor holds the launcher's lock until it has its claim.
 - `exit.json` is written, durably, before the supervisor ends; its space on the disk, and that of `status.json`, is
   taken before the worker starts.
 - The supervisor ends only when every process that came of the worker is gone; their GPUs are free then.
@@ -25,7 +22,6 @@ import ctypes
 import fcntl
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -33,7 +29,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, NoReturn
+from typing import Any
 
 LINUX = sys.platform == "linux"
 COULD_NOT_START = 127
@@ -65,50 +61,6 @@ def identity(pid: int) -> str | None:
             return f"{boot()}:{stat.read().rpartition(b') ')[2].split()[19].decode()}"
     except (FileNotFoundError, ProcessLookupError):
         return None
-
-
-# -- the launcher -------------------------------------------------------------------------------------------
-
-
-def launch(state_dir: str, files: int) -> None:
-    """Fork a supervisor for each line (a socket) that comes over standard input, until the scheduler closes that.
-
-    Workers may have `files` open files.
-    """
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    lock = os.open(os.path.join(state_dir, "launcher.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends when the scheduler does
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are reaped by the kernel
-    requests = socket.socket(fileno=0)
-    requests.send(b"1")
-    while True:
-        _, lines, _, _ = socket.recv_fds(requests, 1, 1)
-        if not lines:
-            return
-        try:
-            child = os.fork()
-        except OSError:  # no process to be had: the engine sees its line close
-            child = -1
-        if child == 0:
-            _become_supervisor(lines[0], lock)
-        os.close(lines[0])
-
-
-def _become_supervisor(line: int, lock: int) -> NoReturn:
-    """The child's part of a fork: whatever happens, it does not go on as a launcher."""
-    try:
-        os.setsid()
-        os.dup2(1, 0)  # the scheduler's line to the launcher is not to be held open
-        supervise(socket.socket(fileno=line), lock)
-    except BaseException as error:
-        os.write(2, f"{type(error).__name__}: {error}\n".encode())
-        os._exit(1)
-    os._exit(0)
-
-
-# -- a supervisor -------------------------------------------------------------------------------------------
 
 
 def supervise(engine: socket.socket, lock: int) -> None:
@@ -409,7 +361,3 @@ def _write(folder: str, name: str, content: dict[str, Any], *, durably: bool = T
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-if __name__ == "__main__":
-    launch(sys.argv[1], int(sys.argv[2]))

@@ -178,5 +178,5 @@ def supervisors(state_dir: Path) -> list[Process]:
     return [
         each
         for each in all_processes()
-        if str(state_dir) in each.command and any(part.endswith("supervisor.py") for part in each.command)
+        if str(state_dir) in each.command and any(part.endswith("worker/launcher.py") for part in each.command)
     ]

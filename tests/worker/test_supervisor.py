@@ -1,4 +1,4 @@
-"""The launcher and its supervisors alone, as a wheel leaves them: one file, run by its path, with nothing around it."""
+"""The launcher and its supervisors alone, as a wheel leaves them: two files, run by path, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.worker import supervisor
+from scheduler.worker import launcher, supervisor
 from scheduler.worker.supervisor import how_it_ended, identity, why_not
 
 PATIENCE = 20.0
@@ -52,9 +52,11 @@ class Line:
 @pytest.fixture
 def line(tmp_path: Path) -> Iterator[Line]:
     (tmp_path / "state").mkdir()
-    (tmp_path / "elsewhere").mkdir()
-    alone = shutil.copy(supervisor.__file__, tmp_path / "elsewhere" / "supervisor.py")
-    line = Line(tmp_path / "state", Path(alone))
+    alone = tmp_path / "elsewhere/scheduler/worker"
+    alone.mkdir(parents=True)
+    for module in (launcher, supervisor):
+        shutil.copy(module.__file__, alone)
+    line = Line(tmp_path / "state", alone / "launcher.py")
     yield line
     line.close()
 
@@ -122,7 +124,7 @@ def test_a_launcher_is_not_stopped_by_signals_but_by_its_scheduler(line: Line) -
 
 
 def test_a_supervisor_outlives_its_launcher(tmp_path: Path) -> None:
-    line = Line(tmp_path, Path(supervisor.__file__))
+    line = Line(tmp_path, Path(launcher.__file__))
     folder = worker(tmp_path, "/bin/sh", "-c", "read go < go; exit 4")
     os.mkfifo(tmp_path / "go")
     assert line.start(folder) == b"1"
@@ -133,13 +135,14 @@ def test_a_supervisor_outlives_its_launcher(tmp_path: Path) -> None:
 
 
 def test_it_needs_only_the_standard_library(tmp_path: Path) -> None:
-    code = "import sys; sys.path.append(sys.argv[1]); import supervisor; print(*sorted(sys.modules))"
+    code = "import sys; sys.path.append(sys.argv[1]); from scheduler.worker import launcher, supervisor\n"
+    code += "print(*sorted(sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, str(Path(supervisor.__file__).parent)],
+        [sys.executable, "-I", "-S", "-c", code, str(Path(supervisor.__file__).parents[2])],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
-    assert loaded - sys.stdlib_module_names - {"__main__", "supervisor"} == set()
+    assert loaded - sys.stdlib_module_names - {"__main__", "scheduler"} == set()
 
 
 def test_a_full_disk_does_not_hide_how_a_job_ended(tmp_path: Path) -> None:
@@ -150,7 +153,7 @@ def test_a_full_disk_does_not_hide_how_a_job_ended(tmp_path: Path) -> None:
     if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("needs the right to mount a small disk, which this machine does not give")
     try:
-        line = Line(state, Path(supervisor.__file__))
+        line = Line(state, Path(launcher.__file__))
         folder = worker(state, "/bin/sh", "-c", "/bin/cat /dev/zero > full; exit 6")
         assert line.start(folder) == b"1"
         gone(folder)

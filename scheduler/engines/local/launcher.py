@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from scheduler.errors import Unavailable
-from scheduler.worker import supervisor
+from scheduler.worker import launcher
 
 READY = 30.0
 """Seconds until a launcher must be ready: it waits for what a former one still has on its way."""
@@ -124,7 +124,7 @@ class Launcher:
 def spawn(state_dir: Path, line: socket.socket, max_files: int) -> subprocess.Popen[bytes]:
     """Start the launcher's process, with its end of the line as standard input."""
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", supervisor.__file__, str(state_dir), str(max_files)],
+        [sys.executable, "-I", "-S", launcher.__file__, str(state_dir), str(max_files)],
         stdin=line.fileno(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
