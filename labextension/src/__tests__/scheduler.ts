@@ -6,6 +6,7 @@ import type {
   JobView,
   Me,
   OutputFile,
+  PolicyEntry,
   PoolView,
   ProjectView,
   SessionView,
@@ -33,6 +34,7 @@ export function aJob(id: string, change: Partial<JobView> = {}): JobView {
     gpus: 1,
     workers: 1,
     min_workers: 1,
+    groups: [],
     total_gpus: 1,
     priority: 50,
     preemptible: true,
@@ -48,6 +50,37 @@ export function aJob(id: string, change: Partial<JobView> = {}): JobView {
   };
 }
 
+const NO_RULES: PolicyEntry = {
+  defaults: {
+    gpus: null,
+    cpus: null,
+    memory_gib: null,
+    priority: null,
+    preemptible: null,
+    min_runtime: null,
+    max_runtime: null,
+    idle_timeout: null,
+    gpu_types: null,
+    grace: null,
+    retries: null,
+    node_pools: null
+  },
+  maxima: {
+    gpus: null,
+    total_gpus: null,
+    cpus: null,
+    memory_gib: null,
+    workers: null,
+    priority: null,
+    min_runtime: null,
+    max_runtime: null,
+    idle_timeout: null,
+    grace: null,
+    retries: null
+  },
+  allowed: { gpu_types: null, node_pools: null, preemptible: null }
+};
+
 export function aProject(name: string, change: Partial<ProjectView> = {}): ProjectView {
   return {
     name,
@@ -59,6 +92,9 @@ export function aProject(name: string, change: Partial<ProjectView> = {}): Proje
     priority: 0,
     members: [],
     groups: [],
+    policy: NO_RULES,
+    quotas: [],
+    parts: [],
     takes_jobs: true,
     fair_share: 2,
     allocated: 0,
