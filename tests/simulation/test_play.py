@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduler.cli import main
@@ -151,11 +151,21 @@ quiet_and_loud = st.tuples(
 
 
 @given(quiet_and_loud)
+@example(
+    (
+        [(0, 669, 1), (130, 176, 1), (305, 360, 4), (669, 30, 8)],
+        [(0, 306, 2), (0, 30, 1), (4, 302, 1), (464, 243, 8), (662, 30, 8)],
+    )
+)
 @settings(max_examples=60, deadline=None)
 def test_who_stays_inside_its_guarantee_is_as_well_off_as_alone(
     asked: tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]],
 ) -> None:
-    """Within what a stop costs: saving whoever is in its way, and a restart for each time that it is moved itself."""
+    """Within what a stop costs: saving whoever is in its way, and a restart for each time that it is moved itself.
+
+    Inside is who, when it comes, has a place in the guarantee beside its project's jobs that have not ended: one that
+    was moved ends later than it would have alone.
+    """
     quiet: list[TraceJob] = []
     for number, (at, long, gpus) in enumerate(sorted(asked[0])):
         held = sum(j.gpus for j in quiet if j.submitted <= at < j.submitted + j.duration)
@@ -167,8 +177,11 @@ def test_who_stays_inside_its_guarantee_is_as_well_off_as_alone(
     trace = Trace(tuple(sorted([*quiet, *loud], key=lambda job: job.submitted)), "")
     nodes = (*NODES, Node("n2", 8))
     costs = Costs(saving=15, restarting=45)
-    for run in Player(trace, pool(quiet=8, loud=16), nodes, costs).play():
-        if run.job.project == "quiet":
+    runs = [run for run in Player(trace, pool(quiet=8, loud=16), nodes, costs).play() if run.job.project == "quiet"]
+    for run in runs:
+        came = run.job.submitted
+        held = sum(each.job.gpus for each in runs if each.job.submitted <= came < each.ended)  # its own among them
+        if held <= 8000:
             assert run.wait <= 15 + 60 * run.stops + 1e-6, run
             assert run.stops <= 3, run
 

@@ -54,8 +54,8 @@ def line(tmp_path: Path) -> Iterator[Line]:
     (tmp_path / "state").mkdir()
     alone = tmp_path / "elsewhere/scheduler/worker"
     alone.mkdir(parents=True)
-    for module in (launcher, supervisor):
-        shutil.copy(module.__file__, alone)
+    for name in ("launcher.py", "supervisor.py"):
+        shutil.copy(Path(supervisor.__file__).with_name(name), alone)
     line = Line(tmp_path / "state", alone / "launcher.py")
     yield line
     line.close()
