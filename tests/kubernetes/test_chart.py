@@ -1,0 +1,260 @@
+"""The chart: what it renders, installs and refuses, and that its service account may do what it must and no more."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.kubernetes.chart import CHART, NEEDED, Refused, Values, helm, rendered
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.kwok import Kwok
+from tests.kubernetes.programs import eventually
+
+EVERYTHING: Values = {
+    **NEEDED,
+    "pool": {"projects": [{"name": "default", "guaranteed": 4, "members": ["*"]}]},
+    "auth": "hub",
+    "hub": {"apiUrl": "http://hub.jupyterhub.svc:8081/hub/api", "existingSecret": "hub-token"},
+    "database": {"existingSecret": "database"},
+    "persistence": {"existingClaim": "state"},
+    "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]},
+    "metrics": {"existingSecret": "scrape", "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+    "podLabels": {"team": "ml"},
+    "nodeSelector": {"pool": "system"},
+    "tolerations": [{"key": "system", "operator": "Exists"}],
+}
+
+
+def test_lints_and_renders_with_the_least_and_with_everything(tmp_path: Path) -> None:
+    for values in (NEEDED, EVERYTHING):
+        helm(tmp_path, "lint", "--strict", str(CHART), values=values)
+    least, everything = rendered(tmp_path, NEEDED), rendered(tmp_path, EVERYTHING)
+    assert sorted(least) == [
+        "ClusterRole/pool-runai",
+        "ClusterRoleBinding/pool-runai",
+        "ConfigMap/runai",
+        "Deployment/runai",
+        "Namespace/pool-jobs",
+        "NetworkPolicy/runai",
+        "NetworkPolicy/runai-jobs",
+        "PersistentVolumeClaim/runai",
+        "Role/runai",
+        "RoleBinding/runai",
+        "Service/runai",
+        "ServiceAccount/runai",
+    ]
+    assert everything.keys() - least.keys() == {"ServiceMonitor/runai"}
+    assert least.keys() - everything.keys() == {"PersistentVolumeClaim/runai"}
+    endpoint = everything["ServiceMonitor/runai"]["spec"]["endpoints"][0]
+    assert endpoint["path"] == "/services/runai/metrics"
+    assert endpoint["authorization"]["credentials"] == {"name": "scrape", "key": "token"}
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"jobs": NEEDED["jobs"]}, "image"),
+        ({**NEEDED, "jobs": {"image": ""}}, "jobs/image"),
+        ({**NEEDED, "replicas": 2}, "replicas"),
+        ({**NEEDED, "auth": "none"}, "auth"),
+        ({**NEEDED, "auth": "hub"}, "hub"),
+        ({**NEEDED, "metrics": {"serviceMonitor": {"enabled": True}}}, "metrics/existingSecret"),
+        ({**NEEDED, "persistence": {"size": "many"}}, "persistence/size"),
+        ({**NEEDED, "jobs": {"image": "one", "podSecurity": "open"}}, "jobs/podSecurity"),
+    ],
+)
+def test_refuses_values_that_cannot_work_and_names_them(tmp_path: Path, values: Values, name: str) -> None:
+    with pytest.raises(Refused) as refused:
+        rendered(tmp_path, values)
+    assert name in str(refused.value)
+
+
+@pytest.mark.parametrize("values", [NEEDED, EVERYTHING])
+def test_the_scheduler_takes_its_options_from_the_chart(tmp_path: Path, values: Values) -> None:
+    manifests = rendered(tmp_path, values)
+    for name, text in manifests["ConfigMap/runai"]["data"].items():
+        (tmp_path / name).write_text(text)
+    (container,) = manifests["Deployment/runai"]["spec"]["template"]["spec"]["containers"]
+    program, verb, config = container["command"]
+    assert (program, verb) == ("jupyter-runai", "serve")
+    config = config.replace("/etc/runai", str(tmp_path))
+    shown = subprocess.run(
+        [sys.executable, "-m", "scheduler.cli", verb, config, "--show-config-json"],
+        env={"HOME": str(tmp_path), "PATH": ""}, capture_output=True, text=True, check=True, timeout=90,
+    ).stdout  # fmt: skip
+    options = json.loads(shown)
+    path = "/services/runai/" if values is EVERYTHING else "/"
+    assert options["RunaiService"]["engine"] == "kubernetes"
+    assert options["RunaiService"]["base_url"] == path
+    assert options["Kubernetes"]["url"] == f"http://runai.pool.svc:8000{path}"
+    assert container["livenessProbe"]["httpGet"]["path"] == f"{path}healthz"
+
+
+@dataclass
+class Release:
+    """The chart, installed. `api` has the rights of its service account, `jobs` is the namespace of its jobs."""
+
+    cluster: Cluster
+    folder: Path
+    namespace: str
+    api: httpx.Client
+
+    @property
+    def jobs(self) -> str:
+        return f"{self.namespace}-jobs"
+
+
+@pytest.fixture(scope="module")
+def release(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
+    folder = tmp_path_factory.mktemp("helm")
+    with cluster.namespace("chart-", {"pod-security.kubernetes.io/enforce": "restricted"}) as namespace:
+        helm(folder, "install", "runai", str(CHART), f"--namespace={namespace}", values=NEEDED, cluster=cluster)
+        with cluster.client(cluster.token_of(namespace, "runai")) as api:
+            yield Release(cluster, folder, namespace, api)
+        with contextlib.suppress(Refused):  # a test may have uninstalled it
+            helm(folder, "uninstall", "runai", f"--namespace={namespace}", cluster=cluster)
+        cluster.api.delete(f"/api/v1/namespaces/{namespace}-jobs")
+
+
+def test_its_pod_is_admitted_to_a_restricted_namespace(release: Release) -> None:
+    pods = f"/api/v1/namespaces/{release.namespace}/pods"
+    eventually("the deployment has its pod", lambda: release.cluster.api.get(pods).json()["items"])
+    jobs = release.cluster.api.get(f"/api/v1/namespaces/{release.jobs}").json()
+    assert jobs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_the_api_server_accepts_everything_that_can_be_chosen(release: Release, tmp_path: Path) -> None:
+    manifests = rendered(tmp_path, EVERYTHING, release.namespace)
+    del manifests["ServiceMonitor/runai"]  # a kind of the Prometheus Operator
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests.values())})
+    release.cluster.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=text)
+
+
+def test_the_service_account_may_do_what_the_engine_does(release: Release, kwok: Kwok) -> None:
+    core, jobs = "/api/v1", f"/api/v1/namespaces/{release.jobs}"
+    name = "runai-one-1-0"
+
+    def made(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = release.api.post(path, json=body)
+        assert answer.is_success, answer.text
+        created: dict[str, Any] = answer.json()
+        return created
+
+    with kwok.nodes(1) as (node,):
+        for kind in ("nodes", "pods"):
+            assert release.api.get(f"{core}/{kind}").is_success
+            assert release.api.get(f"{core}/{kind}", params={"watch": "true", "timeoutSeconds": 1}).is_success
+        secure = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        pod = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+        container = {"name": "worker", "image": "any", "securityContext": secure}
+        spec = {"schedulerName": "jupyter-runai", "securityContext": pod, "containers": [container]}
+        made(f"{jobs}/configmaps", {"metadata": {"name": "agent"}, "data": {"agent.py": ""}})
+        uid = made(f"{jobs}/pods", {"metadata": {"name": name}, "spec": spec})["metadata"]["uid"]
+        owners = [{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}]
+        belongs = {"metadata": {"name": "runai-one-1", "ownerReferences": owners}}
+        made(f"{jobs}/secrets", {**belongs, "stringData": {"0": "token"}})
+        made(f"{jobs}/services", {**belongs, "spec": {"clusterIP": "None", "selector": {"job": "one"}}})
+        made(f"{jobs}/pods/{name}/binding", {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}})
+        assert release.api.get(f"{jobs}/pods/{name}").json()["spec"]["nodeName"] == node
+        made(f"{jobs}/pods/{name}/eviction", {"metadata": {"name": name}})
+        assert release.api.delete(f"{jobs}/pods/{name}").status_code in (200, 404)
+        secret = f"{jobs}/secrets/runai-one-1"
+        eventually("its secret went with it", lambda: release.cluster.api.get(secret).status_code == 404)
+
+
+ALLOWED = {
+    (None, "nodes", "list"),
+    (None, "nodes", "watch"),
+    (None, "pods", "list"),
+    (None, "pods", "watch"),
+    *(("jobs", "pods", verb) for verb in ("create", "get", "delete", "list", "watch")),
+    *(("release", "pods", verb) for verb in ("list", "watch")),
+    *(("jobs", kind, "create") for kind in ("pods/binding", "pods/eviction", "configmaps", "secrets", "services")),
+}
+"""All that the service account may: in all namespaces (None), in that of the jobs, in that of the release."""
+
+VERBS = (
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "impersonate",
+    "bind",
+    "escalate",
+)
+EVERYBODYS = {"authentication.k8s.io", "authorization.k8s.io"}
+"""Groups of which every authenticated user may use what tells of themself."""
+
+
+def test_the_service_account_may_do_nothing_else(release: Release) -> None:
+    places = {None: "", "jobs": release.jobs, "release": release.namespace}
+    questions = [
+        (place, group, resource, verb)
+        for group, resource, namespaced in _resources(release.cluster)
+        for place in (places if namespaced else (None,))
+        for verb in VERBS
+    ]
+    assert len(questions) > 1000
+
+    def allowed(question: tuple[str | None, str, str, str]) -> bool:
+        place, group, resource, verb = question
+        kind, _, part = resource.partition("/")
+        asked = {"namespace": places[place], "group": group, "resource": kind, "subresource": part, "verb": verb}
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        answer = release.api.post(path, json={"spec": {"resourceAttributes": asked}})
+        assert answer.is_success, answer.text
+        return bool(answer.json()["status"]["allowed"])
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(allowed, questions))
+    assert {(p, r, v) for (p, _, r, v), yes in zip(questions, answers, strict=True) if yes} == ALLOWED
+
+
+def _resources(cluster: Cluster) -> Iterator[tuple[str, str, bool]]:
+    """Every resource and subresource that the API server has: its group, its name, whether it is in namespaces."""
+    groups = cluster.api.get("/apis").json()["groups"]
+    versions = [group["preferredVersion"]["groupVersion"] for group in groups if group["name"] not in EVERYBODYS]
+    for path, group in (("/api/v1", ""), *((f"/apis/{version}", version.split("/")[0]) for version in versions)):
+        for resource in cluster.api.get(path).json()["resources"]:
+            yield group, resource["name"], resource["namespaced"]
+
+
+def test_other_namespaces_and_other_nodes_are_closed(release: Release) -> None:
+    secret = {"metadata": {"name": "any"}, "stringData": {"a": "b"}}
+    for namespace in (release.namespace, "kube-system"):
+        path = f"/api/v1/namespaces/{namespace}/secrets"
+        assert release.api.get(path).status_code == 403
+        assert release.api.post(path, json=secret).status_code == 403
+    assert release.api.get(f"/api/v1/namespaces/{release.jobs}/secrets").status_code == 403
+    assert release.api.patch("/api/v1/nodes/any", json={}).status_code == 403
+
+
+def test_an_upgrade_changes_what_was_said_and_uninstalling_keeps_jobs_and_state(release: Release) -> None:
+    options = ("runai", f"--namespace={release.namespace}")
+    values = {**NEEDED, "pool": {"projects": [{"name": "default", "members": ["*"]}]}}
+    helm(release.folder, "upgrade", options[0], str(CHART), options[1], values=values, cluster=release.cluster)
+    config = f"/api/v1/namespaces/{release.namespace}/configmaps/runai"
+    assert "default" in release.cluster.api.get(config).json()["data"]["pool.yaml"]
+    helm(release.folder, "uninstall", *options, cluster=release.cluster)
+    kept = [
+        f"/api/v1/namespaces/{release.jobs}",
+        f"/api/v1/namespaces/{release.namespace}/persistentvolumeclaims/runai",
+    ]
+    assert all(release.cluster.api.get(path).is_success for path in kept)
+    assert release.cluster.api.get(config).status_code == 404
+    helm(release.folder, "install", options[0], str(CHART), options[1], values=values, cluster=release.cluster)
+    assert release.cluster.api.get(config).is_success
