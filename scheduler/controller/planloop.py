@@ -1,7 +1,7 @@
 """Wakes the policy when something changed, and again when its plan said so.
 
 On an idle pool it plans at once; changes that come while it plans, or just after, are judged together. It takes at most
-half of the time, so that deciding over many jobs leaves room for those who ask.
+a third of the time, so that deciding over many jobs leaves room for those who ask.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PlanLoop(Loop):
         carry_out: Callable[[PlannedActions], None],
         clock: Callable[[], float],
     ) -> None:
-        super().__init__("Planning", rest=TOGETHER, ratio=1.0)
+        super().__init__("Planning", rest=TOGETHER, ratio=2.0)
         self._decide = decide
         self._look = look
         self._carry_out = carry_out

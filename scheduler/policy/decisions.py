@@ -79,6 +79,8 @@ class Decisions(Mapping[str, Decision]):
     def _in_the_way(self, project: ProjectState, job: WorkloadState) -> Blocked:
         """What blocks it in the first partition with enough free GPUs, where that can only be a rule, else in the
         first."""
+        if not job.options:
+            return self._why.blocked(project, job.request)
         ruled = (self._why.blocked(*option) for option in job.options if self._why.has_capacity(option[1]))
         return next(ruled, None) or self._why.blocked(project, job.request)
 
