@@ -1,4 +1,5 @@
 """`make soak MINUTES=120`: 20 events a second for a long time, and whether the scheduler's memory stays flat.
+`make soak DAYS=1`: so many days by a clock of its own, `test_a_day`.
 
 A real scheduler with real jobs, three listeners and a reader of the API. Every second one job runs, one that waits is
 cancelled and another one takes its place, and waiting jobs are paused and resumed: 20 durable events. A line a minute
@@ -11,8 +12,11 @@ import argparse
 import asyncio
 import itertools
 import json
+import os
 import signal
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -178,7 +182,12 @@ async def soak(service: Service, seconds: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=120)
+    parser.add_argument("--days", type=float, help="of virtual time, instead")
     arguments = parser.parse_args()
+    if arguments.days is not None:
+        form = Path(__file__).with_name("test_a_day.py")
+        command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "-p", "no:logging", str(form)]
+        sys.exit(subprocess.run(command, env={**os.environ, "RUNAI_DAYS": str(arguments.days)}, check=False).returncode)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # it cleans up
     with tempfile.TemporaryDirectory(prefix="runai-soak-") as folder:
         service = Service(Path(folder), "--auth=token", "--declared-gpus=8")
