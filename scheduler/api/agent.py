@@ -106,8 +106,7 @@ class AgentStateHandler(AgentHandler):
     @endpoint("How the worker stands", Scope.WORKER, body=AgentState, status=204, refuses=(Conflict,))
     async def post(self) -> None:
         said = self.body(AgentState)
-        state = WorkerState(said.state)
-        await self.agents.hear(self.live, State(said.agent, state, said.at, said.started, said.exit_code, said.reason))
+        await self.agents.hear(self.live, State(**{**said.model_dump(), "state": WorkerState(said.state)}))
         self.set_status(204)
         self.finish()
 

@@ -16,7 +16,7 @@ from scheduler.controller.lifecycle import Instruction, LaunchAttempt
 from scheduler.engines import base
 from scheduler.engines.base import Engine, Traits, WorkerState, WorkerStatus, addressed
 from scheduler.errors import RunaiError, Unavailable, printable
-from scheduler.model import Fault, Job, Node
+from scheduler.model import Fault, Job, Node, Shape
 
 log = logging.getLogger(__name__)
 
@@ -181,7 +181,14 @@ def _order(job: Job, nodes: Mapping[str, Node], traits: Traits) -> base.Launch:
         env={"RUNAI_JOB_NAME": job.name, "RUNAI_PROJECT": job.request.project, **_own(job)},
         user=job.user,
         groups=job.request.groups,
+        shapes=_shapes(job),
     )
+
+
+def _shapes(job: Job) -> tuple[Shape, ...]:
+    """What each worker of the latest attempt asked for: of an elastic job there may be fewer than it wants."""
+    size, shapes = len(job.attempts[-1].placement), job.request.shapes
+    return (*shapes[:size], *(job.request.shape,) * (size - len(shapes)))
 
 
 def _own(job: Job) -> dict[str, str]:

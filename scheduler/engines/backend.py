@@ -26,7 +26,10 @@ from scheduler.telemetry import Inventory
 
 GROUP = "jupyter_runai.engines"
 
-OWN = (EntryPoint("local", "scheduler.engines.local.backend:local", GROUP),)
+OWN = (
+    EntryPoint("local", "scheduler.engines.local.backend:local", GROUP),
+    EntryPoint("kubernetes", "scheduler.engines.kubernetes.backend:kubernetes", GROUP),
+)
 """Those of this package. The others are looked for among all installed packages, which takes its time."""
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from scheduler.model import Fault, Node, Program, WorkerGroup, WorkerPlacement
+from scheduler.model import Fault, Node, Program, Shape, WorkerGroup, WorkerPlacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ class Launch:
 
     `env` is what the engine cannot know of the contract of a worker (`RUNAI_JOB_NAME`, `RUNAI_PROJECT`); it adds the
     rest. `user` is the job's owner. `groups` are those of the gang, where it has some: ranks run through them in order.
+    `shapes` is what each rank asked for; empty where nobody has said.
     """
 
     job: str
@@ -99,6 +100,7 @@ class Launch:
     env: Mapping[str, str]
     user: str
     groups: tuple[WorkerGroup, ...] = ()
+    shapes: tuple[Shape, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

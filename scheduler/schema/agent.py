@@ -50,7 +50,8 @@ class AgentSpec(Wire):
 class AgentState(Wire):
     """How a worker stands, as its agent says. `agent` tells it from any other that has the same token.
 
-    `started` and `at`, the end, are seconds since the epoch; `exit_code` is negative for a signal.
+    `started` and `at`, the end, are seconds since the epoch; `exit_code` is negative for a signal. `stopped` says of
+    one that has exited whether it was told to before, by whoever.
     """
 
     agent: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
@@ -59,6 +60,7 @@ class AgentState(Wire):
     at: float = Field(0.0, ge=0)
     exit_code: int | None = Field(None, gt=-256, lt=256)
     reason: Sentence = ""
+    stopped: bool | None = None
 
 
 class AgentOrders(Wire):

@@ -3,7 +3,7 @@ writes.
 
 One file of the standard library, for Python 3.8 and later on Linux: `python agent.py`, in an empty folder, with the
 address of the scheduler in `RUNAI_AGENT_URL` and a token that is good for this worker of this attempt alone in
-`RUNAI_AGENT_TOKEN`.
+`RUNAI_AGENT_TOKEN`. `RUNAI_AGENT_END` may name a file that the worker's end is written to as well.
 
 What must hold:
 - The worker is started once at the most: the scheduler accepts one agent (`state`: pulling) before anything is started.
@@ -71,9 +71,10 @@ class Refused(Exception):
 class Scheduler:
     """The scheduler, as this worker may ask it."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, end: str = "") -> None:
         self._url = url.rstrip("/") + "/api/v1/agent/"
         self._token = token
+        self._end = end
 
     def ask(self, method: str, path: str, body: bytes | None = None, **query: Any) -> bytes:
         """The answer. Raises `OSError` where there was none that counts: try again later."""
@@ -118,7 +119,15 @@ class Scheduler:
     def tell(self, **state: Any) -> None:
         """How the worker stands."""
         state["reason"] = state.get("reason", "")[:LONGEST_REASON]
+        if state["state"] in ("exited", "lost"):
+            self.leave(**state)
         self.insist("POST", "state", json.dumps(state).encode())
+
+    def leave(self, **end: Any) -> None:
+        """Write the worker's end where others find it, should the scheduler not hear of it in time."""
+        if self._end:
+            with contextlib.suppress(OSError), open(self._end, "w") as file:
+                file.write(json.dumps(end))
 
 
 def _whole(answer: Any) -> bytes:
@@ -385,14 +394,15 @@ class Worker:
         with contextlib.suppress(OSError):
             os.write(self._writable, b"\0")
 
-    def wait(self) -> tuple[int, str, float]:
-        """Until all of it is gone: its exit status, what that does not say, and when it ended."""
+    def wait(self) -> tuple[int, str, float, bool]:
+        """Until all of it is gone: its exit status, what that does not say, when it ended, and whether it was told
+        to."""
         killed, how = False, None
         while True:
             others = _reap_orphans(self._pid)
             status = _ended(self._pid) if how is None else None
             if status is not None:
-                how = (status, how_it_ended(status, self._deadline, killed), time.time())
+                how = (status, how_it_ended(status, self._deadline, killed), time.time(), self._deadline is not None)
             if how is not None and not others:
                 os.waitpid(self._pid, 0)
                 return how
@@ -432,25 +442,28 @@ def run(scheduler: Scheduler, home: str) -> int:
     orders = json.loads(scheduler.insist("GET", "orders", after=0, wait=0))
     started = time.time()
     if orders["stop"] is not None:
-        scheduler.tell(agent=agent, state="exited", at=started, reason="it was stopped before it started.")
+        reason = "it was stopped before it started."
+        scheduler.tell(agent=agent, state="exited", at=started, reason=reason, stopped=True)
         return 0
     try:
         process = place.start()
     except Refused as refusal:
         _finish(upload)
-        end = {"exit_code": COULD_NOT_START, "reason": str(refusal)}
-        scheduler.tell(agent=agent, state="exited", at=time.time(), **end)
+        failed = {"exit_code": COULD_NOT_START, "reason": str(refusal)}
+        scheduler.tell(agent=agent, state="exited", at=time.time(), **failed)
         return COULD_NOT_START
     worker, over = Worker(process.pid, float(spec["grace"])), threading.Event()
     threading.Thread(target=_obey, args=(scheduler, worker, agent, started), daemon=True).start()
     uploading = threading.Thread(target=_keep_up, args=(upload, over), daemon=True)
     uploading.start()
-    status, reason, ended = worker.wait()
+    status, reason, ended, stopped = worker.wait()
+    end = {"state": "exited", "started": started, "at": ended, "exit_code": status, "reason": reason}
+    scheduler.leave(agent=agent, stopped=stopped, **end)
     process.returncode = status
     over.set()
     uploading.join()
     _finish(upload)
-    scheduler.tell(agent=agent, state="exited", started=started, at=ended, exit_code=status, reason=reason)
+    scheduler.tell(agent=agent, stopped=stopped, **end)
     return status if status >= 0 else 128 - status
 
 
@@ -579,6 +592,6 @@ def how_it_ended(status: int, deadline: float | None, killed: bool) -> str:
 if __name__ == "__main__":
     address, secret = os.environ.pop("RUNAI_AGENT_URL"), os.environ.pop("RUNAI_AGENT_TOKEN")
     try:
-        sys.exit(run(Scheduler(address, secret), os.getcwd()))
+        sys.exit(run(Scheduler(address, secret, os.environ.pop("RUNAI_AGENT_END", "")), os.getcwd()))
     except Over:
         sys.exit("runai: The attempt is over.")

@@ -51,7 +51,10 @@ TOOLS = frozenset({"horovod.py", "mpi.py", GLOO})
 
 @dataclass(slots=True)
 class Live:
-    """A worker that is not over. `orders` counts what its agent is told; `stop` is when it has to have ended."""
+    """A worker that is not over. `orders` counts what its agent is told; `stop` is when it has to have ended.
+
+    `disturbed` is how others are ending it, as far as the engine has seen that.
+    """
 
     worker: Worker
     spec: Mapping[str, Any]
@@ -59,6 +62,7 @@ class Live:
     started: float | None = None
     stop: float | None = None
     orders: int = 0
+    disturbed: str = ""
     told: asyncio.Event = field(default_factory=asyncio.Event)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -85,6 +89,7 @@ class State:
     started: float | None = None
     exit_code: int | None = None
     reason: str = ""
+    stopped: bool | None = None
 
 
 class Agents:
@@ -113,14 +118,16 @@ class Agents:
             live.told.set()
         self._live.clear()
 
-    async def admit(self, launch: Launch, meeting: Meeting) -> tuple[str, ...]:
-        """Accept an attempt, durably; returns the token of each of its workers, by rank. Harmless if it was
-        accepted."""
+    async def admit(self, launch: Launch, meeting: Meeting, kept: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+        """Accept an attempt, durably; returns the token of each of its workers, by rank. Harmless if it was accepted.
+
+        `kept` is what the engine needs to begin again with it after a restart (`Agents.kept`).
+        """
         file = self._attempt(launch.job, launch.attempt) / "attempt.json"
         async with self._turn(launch.job, launch.attempt):
             if not await asyncio.to_thread(file.exists):
                 specs = [self._spec(launch, rank, meeting) for rank in range(meeting.size)]
-                await asyncio.to_thread(_write, file, {"specs": specs, "ports": meeting.ports})
+                await asyncio.to_thread(_write, file, {"specs": specs, "ports": meeting.ports, "kept": kept})
                 await self._take_up(launch.job, launch.attempt)
         return self.tokens(launch.job, launch.attempt, meeting.size)
 
@@ -128,6 +135,11 @@ class Agents:
         """The tokens of an attempt's workers, by rank."""
         assert self._tokens is not None
         return tuple(self._tokens.of(Worker(job, attempt, rank)) for rank in range(size))
+
+    async def kept(self, job: str, attempt: int) -> Mapping[str, Any]:
+        """What `admit` was given to keep."""
+        known = await asyncio.to_thread(_read, self._attempt(job, attempt) / "attempt.json")
+        return known.get("kept") or {}
 
     async def stop(self, job: str, attempt: int, grace: float) -> None:
         """Have the agents of an attempt stop their workers; an earlier end holds."""
@@ -155,6 +167,18 @@ class Agents:
         if live is not None:
             async with live.turn:
                 await self._end(live, WorkerState.LOST, time.time(), None, reason, fault)
+
+    async def never_start(self, worker: Worker) -> None:
+        """A worker was stopped before its agent began, and none will come."""
+        live = self._live.get(worker)
+        if live is not None:
+            async with live.turn:
+                reason = "it was stopped before it started."
+                await self._end(live, WorkerState.EXITED, time.time(), None, reason, None, stopped=True)
+
+    def live(self, worker: Worker) -> Live | None:
+        """A worker that is not over."""
+        return self._live.get(worker)
 
     def running(self, job: str, attempt: int) -> tuple[Worker, ...]:
         """The workers of an attempt that are not over."""
@@ -188,10 +212,15 @@ class Agents:
                 await asyncio.to_thread(_write, self.files.folder(live.worker) / "start.json", {"at": started})
                 live.started = started
             self._tell(live)
-            if said.state.over:
-                fault = Fault.PLACE if said.state is WorkerState.LOST else None
-                at = min(said.at, time.time())
-                await self._end(live, said.state, at, said.exit_code, said.reason, fault)
+            at = min(said.at, time.time())
+            if said.state is WorkerState.LOST:
+                await self._end(live, said.state, at, None, said.reason, Fault.PLACE)
+            elif said.state is WorkerState.EXITED and said.stopped and live.stop is None:
+                # Its node is being drained, say. However it has ended then, it may have work left.
+                reason = live.disturbed or "it was stopped by somebody else than the scheduler."
+                await self._end(live, WorkerState.LOST, at, None, reason, Fault.PLACE)
+            elif said.state is WorkerState.EXITED:
+                await self._end(live, said.state, at, said.exit_code, said.reason, None, stopped=said.stopped)
 
     async def orders(self, live: Live, after: int, wait: float) -> tuple[int, float | None]:
         """The number of the newest order, and in how many seconds the worker has to have ended, if it has to.
@@ -255,11 +284,19 @@ class Agents:
         return bool(known)
 
     async def _end(
-        self, live: Live, state: WorkerState, at: float, code: int | None, reason: str, fault: Fault | None
+        self,
+        live: Live,
+        state: WorkerState,
+        at: float,
+        code: int | None,
+        reason: str,
+        fault: Fault | None,
+        *,
+        stopped: bool | None = None,
     ) -> None:
         if self._live.get(live.worker) is not live:
             return
-        end = {"state": state, "at": at, "exit_code": code, "reason": reason, "fault": fault}
+        end = {"state": state, "at": at, "exit_code": code, "reason": reason, "fault": fault, "stopped": stopped}
         await asyncio.to_thread(self.files.keep, live.worker)
         await asyncio.to_thread(_write, self.files.folder(live.worker) / "exit.json", end)
         self._live.pop(live.worker, None)
@@ -280,6 +317,7 @@ class Agents:
             reason=end["reason"],
             throughput=speed,
             fault=None if end["fault"] is None else Fault(end["fault"]),
+            stopped=end.get("stopped"),
         )
         if status.state is WorkerState.EXITED:
             failed = log.decode(errors="replace") if status.exit_code else ""

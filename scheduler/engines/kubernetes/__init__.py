@@ -1,0 +1,1 @@
+"""The engine whose workers are pods of a Kubernetes cluster."""

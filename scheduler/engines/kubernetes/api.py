@@ -1,0 +1,160 @@
+"""Calls to the API server of a cluster, objects as JSON.
+
+`kubernetes_asyncio` finds the cluster and proves who asks (kubeconfig, service account, exec plugins, TLS, proxies);
+its generated models are not used, since they cost several times what the calls do (decision 10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes_asyncio import config as kubeconfig
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.client.rest import RESTClientObject
+
+from scheduler.engines.kubernetes.podviews import Object
+from scheduler.errors import Invalid
+
+CONNECTIONS = 64
+"""Calls at a time; others wait for their turn. A watch takes a connection, too."""
+
+PATIENCE = 30.0
+"""Seconds until a call that is not answered has failed."""
+
+JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
+
+
+@dataclass
+class ApiError(Exception):
+    """An answer that is none, or none that helps; `status` is 0 where nobody has answered.
+
+    `reason` is the API's word for the kind of error (`AlreadyExists`), `message` what it says.
+    """
+
+    status: int
+    reason: str
+    message: str
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same call may do later: nobody was there, or the server was not up to it."""
+        return self.status in (0, 408, 429) or self.status >= 500
+
+    def __str__(self) -> str:
+        return self.message or self.reason or f"HTTP status {self.status}"
+
+
+class Api:
+    """The API server that `kubeconfig` (a file) and `context` name; where neither does, the one of this pod, else that
+    of KUBECONFIG or ~/.kube/config."""
+
+    def __init__(self, kubeconfig: str = "", context: str = "") -> None:
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._configuration = Configuration()
+        self._rest: RESTClientObject | None = None
+        self.calls = 0
+        """How many were made."""
+
+    async def open(self) -> None:
+        """Find out who to ask. Raises `Invalid` where that is said nowhere, or wrongly."""
+        configuration = self._configuration = Configuration()
+        try:
+            if self._kubeconfig or self._context:
+                await self._load(self._kubeconfig or None)
+            else:
+                try:
+                    kubeconfig.load_incluster_config(client_configuration=configuration)
+                except kubeconfig.ConfigException:
+                    await self._load(None)
+        except (kubeconfig.ConfigException, OSError, ValueError) as error:
+            raise Invalid(f"The cluster cannot be found: {error}", field="kubeconfig") from error
+        self._rest = RESTClientObject(configuration, maxsize=CONNECTIONS)
+
+    async def close(self) -> None:
+        if self._rest is not None:
+            await self._rest.close()
+            self._rest = None
+
+    async def _load(self, file: str | None) -> None:
+        await kubeconfig.load_kube_config(
+            file, self._context or None, client_configuration=self._configuration, persist_config=False
+        )
+
+    async def get(self, path: str, **query: str | int) -> Any:
+        return await self.call("GET", path, **query)
+
+    async def create(self, path: str, body: Object) -> Any:
+        return await self.call("POST", path, body)
+
+    async def delete(self, path: str, grace: int | None = None, uid: str | None = None) -> None:
+        """Delete an object, only the one with `uid` where that is said; harmless where it is not there."""
+        body: dict[str, Any] = {"propagationPolicy": "Background"}
+        if grace is not None:
+            body["gracePeriodSeconds"] = grace
+        if uid is not None:
+            body["preconditions"] = {"uid": uid}
+        try:
+            await self.call("DELETE", path, body)
+        except ApiError as error:
+            if error.status != 404 and not (error.status == 409 and uid is not None):
+                raise
+
+    async def call(
+        self, method: str, path: str, body: Object | None = None, *, content: str = JSON, **query: str | int
+    ) -> Any:
+        """The answer to a call. Raises `ApiError`."""
+        self.calls += 1
+        try:
+            async with asyncio.timeout(PATIENCE):
+                answer = await self._ask(method, path, body, content, query)
+                async with answer:
+                    text = await answer.read()
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is one
+            raise ApiError(0, "Unreachable", f"The Kubernetes API server does not answer ({error!r}).") from error
+        if answer.status >= 400:
+            raise _error(answer.status, text)
+        return json.loads(text)
+
+    async def lines(self, path: str, seconds: int, **query: str | int) -> AsyncIterator[bytes]:
+        """The lines of an answer that takes up to `seconds`. Raises `ApiError`."""
+        try:
+            async with asyncio.timeout(seconds + PATIENCE):
+                answer = await self._ask("GET", path, None, JSON, query)
+                async with answer:
+                    if answer.status >= 400:
+                        raise _error(answer.status, await answer.read())
+                    begun = b""
+                    async for piece in answer.content.iter_any():
+                        *whole, begun = (begun + piece).split(b"\n")
+                        for line in whole:
+                            yield line
+        except (aiohttp.ClientError, OSError) as error:
+            raise ApiError(0, "Unreachable", f"The Kubernetes API server does not answer ({error!r}).") from error
+
+    async def _ask(
+        self, method: str, path: str, body: Object | None, content: str, query: Mapping[str, str | int]
+    ) -> aiohttp.ClientResponse:
+        assert self._rest is not None, "The API is not open."
+        headers = {"Accept": JSON, "Content-Type": content, "User-Agent": "jupyter-runai"}
+        if key := await self._configuration.get_api_key_with_prefix("BearerToken"):
+            headers["Authorization"] = key
+        url = self._configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        answer: aiohttp.ClientResponse = await self._rest.request(
+            method, url, headers=headers, body=body, _preload_content=False
+        )
+        return answer
+
+
+def _error(status: int, text: bytes) -> ApiError:
+    try:
+        said = json.loads(text)
+        return ApiError(status, said.get("reason") or "", said.get("message") or "")
+    except (ValueError, AttributeError):
+        return ApiError(status, "", text.decode(errors="replace")[:500])

@@ -1,0 +1,325 @@
+"""Workers as pods: created unbound, bound all of a gang or none, followed to their ends, and removed.
+
+An agent in each pod runs the worker (`engines/agents/`). What a worker does is heard from its agent; from its pod is
+read what an agent cannot tell: why it does not start, and that it is gone.
+
+What must hold:
+- A worker's pod is bound after its whole gang has pods, and never twice: its name says which worker it is.
+- The end of a worker is told when its pod uses nothing of its node any more, or its node is gone.
+- Of what is ours in the cluster nothing is left that belongs to no live worker. Secrets and services belong to pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from scheduler.engines.agents.agents import Agents, State
+from scheduler.engines.agents.tokens import Worker
+from scheduler.engines.base import Engine, Grant, Launch, Report, Seat, WorkerState, WorkerStatus
+from scheduler.engines.contract import visible
+from scheduler.engines.kubernetes.api import Api, ApiError
+from scheduler.engines.kubernetes.gang import Gang, gang_of, kept_of, meeting_of
+from scheduler.engines.kubernetes.inventory import ClusterInventory
+from scheduler.engines.kubernetes.launching import Launching
+from scheduler.engines.kubernetes.nodeviews import NodeView
+from scheduler.engines.kubernetes.podstates import Standing
+from scheduler.engines.kubernetes.podviews import PodView
+from scheduler.engines.kubernetes.settings import Kubernetes
+from scheduler.errors import Conflict, Unavailable
+from scheduler.model import Fault
+from scheduler.worker import agent
+
+log = logging.getLogger(__name__)
+
+LINGER = 10.0
+"""Seconds that a pod has to end by itself after its worker has."""
+
+
+class KubernetesEngine(Engine):
+    """The pods of one namespace of a cluster; `inventory` is open before the engine, and closed after it."""
+
+    def __init__(self, api: Api, inventory: ClusterInventory, agents: Agents, settings: Kubernetes) -> None:
+        self._inventory = inventory
+        self._agents = agents
+        self._settings = settings
+        self._launching = Launching(api, inventory, agents, settings)
+        self._gangs: dict[tuple[str, int], Gang] = {}
+        self._known: set[Worker] = set()
+        self._ends: dict[Worker, WorkerStatus] = {}
+        self._recovered = False
+        self._report: Report | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._removing: set[str] = set()
+
+    # -- the engine -----------------------------------------------------------------------------------------
+
+    async def open(self, report: Report) -> None:
+        self._report = report
+        await self._agents.open(self._hear)
+        try:
+            await self._launching.install(Path(agent.__file__).read_text())
+        except ApiError as error:
+            raise Unavailable(f"Pods cannot be given their agent: {error}") from error
+        self._inventory.live = self._known.__contains__
+        self._inventory.pod_changed = self._see_pod
+        self._inventory.node_changed = self._see_node
+
+    async def close(self) -> None:
+        self._report = None
+        self._inventory.pod_changed = self._inventory.node_changed = lambda before, after: None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._agents.close()
+
+    async def launch(self, launch: Launch) -> None:
+        key = (launch.job, launch.attempt)
+        if key in self._gangs:
+            return
+        gang = self._gangs[key] = gang_of(launch)
+        self._know(gang)
+        try:
+            meeting = meeting_of(launch, self._settings.namespace)
+            await self._agents.admit(launch, meeting, kept_of(gang))
+        except BaseException:
+            self._forget(gang)
+            raise
+        self._run(self._start(gang))
+
+    async def stop(self, job: str, attempt: int, grace: float) -> None:
+        await self._agents.stop(job, attempt, grace)
+        gang = self._gangs.get((job, attempt))
+        if gang is None:
+            return
+        gang.stopped.set()
+        if gang.bound:
+            for worker in self._agents.running(job, attempt):
+                self._run(self._launching.end(worker, grace))
+
+    async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
+        named = {(job, number): size for job, number, size in attempts}
+        for key in named:
+            if kept := await self._agents.kept(*key):
+                gang = self._gangs[key] = Gang.of(*key, kept)
+                self._know(gang)
+        never = await self._agents.recover([(*key, size) for key, size in named.items()])
+        self._recovered = True
+        for pod in self._inventory.ours():
+            self._see_pod(None, pod)
+        for gang in list(self._gangs.values()):
+            self._run(self._adopt(gang))
+        return never
+
+    async def seat(self, seat: Seat) -> Grant:
+        return Grant(visible(seat.workers, seat.nodes))
+
+    async def unseat(self, session: str) -> None:
+        pass
+
+    # -- starting -------------------------------------------------------------------------------------------
+
+    async def _adopt(self, gang: Gang) -> None:
+        """Go on with an attempt of before: what its pods are, or were to be."""
+        running = self._agents.running(gang.job, gang.attempt)
+        lives = [live for worker in running if (live := self._agents.live(worker)) is not None]
+        if any(live.stop is not None for live in lives):
+            gang.stopped.set()
+        for live in lives:
+            if live.agent is not None and self._pod(live.worker) is None:
+                await self._agents.lose(live.worker, "its pod is gone.")
+        await self._start(gang)
+
+    async def _start(self, gang: Gang) -> None:
+        """Create and bind what is not yet there, and see to it that a stop from meanwhile holds."""
+        failed = await self._launching.start(gang, self._tell_waiting)
+        if failed is not None:
+            reason, fault = failed
+            await self._launching.withdraw(gang)
+            for worker in self._agents.running(gang.job, gang.attempt):
+                await self._agents.lose(worker, reason, fault)
+        elif gang.stopped.is_set():
+            await self._stop_begun(gang)
+
+    async def _stop_begun(self, gang: Gang) -> None:
+        """A gang that was stopped before all of it was bound, or before a restart."""
+        for worker in self._agents.running(gang.job, gang.attempt):
+            live = self._agents.live(worker)
+            if live is not None and not await self._launching.end(worker, max(0.0, (live.stop or 0.0) - time.time())):
+                await self._ended(worker, None)
+
+    def _tell_waiting(self, worker: Worker, state: WorkerState, reason: str) -> None:
+        live = self._agents.live(worker)
+        if live is not None and live.agent is None:
+            self._tell(WorkerStatus(worker.job, worker.attempt, worker.rank, state, time.time(), reason=reason))
+
+    # -- what pods and nodes tell ---------------------------------------------------------------------------
+
+    def _see_pod(self, before: PodView | None, after: PodView | None) -> None:
+        pod = after or before
+        if pod is None or pod.worker is None or pod.standing is None or pod.namespace != self._settings.namespace:
+            return
+        worker, standing = pod.worker, pod.standing
+        if worker not in self._known:
+            if self._recovered and after is not None and not (standing.deleting and not pod.ended):
+                self._remove(pod)
+        elif after is None or pod.ended:
+            self._run(self._ended(worker, standing))
+        elif standing.deleting:
+            self._see_disturbed(worker, pod)
+        elif standing.fault is not None:
+            self._run(self._agents.lose(worker, standing.reason, standing.fault))
+        else:
+            self._tell_waiting(worker, standing.state, standing.reason)
+
+    def _see_disturbed(self, worker: Worker, pod: PodView) -> None:
+        """Somebody ends the pod: we, or others."""
+        live = self._agents.live(worker)
+        assert pod.standing is not None
+        if live is not None and live.stop is None:
+            live.disturbed = pod.standing.reason
+        if not self._reachable(pod.node):
+            self._run(self._unreachable(worker, pod.standing))
+
+    async def _unreachable(self, worker: Worker, standing: Standing) -> None:
+        await self._agents.lose(worker, standing.reason, Fault.PLACE)
+        self._release(worker)
+
+    def _see_node(self, before: NodeView | None, after: NodeView | None) -> None:
+        if after is None and before is not None:
+            for pod in self._inventory.on(before.name):
+                if pod.worker in self._known and pod.worker is not None:
+                    gone = Standing(WorkerState.LOST, f"node {before.name} is gone.", Fault.PLACE)
+                    self._run(self._unreachable(pod.worker, gone))
+        elif after is not None and not after.ready:
+            for pod in self._inventory.on(after.name):
+                if pod.worker in self._known and pod.standing is not None and pod.standing.deleting:
+                    self._see_disturbed(pod.worker, pod)
+
+    async def _ended(self, worker: Worker, standing: Standing | None) -> None:
+        """A worker's pod has ended, or there is none (any more)."""
+        live = self._agents.live(worker)
+        if live is not None:
+            said = None if standing is None else _last_word(standing.message)
+            if said is not None:
+                try:
+                    await self._agents.hear(live, said)
+                except Conflict as error:
+                    log.warning("Pod of worker %s: %s", worker, error.sentence)
+            if live.stop is not None and live.agent is None:
+                await self._agents.never_start(worker)
+            elif live.stop is not None:
+                await self._agents.lose(worker, "it was stopped and did not end in time.")
+            elif standing is not None:
+                await self._agents.lose(worker, standing.reason or "its pod is gone.", standing.fault)
+            else:
+                await self._agents.lose(worker, "its pod is gone.")
+        self._release(worker)
+
+    # -- ends -----------------------------------------------------------------------------------------------
+
+    def _hear(self, status: WorkerStatus) -> None:
+        """What an agent says, or was said for it."""
+        worker = Worker(status.job, status.attempt, status.rank)
+        if not status.state.over:
+            self._tell(status)
+            return
+        if worker not in self._known:
+            self._tell(status)  # its end was told before a restart
+            return
+        self._ends[worker] = status
+        pod = self._pod(worker)
+        if pod is None or pod.ended or not self._reachable(pod.node):
+            self._release(worker)
+        else:
+            self._run(self._see_off(worker, 0.0 if status.state is WorkerState.LOST else LINGER))
+
+    async def _see_off(self, worker: Worker, patience: float) -> None:
+        """The worker is over: its pod must end, if not by itself."""
+        await asyncio.sleep(patience)
+        if worker in self._ends:
+            await self._launching.end(worker, 0, at_once=True)
+
+    def _release(self, worker: Worker) -> None:
+        """A worker's pod uses nothing any more: its end may be told."""
+        status = self._ends.pop(worker, None)
+        if status is None:
+            return
+        self._known.discard(worker)
+        pod = self._pod(worker)
+        if pod is not None:
+            if pod.node is not None:
+                self._inventory.tell(pod.node)
+            self._remove(pod)
+        gang = self._gangs.get((worker.job, worker.attempt))
+        if gang is not None and not any(plan.worker in self._known for plan in gang.plans):
+            del self._gangs[worker.job, worker.attempt]
+        self._tell(status)
+
+    def _remove(self, pod: PodView) -> None:
+        """Delete a pod that is over, or nobody's."""
+        if pod.uid not in self._removing:
+            self._removing.add(pod.uid)
+            self._run(self._delete(pod))
+
+    async def _delete(self, pod: PodView) -> None:
+        try:
+            await self._launching.delete(pod)
+        finally:
+            self._removing.discard(pod.uid)
+
+    # -- inside ---------------------------------------------------------------------------------------------
+
+    def _know(self, gang: Gang) -> None:
+        self._known.update(plan.worker for plan in gang.plans)
+        for plan in gang.plans:
+            self._inventory.tell(plan.node)
+
+    def _forget(self, gang: Gang) -> None:
+        self._known.difference_update(plan.worker for plan in gang.plans)
+        self._gangs.pop((gang.job, gang.attempt), None)
+
+    def _pod(self, worker: Worker) -> PodView | None:
+        return self._launching.pod(worker)
+
+    def _reachable(self, node: str | None) -> bool:
+        view = None if node is None else self._inventory.node(node)
+        return view is not None and view.ready
+
+    def _tell(self, status: WorkerStatus) -> None:
+        if self._report is not None:
+            self._report(status)
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> None:
+        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(_logged(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _logged(work: Coroutine[Any, Any, Any]) -> None:
+    try:
+        await work
+    except Exception:
+        log.exception("A pod could not be looked after.")
+
+
+def _last_word(message: str) -> State | None:
+    """The end that an agent has left in its container's termination message."""
+    try:
+        said: Mapping[str, Any] = json.loads(message)
+        return State(
+            agent=str(said["agent"]),
+            state=WorkerState(said["state"]),
+            at=float(said.get("at", 0.0)),
+            started=said.get("started"),
+            exit_code=said.get("exit_code"),
+            reason=str(said.get("reason", "")),
+            stopped=said.get("stopped"),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

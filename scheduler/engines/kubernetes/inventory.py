@@ -1,0 +1,141 @@
+"""The nodes of a cluster, and what others use of them: all pods that are not workers of ours.
+
+What must hold: a pod counts for whose it is at every instant. While a worker of ours is live its pod is in the
+scheduler's own book; any other pod that stands on a node is foreign, be it one of ours that nobody knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from scheduler.engines.agents.tokens import Worker
+from scheduler.engines.kubernetes.api import Api, ApiError
+from scheduler.engines.kubernetes.mirror import Mirror
+from scheduler.engines.kubernetes.nodeviews import NodeView, node_of, node_pool_of, node_view
+from scheduler.engines.kubernetes.podviews import Amounts, PodView, pod_view
+from scheduler.engines.kubernetes.settings import Kubernetes
+from scheduler.errors import Unavailable
+from scheduler.model import GpuKey, Node, Pool
+from scheduler.telemetry import GpuUsage, Inventory
+
+TOGETHER = 0.01
+"""Seconds that changes are gathered for before anybody is told of them."""
+
+
+class ClusterInventory(Inventory):
+    """`pod_changed(before, after)` and `node_changed` hear of each change at once, `live` says which workers are in the
+    scheduler's book."""
+
+    def __init__(self, api: Api, settings: Kubernetes) -> None:
+        gpu_resource, topology = settings.gpu_resource, settings.topology_labels
+        tolerations: list[Mapping[str, Any]] = settings.tolerations
+        self.pod_changed: Callable[[PodView | None, PodView | None], None] = lambda before, after: None
+        self.node_changed: Callable[[NodeView | None, NodeView | None], None] = lambda before, after: None
+        self.live: Callable[[Worker], bool] = lambda worker: False
+        self._api = api
+        self._node_mirror = Mirror(
+            api, "/api/v1/nodes", lambda it: node_view(it, gpu_resource, topology, tolerations), self._see_node
+        )
+        self._pod_mirror = Mirror(
+            api, "/api/v1/pods", lambda it: pod_view(it, settings.instance, gpu_resource), self._see_pod
+        )
+        self._standing: dict[str, dict[str, PodView]] = {}
+        self._foreign: dict[str, Amounts] = {}
+        self._made: dict[str, tuple[object, Node]] = {}
+        self._changed: Callable[[], None] | None = None
+        self._telling: asyncio.TimerHandle | None = None
+
+    async def open(self, changed: Callable[[], None]) -> None:
+        await self._api.open()
+        try:
+            await self._node_mirror.open()
+            await self._pod_mirror.open()
+        except ApiError as error:
+            await self.close()
+            raise Unavailable(f"The nodes of the cluster cannot be read: {error}") from error
+        self._changed = changed
+
+    async def close(self) -> None:
+        self._changed = None
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        await self._node_mirror.close()
+        await self._pod_mirror.close()
+        await self._api.close()
+
+    def nodes(self, pool: Pool) -> tuple[Node, ...]:
+        found = []
+        for name, view in sorted(self._node_mirror.items.items()):
+            node_pool = node_pool_of(view, pool)
+            if node_pool is not None:
+                made_of = (view, node_pool, self._used(view.name))
+                known = self._made.get(name)
+                if known is None or known[0] != made_of:
+                    known = self._made[name] = made_of, node_of(*made_of)
+                found.append(known[1])
+        return tuple(found)
+
+    def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
+        return {}
+
+    # -- for the engine -------------------------------------------------------------------------------------
+
+    def node(self, name: str) -> NodeView | None:
+        return self._node_mirror.items.get(f"/{name}")
+
+    def pod(self, namespace: str, name: str) -> PodView | None:
+        return self._pod_mirror.items.get(f"{namespace}/{name}")
+
+    def on(self, node: str) -> list[PodView]:
+        """The pods that stand on a node."""
+        return list(self._standing.get(node, {}).values())
+
+    def ours(self) -> list[PodView]:
+        """All pods of workers."""
+        return [pod for pod in self._pod_mirror.items.values() if pod.worker is not None]
+
+    def tell(self, node: str) -> None:
+        """A node has changed, or whose the pods on it are."""
+        self._foreign.pop(node, None)
+        if self._changed is not None and self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(TOGETHER, self._tell)
+
+    # -- inside ---------------------------------------------------------------------------------------------
+
+    def _used(self, node: str) -> Amounts:
+        """What others use of a node."""
+        known = self._foreign.get(node)
+        if known is None:
+            pods = self._standing.get(node, {}).values()
+            known = sum((pod.amounts for pod in pods if self._is_foreign(pod)), start=Amounts())
+            self._foreign[node] = known
+        return known
+
+    def _is_foreign(self, pod: PodView) -> bool:
+        return pod.worker is None or not self.live(pod.worker)
+
+    def _see_node(self, before: NodeView | None, after: NodeView | None) -> None:
+        self.node_changed(before, after)
+        for node in (before, after):
+            if node is not None:
+                self.tell(node.name)
+
+    def _see_pod(self, before: PodView | None, after: PodView | None) -> None:
+        for pod, there in ((before, False), (after, True)):
+            if pod is not None and pod.node is not None and not pod.ended:
+                on_node = self._standing.setdefault(pod.node, {})
+                if there:
+                    on_node[pod.uid] = pod
+                else:
+                    on_node.pop(pod.uid, None)
+                if self._is_foreign(pod):
+                    self.tell(pod.node)
+        self.pod_changed(before, after)
+
+    def _tell(self) -> None:
+        self._telling = None
+        if self._changed is not None:
+            self._changed()

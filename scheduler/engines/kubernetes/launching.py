@@ -1,0 +1,216 @@
+"""The calls that bring pods about and end them, each of which may be made again after a restart or an error."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from scheduler.engines.agents.agents import Agents
+from scheduler.engines.agents.tokens import Worker
+from scheduler.engines.base import WorkerState
+from scheduler.engines.kubernetes import manifests
+from scheduler.engines.kubernetes.api import Api, ApiError
+from scheduler.engines.kubernetes.gang import Gang
+from scheduler.engines.kubernetes.inventory import ClusterInventory
+from scheduler.engines.kubernetes.manifests import Manifest, PodPlan
+from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, RANK, pod_name
+from scheduler.engines.kubernetes.podviews import PodView
+from scheduler.engines.kubernetes.refusals import refusal
+from scheduler.engines.kubernetes.settings import Kubernetes
+from scheduler.model import Fault
+
+log = logging.getLogger(__name__)
+
+SHORTEST, LONGEST = 0.1, 10.0
+"""Seconds between two tries while the API server does not answer."""
+
+Waiting = Callable[[Worker, WorkerState, str], None]
+
+
+class Launching:
+    """Creates, binds, ends and deletes the pods of one namespace."""
+
+    def __init__(self, api: Api, inventory: ClusterInventory, agents: Agents, settings: Kubernetes) -> None:
+        self._api = api
+        self._inventory = inventory
+        self._agents = agents
+        self._settings = settings
+        self._agent = ""
+        self._core = f"/api/v1/namespaces/{settings.namespace}"
+
+    async def install(self, agent: str) -> None:
+        """Put the agent where pods find it. Raises `ApiError`."""
+        config_map = manifests.agent_config_map(agent, self._settings)
+        self._agent = config_map["metadata"]["name"]
+        await self._create(f"{self._core}/configmaps", config_map)
+
+    def pod(self, worker: Worker) -> PodView | None:
+        """A worker's pod, as far as is known."""
+        found = self._inventory.pod(self._settings.namespace, pod_name(worker))
+        return found if found is not None and found.worker == worker else None
+
+    # -- beginning ------------------------------------------------------------------------------------------
+
+    async def start(self, gang: Gang, waiting: Waiting) -> tuple[str, Fault] | None:
+        """Create and bind the pods of a gang, those that have none yet; returns why that cannot be, if it can't.
+
+        Returns without having bound them all where the gang is to stop.
+        """
+        for pause in _pauses():
+            try:
+                if await self._try_start(gang):
+                    gang.bound = True
+                return None
+            except ApiError as error:
+                if not error.passing:
+                    return refusal(error)
+                for plan in gang.plans:
+                    waiting(plan.worker, WorkerState.PENDING, f"its pod cannot be created yet: {error}")
+                if await _within(pause, gang.stopped):
+                    return None
+        raise AssertionError
+
+    async def _try_start(self, gang: Gang) -> bool:
+        """Whether all is bound. Raises `ApiError`."""
+        plans = [plan for plan in gang.plans if self._is_to_start(plan.worker)]
+        if not plans or gang.stopped.is_set():
+            return not plans
+        for plan in plans:
+            node = self._inventory.node(plan.node)
+            if node is None:
+                raise ApiError(409, "Conflict", f"node {plan.node} is gone")
+        uids = await _all(self._pod_of(plan, gang) for plan in plans)
+        owners = [manifests.owner(pod_name(plan.worker), uid) for plan, uid in zip(plans, uids, strict=True)]
+        size = len(gang.plans)
+        tokens = self._agents.tokens(gang.job, gang.attempt, size)
+        belongings = [("secrets", manifests.secret(gang.job, gang.attempt, tokens, owners, self._settings))]
+        if size > 1:
+            belongings.append(("services", manifests.service(gang.job, gang.attempt, owners, self._settings)))
+        await _all(self._create(f"{self._core}/{kind}", manifest) for kind, manifest in belongings)
+        if gang.stopped.is_set():
+            return False
+        await _all(self._bind(plan, uid) for plan, uid in zip(plans, uids, strict=True))
+        return True
+
+    def _is_to_start(self, worker: Worker) -> bool:
+        """Whether nothing of it has begun: its agent has not come, and its pod is not bound."""
+        live, pod = self._agents.live(worker), self.pod(worker)
+        return live is not None and live.agent is None and (pod is None or pod.node is None)
+
+    async def _pod_of(self, plan: PodPlan, gang: Gang) -> str:
+        """The uid of a worker's pod, which is created where it is not there."""
+        known = self.pod(plan.worker)
+        if known is not None:
+            return known.uid
+        manifest = manifests.pod(plan, len(gang.plans), gang.grace, gang.about, self._agent, self._settings)
+        made = await self._create(f"{self._core}/pods", manifest)
+        if made is None:
+            made = await self._api.get(f"{self._core}/pods/{pod_name(plan.worker)}")
+            if not _is_of(made, plan.worker, self._settings.instance):
+                raise ApiError(500, "Conflict", f"a pod {pod_name(plan.worker)} of somebody else is there")
+        uid: str = made["metadata"]["uid"]
+        return uid
+
+    async def _bind(self, plan: PodPlan, uid: str) -> None:
+        name = pod_name(plan.worker)
+        try:
+            await self._api.create(f"{self._core}/pods/{name}/binding", manifests.binding(plan, uid, self._settings))
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            there = await self._api.get(f"{self._core}/pods/{name}")
+            if there["metadata"]["uid"] != uid or there["spec"].get("nodeName") != plan.node:
+                raise
+
+    async def _create(self, path: str, manifest: Manifest) -> Any:
+        """What was created; None where there is one of that name."""
+        try:
+            return await self._api.create(path, manifest)
+        except ApiError as error:
+            if error.status == 409 and error.reason == "AlreadyExists":
+                return None
+            raise
+
+    # -- ending ---------------------------------------------------------------------------------------------
+
+    async def withdraw(self, gang: Gang) -> None:
+        """Delete what there is of a gang that cannot start."""
+        for plan in gang.plans:
+            await self._insist(lambda plan=plan: self._api.delete(self._path(plan.worker), grace=1))  # type: ignore[misc]
+
+    async def end(self, worker: Worker, grace: float, *, at_once: bool = False) -> bool:
+        """Evict a worker's pod, which has `grace` seconds and more to upload what it has (`at_once`: none); says
+        whether there is one."""
+        seconds = 1 if at_once else manifests.termination_grace(grace, self._settings)
+        name = pod_name(worker)
+        body = manifests.eviction(name, seconds, self._settings)
+
+        async def evict() -> bool:
+            try:
+                await self._api.create(f"{self._core}/pods/{name}/eviction", body)
+            except ApiError as error:
+                if error.status == 404:
+                    return False
+                if error.status not in (403, 405, 429):
+                    raise
+                await self._api.delete(self._path(worker), grace=seconds)  # a disruption budget does not hold us
+            return True
+
+        return await self._insist(evict)
+
+    async def delete(self, pod: PodView) -> None:
+        """Delete a pod that has ended, or is to end at once."""
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        await self._insist(lambda: self._api.delete(path, grace=None if pod.ended else 1, uid=pod.uid))
+
+    def _path(self, worker: Worker) -> str:
+        return f"{self._core}/pods/{pod_name(worker)}"
+
+    async def _insist(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Make a call until it is answered well. One that is refused for good is logged and given up."""
+        for pause in _pauses():
+            try:
+                return await call()
+            except ApiError as error:
+                if not error.passing:
+                    log.error("A pod could not be ended: %s", error)
+                    return True
+                await asyncio.sleep(pause)
+        raise AssertionError
+
+
+def _is_of(pod: Manifest, worker: Worker, instance: str) -> bool:
+    labels = pod["metadata"].get("labels") or {}
+    found = (labels.get(INSTANCE), labels.get(JOB), labels.get(ATTEMPT), labels.get(RANK))
+    return found == (instance, worker.job, str(worker.attempt), str(worker.rank))
+
+
+async def _all(calls: Any) -> list[Any]:
+    """Make calls beside each other, and wait for all. Raises the error of one that will not do again, if there is
+    one."""
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    errors = [answer for answer in answers if isinstance(answer, BaseException)]
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, ApiError) and error.passing)
+    return answers
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    """Whether an event happens within so many seconds."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+            return True
+    except TimeoutError:
+        return False
+
+
+def _pauses() -> Iterator[float]:
+    """Ever longer ones, none of which is another's."""
+    longest = SHORTEST
+    while True:
+        yield longest * (0.5 + random.random() / 2)
+        longest = min(2 * longest, LONGEST)

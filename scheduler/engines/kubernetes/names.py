@@ -1,0 +1,30 @@
+"""How the objects of a job are called, and the labels that tell whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scheduler.engines.agents.tokens import Worker
+
+PREFIX = "runai.jupyter.org"
+
+INSTANCE, JOB, ATTEMPT, RANK = (f"{PREFIX}/{name}" for name in ("instance", "job", "attempt", "rank"))
+NODE_POOL = f"{PREFIX}/node-pool"
+"""The label of a node that says which node pool it belongs to."""
+
+MANAGED_BY = {"app.kubernetes.io/managed-by": "jupyter-runai"}
+SCHEDULER = "jupyter-runai"
+"""The `schedulerName` of our pods: no other scheduler touches them."""
+
+
+def attempt_name(job: str, attempt: int) -> str:
+    """The Secret and the Service of an attempt; its pods are called after it."""
+    return f"runai-{job.lower()}-{attempt}"
+
+
+def pod_name(worker: Worker) -> str:
+    return f"{attempt_name(worker.job, worker.attempt)}-{worker.rank}"
+
+
+def attempt_labels(instance: str, job: str, attempt: int) -> Mapping[str, str]:
+    return {**MANAGED_BY, INSTANCE: instance, JOB: job, ATTEMPT: str(attempt)}

@@ -1,0 +1,184 @@
+"""How a pod of ours stands, read from the pod: the worker's state, whose fault it is that it does not run, and a
+sentence for people.
+
+Pure: one table of what kubelets, the scheduler's rivals and the control plane write into a pod. Sources: the API's
+reference of `PodStatus` and `ContainerStateWaiting`, `pkg/kubelet` (`images/types.go`, `lifecycle/predicate.go`,
+`eviction/`), and the reasons of the condition `DisruptionTarget`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.engines.base import WorkerState
+from scheduler.model import Fault
+
+CONTAINER = "worker"
+"""The container that the agent runs in."""
+
+_MISSING_IMAGE = re.compile(
+    r"not found|manifest unknown|does not exist|unauthori[sz]ed|denied|authentication required|no such host in image"
+    r"|no match for platform|invalid reference",
+    re.IGNORECASE,
+)
+_OWN_LIMIT = re.compile(r"exceeds? the (total )?limit|exceeded its local", re.IGNORECASE)
+_NO_COMMAND = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)
+
+_DISRUPTIONS = {
+    "PreemptionByScheduler": "its pod was preempted for a pod of another scheduler",
+    "DeletionByTaintManager": "its node became unreachable or was closed to it",
+    "EvictionByEvictionAPI": "its pod was evicted, as in a drain of its node",
+    "DeletionByPodGC": "its node is gone",
+    "TerminationByKubelet": "its node ended it, for lack of resources or at its own shutdown",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`state` is as far as the pod alone tells: `running` says that its container does.
+
+    `fault` is there where the worker cannot run, or will not run on. `deleting`: somebody is ending the pod.
+    `message` is what its container has said at its end; `ended` when that was, in seconds since the epoch as text.
+    """
+
+    state: WorkerState
+    reason: str = ""
+    fault: Fault | None = None
+    deleting: bool = False
+    message: str = ""
+
+
+def standing(pod: Mapping[str, Any]) -> Standing:
+    """How a pod stands."""
+    status = pod.get("status", {})
+    container = next((each for each in status.get("containerStatuses") or () if each.get("name") == CONTAINER), {})
+    state = container.get("state") or {}
+    deleting = "deletionTimestamp" in pod["metadata"]
+    terminated = state.get("terminated")
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return _over(status, terminated or {}, deleting)
+    if terminated is not None:
+        return _over(status, terminated, deleting)
+    if deleting:
+        reason, fault = _disruption(status) or ("its pod was deleted.", Fault.PLACE)
+        began = WorkerState.RUNNING if "running" in state else WorkerState.PENDING
+        return Standing(began, reason, fault, deleting)
+    if "running" in state:
+        return Standing(WorkerState.RUNNING)
+    if not pod.get("spec", {}).get("nodeName"):
+        return Standing(WorkerState.PENDING, "its pod is being bound to its node.")
+    return _waiting(pod, _first_waiting(status))
+
+
+def _first_waiting(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the container waits for; an init container comes before it."""
+    every: Iterable[Mapping[str, Any]] = (
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    )
+    waiting = [each for each in every if (each.get("state") or {}).get("waiting")]
+    trouble = [each for each in waiting if each["state"]["waiting"].get("reason") not in _HARMLESS]
+    first = next(iter(trouble or waiting), {})
+    return {"image": first.get("image", ""), **(first.get("state", {}).get("waiting") or {})}
+
+
+_HARMLESS = (None, "ContainerCreating", "PodInitializing")
+
+
+def _waiting(pod: Mapping[str, Any], waiting: Mapping[str, Any]) -> Standing:
+    reason, message = waiting.get("reason", ""), waiting.get("message", "")
+    image = waiting.get("image", "")
+    match reason:
+        case "":
+            return Standing(WorkerState.PENDING)
+        case "ContainerCreating" | "PodInitializing":
+            return Standing(WorkerState.PULLING, "its image is being pulled, or its volumes are being mounted.")
+        case "InvalidImageName":
+            return _failed(f"{image!r} is not the name of an image.", Fault.JOB)
+        case "ErrImageNeverPull":
+            return _failed(f"its node does not have the image {image!r} and may not pull it.", Fault.PLACE)
+        case "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" | "ImageInspectError":
+            if _MISSING_IMAGE.search(message):
+                return _failed(f"the image {image!r} cannot be pulled: {_short(message)}", Fault.JOB)
+            sentence = f"the image {image!r} cannot be pulled yet; its node keeps trying: {_short(message)}"
+            return Standing(WorkerState.PULLING, sentence)
+        case "CreateContainerConfigError":
+            if "runAsNonRoot" in message or "run as root" in message:
+                sentence = f"the image {image!r} runs as root, which is not allowed; set runAsUser in the pod template."
+                return _failed(sentence, Fault.JOB)
+            return _failed(f"its container cannot be configured: {_short(message)}", Fault.JOB)
+        case "CreateContainerError" | "RunContainerError" | "StartError":
+            return _not_started(message, image)
+        case _:
+            return Standing(WorkerState.PENDING, f"{reason}: {_short(message)}" if message else f"{reason}.")
+
+
+def _over(status: Mapping[str, Any], terminated: Mapping[str, Any], deleting: bool) -> Standing:
+    """Its container, or all of the pod, has ended."""
+    message = terminated.get("message", "")
+    how = terminated.get("reason", "")
+    if found := _disruption(status):
+        return Standing(WorkerState.LOST, *found, deleting, message)
+    if found := _of_the_pod(status):
+        return Standing(WorkerState.LOST, *found, deleting, message)
+    if how == "OOMKilled":
+        sentence = "it ran out of memory: its container reached its limit."
+        return Standing(WorkerState.LOST, sentence, Fault.JOB, deleting, message)
+    if how in ("StartError", "ContainerCannotRun"):
+        failed = _not_started(message, "")
+        return Standing(WorkerState.LOST, failed.reason, failed.fault, deleting)
+    code = terminated.get("exitCode")
+    said = "its pod ended" if code is None else f"its agent ended with exit code {code}"
+    return Standing(WorkerState.LOST, f"{said} and nobody knows how the worker did.", None, deleting, message)
+
+
+def _of_the_pod(status: Mapping[str, Any]) -> tuple[str, Fault] | None:
+    """Why a node has refused or ended a pod."""
+    reason, message = status.get("reason", ""), _short(status.get("message", ""))
+    if reason == "Evicted":
+        if _OWN_LIMIT.search(message):
+            return f"it used more disk than it may: {message}", Fault.JOB
+        return f"its node ran short of resources and ended it: {message}", Fault.PLACE
+    if reason == "DeadlineExceeded":
+        return "its pod exceeded its deadline (activeDeadlineSeconds).", Fault.JOB
+    if reason.startswith("OutOf") or reason in (
+        *("UnexpectedAdmissionError", "NodeAffinity", "NodeAdmission", "TopologyAffinityError", "NodeShutdown"),
+        *("Terminated", "Shutdown", "Preempting", "Preempted", "NodeLost", "AdmissionFailed", "NodePorts"),
+    ):
+        return (
+            f"its node refused it ({reason}): {message}" if message else f"its node refused it ({reason}).",
+            Fault.PLACE,
+        )
+    if reason:
+        return f"its node ended it ({reason}): {message}" if message else f"its node ended it ({reason}).", Fault.PLACE
+    return None
+
+
+def _disruption(status: Mapping[str, Any]) -> tuple[str, Fault] | None:
+    """Who ended it, where that was neither it nor we."""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+            reason = condition.get("reason", "")
+            return _DISRUPTIONS.get(reason, f"its pod was ended ({reason})") + ".", Fault.PLACE
+    return None
+
+
+def _not_started(message: str, image: str) -> Standing:
+    if "python3" in message and _NO_COMMAND.search(message):
+        named = f" {image!r}" if image else ""
+        return _failed(f"the image{named} has no python3, which starts the worker.", Fault.JOB)
+    return _failed(f"its node could not start its container: {_short(message)}", Fault.PLACE)
+
+
+def _failed(reason: str, fault: Fault) -> Standing:
+    return Standing(WorkerState.LOST, reason, fault)
+
+
+def _short(message: str, most: int = 300) -> str:
+    """A message of the cluster's, as one line that ends with a full stop."""
+    line = " ".join(message.split())
+    line = line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if line.endswith((".", "…")) else f"{line}."

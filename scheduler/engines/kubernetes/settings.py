@@ -1,0 +1,71 @@
+"""What an administrator sets of this engine, in `jupyter_runai_config.py` as `c.Kubernetes.image` and so on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from traitlets import Dict, Integer, List, Unicode, validate
+from traitlets.config import Configurable
+from traitlets.utils.bunch import Bunch
+
+from scheduler.engines.kubernetes.nodeviews import TOPOLOGY
+from scheduler.engines.kubernetes.template import check_template
+from scheduler.errors import Invalid
+
+
+class Kubernetes(Configurable):
+    """Jobs run as pods of a Kubernetes cluster."""
+
+    kubeconfig = Unicode(
+        config=True,
+        help="A kubeconfig file. Default: the cluster of the scheduler's own pod, else KUBECONFIG or ~/.kube/config.",
+    )
+    context = Unicode(config=True, help="The context of the kubeconfig file. Default: its current one.")
+    namespace = Unicode("default", config=True, help="The namespace of the pods.")
+    instance = Unicode(
+        "default",
+        config=True,
+        help="Tells the pods of this scheduler from those of others in the same cluster, each of which needs its own.",
+    )
+    url = Unicode(
+        config=True,
+        help="The address at which pods reach the scheduler, with its path, e.g. `http://runai.runai.svc:8000/`.",
+    )
+    image = Unicode(
+        config=True,
+        help="The image that jobs run in, as that of the notebooks. It needs python3 (3.8 or later) on its PATH.",
+    )
+    gpu_resource = Unicode("nvidia.com/gpu", config=True, help="The resource that a node offers its GPUs as.")
+    topology_labels = Dict(
+        dict(TOPOLOGY),
+        config=True,
+        help="For each level of the pool's topology the label of a node that names its domain.",
+    )
+    tolerations = List(
+        [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        config=True,
+        help="Tolerations of the pods. Nodes with other taints are not used.",
+    )
+    pod_template = Dict(
+        config=True,
+        help="What pods have beside what the scheduler gives them: a PodTemplateSpec (`metadata`, `spec`), merged as "
+        "kubectl does. The container is called `worker`.",
+    )
+    upload_seconds = Integer(
+        300,
+        min=0,
+        config=True,
+        help="Seconds that a stopped worker has beyond its grace period to upload what it has written.",
+    )
+
+    @validate("pod_template")
+    def _checked(self, proposal: Bunch) -> dict[str, Any]:
+        template: dict[str, Any] = proposal.value
+        check_template(template)
+        return template
+
+    def check(self) -> None:
+        """Raises `Invalid` where something is missing."""
+        for name, why in (("image", "the image that jobs run in"), ("url", "the address at which pods reach it")):
+            if not getattr(self, name):
+                raise Invalid(f"The Kubernetes engine needs {why}: set c.Kubernetes.{name}.", field=name)
