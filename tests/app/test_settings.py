@@ -90,7 +90,7 @@ def test_jobs_as_owner_needs_root_and_a_folder_that_owners_can_access(service: S
 
 def test_the_engine_is_one_that_is_installed(service: Service) -> None:
     assert service.spawn("--RunaiService.engine=slurm").wait(20) != 0
-    assert "There is no engine 'slurm'; choose one of: local." in service.log.read_text()
+    assert "There is no engine 'slurm'; choose one of: kubernetes, local." in service.log.read_text()
     service.start("--RunaiService.engine=local")
 
 

@@ -32,4 +32,4 @@ def test_an_installed_package_brings_its_own(setup: Setup, tmp_path: Path, monke
     assert made == (tmp_path, 0.0)
     with pytest.raises(Invalid) as refused:
         backend("slurm", setup)
-    assert refused.value.sentence == "There is no engine 'slurm'; choose one of: local, other."
+    assert refused.value.sentence == "There is no engine 'slurm'; choose one of: kubernetes, local, other."

@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -70,7 +71,7 @@ class Api:
                 await self._load(self._kubeconfig or None)
             else:
                 try:
-                    kubeconfig.load_incluster_config(client_configuration=configuration)
+                    kubeconfig.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
                 except kubeconfig.ConfigException:
                     await self._load(None)
         except (kubeconfig.ConfigException, OSError, ValueError) as error:
@@ -88,7 +89,7 @@ class Api:
         )
 
     async def get(self, path: str, **query: str | int) -> Any:
-        return await self.call("GET", path, **query)
+        return await self.call("GET", path, query=query)
 
     async def create(self, path: str, body: Object) -> Any:
         return await self.call("POST", path, body)
@@ -107,7 +108,13 @@ class Api:
                 raise
 
     async def call(
-        self, method: str, path: str, body: Object | None = None, *, content: str = JSON, **query: str | int
+        self,
+        method: str,
+        path: str,
+        body: Object | None = None,
+        *,
+        content: str = JSON,
+        query: Mapping[str, str | int] = MappingProxyType({}),
     ) -> Any:
         """The answer to a call. Raises `ApiError`."""
         self.calls += 1
@@ -145,7 +152,7 @@ class Api:
         headers = {"Accept": JSON, "Content-Type": content, "User-Agent": "jupyter-runai"}
         if key := await self._configuration.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = key
-        url = self._configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        url = f"{self._configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
         answer: aiohttp.ClientResponse = await self._rest.request(
             method, url, headers=headers, body=body, _preload_content=False
         )

@@ -72,7 +72,8 @@ class KubernetesEngine(Engine):
 
     async def close(self) -> None:
         self._report = None
-        self._inventory.pod_changed = self._inventory.node_changed = lambda before, after: None
+        self._inventory.pod_changed = lambda before, after: None
+        self._inventory.node_changed = lambda before, after: None
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

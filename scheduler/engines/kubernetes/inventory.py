@@ -7,7 +7,7 @@ scheduler's own book; any other pod that stands on a node is foreign, be it one 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from scheduler.engines.agents.tokens import Worker
@@ -30,7 +30,7 @@ class ClusterInventory(Inventory):
 
     def __init__(self, api: Api, settings: Kubernetes) -> None:
         gpu_resource, topology = settings.gpu_resource, settings.topology_labels
-        tolerations: list[Mapping[str, Any]] = settings.tolerations
+        tolerations: Sequence[Mapping[str, Any]] = settings.tolerations
         self.pod_changed: Callable[[PodView | None, PodView | None], None] = lambda before, after: None
         self.node_changed: Callable[[NodeView | None, NodeView | None], None] = lambda before, after: None
         self.live: Callable[[Worker], bool] = lambda worker: False

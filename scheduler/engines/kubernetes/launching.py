@@ -159,7 +159,8 @@ class Launching:
                 await self._api.delete(self._path(worker), grace=seconds)  # a disruption budget does not hold us
             return True
 
-        return await self._insist(evict)
+        there: bool = await self._insist(evict)
+        return there
 
     async def delete(self, pod: PodView) -> None:
         """Delete a pod that has ended, or is to end at once."""

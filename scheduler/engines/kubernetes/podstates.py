@@ -38,7 +38,7 @@ _DISRUPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`state` is as far as the pod alone tells: `running` says that its container does.
+    """`state` is as far as the pod alone tells: what its container runs is for the agent in it to say.
 
     `fault` is there where the worker cannot run, or will not run on. `deleting`: somebody is ending the pod.
     `message` is what its container has said at its end; `ended` when that was, in seconds since the epoch as text.
@@ -54,7 +54,8 @@ class Standing:
 def standing(pod: Mapping[str, Any]) -> Standing:
     """How a pod stands."""
     status = pod.get("status", {})
-    container = next((each for each in status.get("containerStatuses") or () if each.get("name") == CONTAINER), {})
+    containers: Iterable[Mapping[str, Any]] = status.get("containerStatuses") or ()
+    container = next((each for each in containers if each.get("name") == CONTAINER), {})
     state = container.get("state") or {}
     deleting = "deletionTimestamp" in pod["metadata"]
     terminated = state.get("terminated")
@@ -64,10 +65,9 @@ def standing(pod: Mapping[str, Any]) -> Standing:
         return _over(status, terminated, deleting)
     if deleting:
         reason, fault = _disruption(status) or ("its pod was deleted.", Fault.PLACE)
-        began = WorkerState.RUNNING if "running" in state else WorkerState.PENDING
-        return Standing(began, reason, fault, deleting)
+        return Standing(WorkerState.PENDING, reason, fault, deleting)
     if "running" in state:
-        return Standing(WorkerState.RUNNING)
+        return Standing(WorkerState.PULLING, "its container has started and reports to the scheduler.")
     if not pod.get("spec", {}).get("nodeName"):
         return Standing(WorkerState.PENDING, "its pod is being bound to its node.")
     return _waiting(pod, _first_waiting(status))
@@ -180,5 +180,7 @@ def _failed(reason: str, fault: Fault) -> Standing:
 def _short(message: str, most: int = 300) -> str:
     """A message of the cluster's, as one line that ends with a full stop."""
     line = " ".join(message.split())
+    if not line:
+        return ""
     line = line if len(line) <= most else f"{line[: most - 1]}…"
     return line if line.endswith((".", "…")) else f"{line}."

@@ -40,16 +40,16 @@ OURS = {
 
 def merge(base: Any, over: Any, key: str | None = None) -> Any:
     """`base` with `over` laid over it."""
-    if isinstance(base, Mapping) and isinstance(over, Mapping):
-        merged = dict(base)
+    if isinstance(over, Mapping):
+        merged = dict(base) if isinstance(base, Mapping) else {}
         for name, value in over.items():
             if value is None:
                 merged.pop(name, None)
             else:
-                merged[name] = merge(base.get(name), value, KEYS.get(name))
+                merged[name] = merge(merged.get(name), value, KEYS.get(name))
         return merged
-    if key is not None and isinstance(base, list) and isinstance(over, list):
-        found = {item[key]: item for item in base}
+    if key is not None and isinstance(over, list):
+        found = {item[key]: item for item in base or ()}
         for item in over:
             found[item[key]] = merge(found.get(item[key]), item)
         return list(found.values())
