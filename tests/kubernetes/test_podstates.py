@@ -65,7 +65,7 @@ def disrupted(reason: str) -> dict[str, Any]:
         (pod("Failed", **terminated(137, "OOMKilled")), LOST, Fault.JOB, "ran out of memory"),
         (pod("Failed", **terminated(137)), LOST, None, "exit code 137"),
         (pod("Failed"), LOST, None, "its pod ended"),
-        (pod("Failed", reason="OutOfnvidia.com/gpu", message="x"), LOST, Fault.PLACE, "refused it (OutOfnvidia.com/gpu)"),
+        (pod("Failed", reason="OutOfnvidia.com/gpu"), LOST, Fault.PLACE, "refused it (OutOfnvidia.com/gpu)."),
         (pod("Failed", reason="UnexpectedAdmissionError", message="no devices"), LOST, Fault.PLACE, "no devices."),
         (pod("Failed", reason="NodeAffinity"), LOST, Fault.PLACE, "refused it (NodeAffinity)."),
         (pod("Failed", reason="Evicted", message="The node was low on memory."), LOST, Fault.PLACE, "ran short"),
