@@ -65,7 +65,11 @@ class Kubernetes(Configurable):
         return template
 
     def check(self) -> None:
-        """Raises `Invalid` where something is missing."""
+        """Raises `Invalid` where something is missing, or is none of the options."""
+        known = self.trait_names(config=True)
+        for name in self.config.get("Kubernetes", {}):
+            if name not in known:
+                raise Invalid(f"There is no option Kubernetes.{name}; choose among: {', '.join(known)}.", field=name)
         for name, why in (("image", "the image that jobs run in"), ("url", "the address at which pods reach it")):
             if not getattr(self, name):
                 raise Invalid(f"The Kubernetes engine needs {why}: set c.Kubernetes.{name}.", field=name)

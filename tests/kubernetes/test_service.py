@@ -1,0 +1,217 @@
+"""The running service on a real cluster: its jobs are pods on a node with a real kubelet."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hub_spawner.ports import any_free
+from scheduler.model import JobState
+from scheduler.schema import JobSubmit, JobView
+from tests.app.conftest import Service, end_all, until
+from tests.jupyter_ext.pool import Kernel
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.images import PYTHON
+from tests.kubernetes.node import Node
+from tests.kubernetes.programs import eventually
+
+ROOT = Path(__file__).parents[2]
+HOST = "10.89.1.1"
+"""Where the pods of the node reach this machine."""
+
+PATIENCE = 120.0
+
+STUBBORN = (
+    "import os, pathlib, signal, sys, time\n"
+    "state = pathlib.Path(os.environ['RUNAI_CHECKPOINT_DIR'], 'state')\n"
+    "print('again' if state.exists() else 'first', flush=True)\n"
+    "if state.exists(): sys.exit(0)\n"
+    "def stop(*_):\n"
+    "    state.write_text('saved')\n"
+    "    sys.exit(3)\n"
+    "signal.signal(signal.SIGTERM, stop)\n"
+    "while True: time.sleep(0.01)\n"
+)
+"""Saves its state when it is told to stop; begun again, it is done."""
+
+
+def python(code: str) -> list[str]:
+    return ["python3", "-c", code]
+
+
+class KubernetesService(Service):
+    """A scheduler whose jobs run in a namespace of a cluster, in an image that has nothing of ours."""
+
+    def __init__(self, folder: Path, cluster: Cluster, namespace: str) -> None:
+        self.port = any_free()
+        config = folder / "config.py"
+        own = {"imagePullPolicy": "Never"}
+        config.write_text(
+            f"c.Kubernetes.kubeconfig = {str(cluster.kubeconfig)!r}\n"
+            f"c.Kubernetes.namespace = {namespace!r}\n"
+            f"c.Kubernetes.image = {PYTHON!r}\n"
+            f"c.Kubernetes.url = 'http://{HOST}:{self.port}/'\n"
+            f"c.Kubernetes.pod_template = {{'spec': {{'containers': [{{'name': 'worker', **{own!r}}}]}}}}\n"
+        )
+        super().__init__(folder, "--engine=kubernetes", "--ip=0.0.0.0", f"--port={self.port}", f"--config={config}")
+        self.cluster = cluster
+        self.path = f"/api/v1/namespaces/{namespace}"
+        self.config = config
+
+    def objects(self, kind: str) -> list[dict[str, Any]]:
+        """What there is of a kind in the namespace that is ours."""
+        label = {"labelSelector": "app.kubernetes.io/managed-by=jupyter-runai"}
+        items: list[dict[str, Any]] = self.cluster.api.get(f"{self.path}/{kind}", params=label).json()["items"]
+        return items
+
+    def submit(self, *command: str, **more: Any) -> JobView:
+        with self.client() as client:
+            return client.submit(JobSubmit(command=list(command), **more))
+
+    def job(self, job: JobView) -> JobView:
+        with self.client() as client:
+            return client.job(job.id)
+
+    def ended(self, job: JobView) -> JobView:
+        with self.client() as client:
+            return client.wait(job.id, timeout=PATIENCE)
+
+    def runs(self, job: JobView) -> JobView:
+        def running() -> JobView | None:
+            found = self.job(job)
+            assert not JobState(found.state).final, (found.reason, self.log.read_text())
+            return found if found.state == "running" else None
+
+        return until(running)
+
+    def log_of(self, job: JobView, rank: int = 0) -> str:
+        with self.client() as client:
+            return b"".join(client.logs(job.id, rank=rank)).decode()
+
+    def log_of_now(self, job: JobView) -> str:
+        """What it has printed up to now."""
+        with self.client() as client:
+            return client.log(job.id).decode()
+
+    def leaves_nothing(self) -> None:
+        for kind in ("pods", "secrets", "services"):
+            eventually(f"no {kind} are left", lambda kind=kind: not self.objects(kind))  # type: ignore[misc]
+
+
+@pytest.fixture
+def service(tmp_path: Path, cluster: Cluster, namespace: str, node: Node) -> Iterator[KubernetesService]:
+    found = KubernetesService(tmp_path, cluster, namespace)
+    yield found
+    end_all(tmp_path)
+    for process in found.spawned:
+        process.wait()
+    cluster.kubectl("delete", "pods", "--all", "-n", namespace, "--grace-period=1")
+
+
+def test_a_job_is_a_pod_and_leaves_nothing(service: KubernetesService) -> None:
+    service.start()
+    job = service.submit(*python("import os; print('GPUs', os.environ['RUNAI_GPUS'])"), gpus=2)
+    assert service.ended(job).state == "succeeded", service.log.read_text()
+    assert service.log_of(job) == "GPUs 0,1\n"
+    service.leaves_nothing()
+
+
+def test_a_cell_comes_back_from_a_pod(service: KubernetesService, tmp_path: Path) -> None:
+    """In an image that has what the notebook has, at the same paths."""
+    folders = {"venv": sys.prefix, "python": sys.base_prefix, "ours": str(ROOT)}
+    volumes = [{"name": name, "hostPath": {"path": path}} for name, path in folders.items()]
+    mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in folders.items()]
+    with service.config.open("a") as config:
+        config.write(f"c.Kubernetes.pod_template['spec']['volumes'] = {volumes!r}\n")
+        config.write(f"c.Kubernetes.pod_template['spec']['containers'][0]['volumeMounts'] = {mounts!r}\n")
+    service.start()
+    (tmp_path / "notebook").mkdir()
+    kernel = Kernel(tmp_path / "notebook", service.environment)
+    try:
+        kernel.run("%load_ext jupyter_ext")
+        kernel.run("n = 20")
+        shown = kernel.run(
+            "%%runai_train --gpus 1 --out answer,host\nimport socket\nhost = socket.gethostname()\n"
+            "answer = n * 2 + 2\nprint('in a pod')\nanswer",
+            timeout=PATIENCE,
+        )
+        assert shown.error is None, (shown, service.log.read_text())
+        assert "in a pod\n" in shown.stdout
+        assert kernel.value("answer") == "42"
+        assert kernel.value("host").strip("'").startswith("runai-j-")
+    finally:
+        kernel.close()
+
+
+def test_a_job_goes_on_while_its_scheduler_is_killed_and_is_adopted(service: KubernetesService, tmp_path: Path) -> None:
+    service.start()
+    code = "import time\nfor i in range(60):\n    print(i, flush=True)\n    time.sleep(0.1)"
+    job = service.submit(*python(code))
+    service.runs(job)
+    service.kill()
+    service.start()
+    ended = service.ended(job)
+    assert (ended.state, len(ended.attempts)) == ("succeeded", 1)
+    assert service.log_of(job) == "".join(f"{i}\n" for i in range(60))
+    service.leaves_nothing()
+
+
+def test_a_pod_that_nobody_knows_is_removed_at_the_start(service: KubernetesService, node: Node) -> None:
+    labels = {
+        "app.kubernetes.io/managed-by": "jupyter-runai",
+        "runai.jupyter.org/instance": "default",
+        "runai.jupyter.org/job": "j-forgotten",
+        "runai.jupyter.org/attempt": "1",
+        "runai.jupyter.org/rank": "0",
+    }
+    container = {"name": "worker", "image": PYTHON, "imagePullPolicy": "Never", "command": ["sleep", "1000"]}
+    spec = {"nodeName": node.name, "containers": [container]}
+    service.cluster.create(f"{service.path}/pods", {"metadata": {"name": "forgotten", "labels": labels}, "spec": spec})
+    service.start()
+    service.leaves_nothing()
+
+
+def test_who_is_told_to_stop_saves_its_state_and_goes_on_from_there(service: KubernetesService) -> None:
+    service.start()
+    job = service.submit(*python(STUBBORN))
+    service.runs(job)
+    until(lambda: "first" in service.log_of_now(job))
+    with service.client() as client:
+        client.pause(job.id)
+        until(lambda: client.job(job.id).state == "paused")
+        service.leaves_nothing()
+        client.resume(job.id)
+    assert service.ended(job).state == "succeeded"
+    assert service.log_of(job) == "again\n"
+
+
+def test_a_job_whose_pod_is_evicted_by_others_is_queued_again_and_loses_nothing(service: KubernetesService) -> None:
+    service.start()
+    job = service.submit(*python(STUBBORN))
+    service.runs(job)
+    until(lambda: "first" in service.log_of_now(job))
+    (pod,) = service.objects("pods")
+    name = pod["metadata"]["name"]
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    service.cluster.create(f"{service.path}/pods/{name}/eviction", eviction)
+    first = until(lambda: next((a for a in service.job(job).attempts if a.ended is not None), None))
+    assert "evicted" in first.reason
+    assert "avoiding 127.0.1.1" in service.job(job).reason
+    with service.client() as client:
+        assert client.job(job.id).state == "queued"
+        client.cancel(job.id)
+    service.leaves_nothing()
+
+
+def test_an_image_that_is_not_there_fails_the_job_and_says_so(service: KubernetesService) -> None:
+    with service.config.open("a") as config:
+        config.write("c.Kubernetes.image = 'tests.local/No Image'\n")
+    service.start()
+    ended = service.ended(service.submit(*python("pass")))
+    assert ended.state == "failed"
+    assert "image" in ended.reason
+    service.leaves_nothing()
