@@ -101,7 +101,7 @@ def test_a_template_adds_to_a_pod_and_changes_what_is_its_to_change() -> None:
 
 
 def test_where_work_is_kept_is_the_templates_to_say() -> None:
-    volume = {"name": "runai-home", "emptyDir": None, "ephemeral": {"volumeClaimTemplate": {}}}
+    volume: dict[str, Any] = {"name": "runai-home", "emptyDir": None, "ephemeral": {"volumeClaimTemplate": {}}}
     found = made(pod_template={"spec": {"volumes": [volume]}})["spec"]["volumes"]
     assert {"name": "runai-home", "ephemeral": {"volumeClaimTemplate": {}}} in found
 

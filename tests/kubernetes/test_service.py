@@ -200,11 +200,16 @@ def test_a_job_whose_pod_is_evicted_by_others_is_queued_again_and_loses_nothing(
     service.cluster.create(f"{service.path}/pods/{name}/eviction", eviction)
     first = until(lambda: next((a for a in service.job(job).attempts if a.ended is not None), None))
     assert "evicted" in first.reason
-    assert "avoiding 127.0.1.1" in service.job(job).reason
+    assert "127.0.1.1 could not run it and is avoided for a while" in until(lambda: _waits(service.job(job))).reason
     with service.client() as client:
         assert client.job(job.id).state == "queued"
         client.cancel(job.id)
     service.leaves_nothing()
+
+
+def _waits(job: JobView) -> JobView | None:
+    """A job whose plan has been made."""
+    return job if job.state == "queued" and "Needs" in job.reason else None
 
 
 def test_an_image_that_is_not_there_fails_the_job_and_says_so(service: KubernetesService) -> None:

@@ -19,9 +19,11 @@ GPU = "nvidia.com/gpu"
 TOLERATIONS = ({"key": GPU, "operator": "Exists"},)
 
 
-def node(name: str = "n1", gpus: int = 8, *, taints: Any = (), ready: str = "True", **labels: str) -> dict[str, Any]:
+def node(
+    labels: dict[str, str] | None = None, *, gpus: int = 8, taints: Any = (), ready: str = "True"
+) -> dict[str, Any]:
     return {
-        "metadata": {"name": name, "labels": {key.replace("__", "/"): value for key, value in labels.items()}},
+        "metadata": {"name": "n1", "labels": labels or {}},
         "spec": {"taints": list(taints)},
         "status": {
             "capacity": {GPU: "9", "cpu": "100", "memory": "1Ti"},
@@ -64,7 +66,7 @@ def test_what_a_node_has_is_rounded_down_and_what_a_pod_asks_for_up(amount: int)
 
 def test_a_node_has_what_can_be_allocated_and_is_called_what_its_labels_say() -> None:
     found = node(
-        **{
+        {
             "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
             "nvidia.com/gpu.memory": "81920",
             "topology.kubernetes.io/rack": "r7",
@@ -113,10 +115,8 @@ def test_a_node_that_is_not_ready_or_is_cordoned_keeps_what_it_has_and_gets_no_m
 
 def test_a_node_is_in_the_pool_of_its_label_else_trains_where_it_has_gpus() -> None:
     pool = Pool(node_pools=(NodePool("desk", Environment.BUILD), NodePool("big", Environment.TRAIN)))
-    labelled = node(gpus=0)
-    labelled["metadata"]["labels"][NODE_POOL] = "desk"
-    elsewhere = node()
-    elsewhere["metadata"]["labels"][NODE_POOL] = "of-another-team"
+    labelled = node({NODE_POOL: "desk"}, gpus=0)
+    elsewhere = node({NODE_POOL: "of-another-team"})
     assert node_pool_of(view(labelled), pool) == "desk"
     assert node_pool_of(view(elsewhere), pool) is None
     assert node_pool_of(view(node()), pool) == "big"
