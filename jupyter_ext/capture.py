@@ -93,6 +93,7 @@ def capture(
         "python": list(sys.version_info[:2]),
         "flags": shell.compile.flags,
         "colors": shell.colors,
+        "widgets": hasattr(shell, "kernel"),
         "path": list(_path()),
         "cells": _cells(packed.functions, shell),
         "limit": limit,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import builtins
 import getpass
+import importlib
 import json
 import linecache
 import mmap
@@ -22,6 +23,8 @@ import traceback
 import types
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +149,9 @@ def _shell(about: Mapping[str, Any], module: types.ModuleType) -> _Shell:
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = about["colors"]
     config.InteractiveShell.cache_size = 0
+    if about["widgets"]:
+        config.IPKernelApp = Config()
+        sys.meta_path.insert(0, _LikeANotebook())
     shell: _Shell = _Shell.instance(config=config, user_module=module, user_ns=module.__dict__)
     shell.displays = Displays.of_this_worker()
     pictures.listen(shell.displays.pictures)
@@ -158,6 +164,16 @@ def _shell(about: Mapping[str, Any], module: types.ModuleType) -> _Shell:
         if cell["number"] is not None:
             shell.compile._filename_map[file] = cell["number"]
     return shell
+
+
+class _LikeANotebook(MetaPathFinder):
+    """Has `tqdm.auto` draw bars as in the notebook that sent the cell. It takes a process for a notebook's by the
+    configuration of an `IPKernelApp`, or, the newer ones, by this module, which is worth importing only then."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "tqdm.autonotebook":
+            with suppress(ImportError):
+                importlib.import_module("ipykernel.zmqshell")
 
 
 def _exit_code(result: ExecutionResult) -> int:

@@ -35,8 +35,9 @@ def is_a_bar_that_moves(shown: Shown) -> None:
     assert "8/8" in pictures(shown)[-1]
 
 
-def test_a_notebooks_progress_bar_moves_in_a_cells_job(kernel: Kernel) -> None:
-    shown = kernel.run("%%runai_train\n" + BAR.format(module="notebook"))
+@pytest.mark.parametrize("module", ["notebook", "auto"])
+def test_a_notebooks_progress_bar_moves_in_a_cells_job(module: str, kernel: Kernel) -> None:
+    shown = kernel.run("%%runai_train\n" + BAR.format(module=module))
     assert shown.error is None, shown.error
     is_a_bar_that_moves(shown)
     assert "%|" not in shown.stdout
