@@ -49,10 +49,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The files to put into the bundle, and what each variable takes in bytes."""
+    """The files to put into the bundle, what each variable takes in bytes, and those whose changes do not come back."""
 
     files: Mapping[str, Content]
     sizes: Mapping[str, int]
+    changed: Sequence[str]
 
 
 def capture(
@@ -99,7 +100,9 @@ def capture(
         "limit": limit,
     }
     buffers = {f"{BUFFERS}/{number}": memory for number, memory in enumerate(packed.buffers)}
-    return Captured({CELL: json.dumps(about).encode(), VARIABLES: packed.data, **buffers}, packed.sizes)
+    mine = {name for name in packed.sizes if not isinstance(namespace[name], types.ModuleType)}
+    changed = sorted(names.changes & mine - {*outputs})
+    return Captured({CELL: json.dumps(about).encode(), VARIABLES: packed.data, **buffers}, packed.sizes, changed)
 
 
 # -- what the cell needs ------------------------------------------------------------------------------------

@@ -24,11 +24,14 @@ _DEEPEST = 3
 class Names:
     """`needs`: names in order of first use that the cell may read before it assigns them; `assigns`: all it assigns.
 
+    `changes`: those that it changes in place by their items or attributes (`a[i] = …`, `a.b += …`, `a.append(…)`).
+
     `opaque` is true where the cell does something that its text does not show (`exec`, `from x import *`, a magic).
     """
 
     needs: tuple[str, ...]
     assigns: frozenset[str]
+    changes: frozenset[str]
     opaque: bool
 
 
@@ -40,7 +43,7 @@ def names_of(source: str, transform: Transform) -> Names:
 def _read(source: str, transform: Transform, depth: int) -> Names:
     reading = _Reading(transform, depth)
     reading.block(ast.parse(transform(source)).body, set())
-    return Names(tuple(reading.needs), frozenset(reading.assigns), reading.opaque)
+    return Names(tuple(reading.needs), frozenset(reading.assigns), frozenset(reading.changes), reading.opaque)
 
 
 class _Reading:
@@ -49,6 +52,7 @@ class _Reading:
     def __init__(self, transform: Transform, depth: int) -> None:
         self.needs: dict[str, None] = {}
         self.assigns: set[str] = set()
+        self.changes: set[str] = set()
         self.opaque = False
         self._transform = transform
         self._depth = depth
@@ -139,6 +143,7 @@ class _Reading:
     def _targets(self, target: ast.expr, known: set[str]) -> set[str]:
         """The names that an assignment gives a value; what its targets read (`a[i].b = …`) is used."""
         self._use(target, known)
+        self.changes |= {_root(n) for n in ast.walk(target) if isinstance(getattr(n, "ctx", None), ast.Store)} - {""}
         return self._give({n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)})
 
     def _walrus(self, node: ast.AST) -> set[str]:
@@ -173,6 +178,8 @@ class _Reading:
                 self.opaque = True
                 for text in _texts(call.args[:1]):
                     self._text(text, known)
+            case ast.Attribute(attr="append" | "extend" | "update"):
+                self.changes |= {_root(call.func)} - {""}
             case ast.Attribute(attr="query" | "eval"):
                 for text in _texts(call.args):
                     for name in in_query(text):
@@ -195,6 +202,14 @@ class _Reading:
             for name in inner.needs:
                 self._need(name, known)
             self.assigns |= inner.assigns
+
+
+def _root(node: ast.AST) -> str:
+    """The name whose content `a[i].b` is; empty where it is something else's."""
+    inner = node
+    while isinstance(inner, ast.Subscript | ast.Attribute):
+        inner = inner.value
+    return inner.id if inner is not node and isinstance(inner, ast.Name) else ""
 
 
 def in_query(text: str) -> list[str]:

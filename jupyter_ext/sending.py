@@ -55,6 +55,8 @@ def put_files(
     client.check(sent)
     if program.sizes or files:
         tell(_what_goes(program.sizes, len(files), sum(files.values())))
+    if program.hint:
+        tell(program.hint)
     uploaded = upload(client, bundle)
     if uploaded.unchanged:
         tell(f"{in_words(uploaded.unchanged)} of it are already in the pool.")

@@ -53,7 +53,13 @@ def of_cell(
         captured = capture(cell, shell, outputs=outputs, only=only, given=swept, limit=limit)
     except SyntaxError as error:
         raise _not_python(error, cell) from None
-    return Program(JobKind.CELL, f"cell-{cell.number}", PYTHON, captured.files, captured.sizes, patterns)
+    hint = ""
+    if captured.changed:
+        names = " and ".join(f"`{name}`" for name in captured.changed)
+        hint = (
+            f"The cell changes {names} in the job only; add --out {','.join(captured.changed)} to get the changes back."
+        )
+    return Program(JobKind.CELL, f"cell-{cell.number}", PYTHON, captured.files, captured.sizes, patterns, hint)
 
 
 def _takes(

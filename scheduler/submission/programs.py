@@ -26,7 +26,8 @@ class Program:
     """What a job runs. `files` are those that go along whatever else does: contents by paths below the working
     directory.
 
-    `sizes` is what each variable of a cell adds, in bytes, and `patterns` choose among the files of the folder.
+    `sizes` is what each variable of a cell adds, in bytes, and `patterns` choose among the files of the folder. `hint`
+    is told as it is sent.
     """
 
     kind: JobKind
@@ -35,6 +36,7 @@ class Program:
     files: Mapping[str, bytes | memoryview] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     patterns: Sequence[str] = ()
+    hint: str = ""
 
 
 def program_of(

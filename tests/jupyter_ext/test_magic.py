@@ -161,6 +161,15 @@ def test_what_is_not_assigned_is_told_and_the_rest_comes_back(kernel: Kernel) ->
     assert "`b` is not returned: the cell did not assign it." in found.stderr
 
 
+def test_a_change_that_does_not_come_back_is_told(kernel: Kernel) -> None:
+    kernel.run("frame = {'x': 1}\nlosses = []")
+    shown = kernel.run("%%runai_train --out losses\nframe['z'] = 2\nlosses.append(frame)\nown = []\nown.append(1)")
+    assert "The cell changes `frame` in the job only; add --out frame to get the changes back." in shown.stdout
+    assert kernel.value("frame, losses") == "({'x': 1}, [{'x': 1, 'z': 2}])"
+    assert "changes" not in kernel.run("%%runai_train --out frame\nframe['z'] = 2").stdout
+    assert kernel.value("frame") == "{'x': 1, 'z': 2}"
+
+
 def test_files_and_local_modules_go_along(kernel: Kernel) -> None:
     (kernel.folder / "shapes.py").write_text("def area(n):\n    return n * n\n")
     (kernel.folder / "n.txt").write_text("6")

@@ -89,6 +89,22 @@ if (q := 1): r: int = 2
     assert names_of(cell, TRANSFORM).assigns == set("abcdefghikopqr")
 
 
+@pytest.mark.parametrize(
+    ("cell", "changes"),
+    [
+        ("df['z'] = df.x * 2", {"df"}),
+        ("a.b.c[0] += 1", {"a"}),
+        ("for step in steps:\n    losses.append(step)", {"losses"}),
+        ("config.update(lr=1)", {"config"}),
+        ("f().x = 1\nx = y[0]\nprint(z.append)", set()),
+        ("x = {}\nx['a'] = 1", {"x"}),
+        ("def f():\n    own = []\n    own.append(1)", {"own"}),
+    ],
+)
+def test_what_a_cell_changes_in_place(cell: str, changes: set[str]) -> None:
+    assert names_of(cell, TRANSFORM).changes == changes
+
+
 def test_what_its_text_does_not_show() -> None:
     assert names_of("exec(code)", TRANSFORM).opaque
     assert names_of("from m import *", TRANSFORM).opaque
