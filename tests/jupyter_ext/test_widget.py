@@ -39,7 +39,8 @@ class FrontEnd:
                 case "comm_open":
                     self.models[content["comm_id"]] = content["data"].get("state", {})
                 case "comm_msg" if content["data"].get("method") == "update":
-                    self.models[content["comm_id"]].update(content["data"]["state"])
+                    # One that an earlier test has left behind may have its last word to say.
+                    self.models.get(content["comm_id"], {}).update(content["data"]["state"])
                 case "comm_close":
                     self.models.pop(content["comm_id"], None)
 
