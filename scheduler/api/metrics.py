@@ -112,5 +112,6 @@ class _Gauges(Collector):
         for environment, totals in environment_totals(book).items():
             gpus.add_metric([environment.value, "allocated"], totals.allocated)
             gpus.add_metric([environment.value, "free"], totals.free)
+            gpus.add_metric([environment.value, "foreign"], totals.foreign)
             gpus.add_metric([environment.value, "over_quota"], totals.over_quota)
         yield gpus

@@ -239,6 +239,7 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
         for worker in job.placement:
             for gpu in worker.gpus:
                 occupants[worker.node, gpu].append(_job_occupant(job, worker, job.id in beyond, access))
+    foreign = {node.name: _foreign(node, occupants) for node in book.nodes}
     nodes = [
         NodeView(
             name=node.name,
@@ -248,7 +249,10 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
             schedulable=node.schedulable,
             declared=node.declared,
             gpus=[
-                _gpu_view(node, gpu, usage.get((node.name, gpu)), occupants[node.name, gpu]) for gpu in range(node.gpus)
+                _gpu_view(
+                    node, gpu, usage.get((node.name, gpu)), occupants[node.name, gpu], foreign[node.name].get(gpu, 0)
+                )
+                for gpu in range(node.gpus)
             ],
         )
         for node in book.nodes
@@ -263,23 +267,39 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
     )
 
 
+def _foreign(node: Node, held: Mapping[GpuKey, object]) -> dict[int, Milli]:
+    """The share of each GPU of a node that is used outside the pool."""
+    if not node.foreign.amount:
+        return {}
+    return node.foreign.by_gpu(node.gpus, [gpu for gpu in range(node.gpus) if held.get((node.name, gpu))])
+
+
 def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
     """GPUs of each environment. What runs over quota is counted by project: what it holds beyond its guarantee.
 
     Allocated are the GPUs of an environment's workloads, wherever they run; free are those of its nodes that nobody
-    holds: a build GPU that is lent to a job is allocated to training, and not free to build.
+    holds, nor anybody outside the pool: a build GPU that is lent to a job is allocated to training, and not free to
+    build.
     """
     environments = {node_pool.name: node_pool.environment for node_pool in book.pool.node_pools}
     of_node = {node.name: environments.get(node.node_pool, Environment.TRAIN) for node in book.nodes}
     gpus = dict.fromkeys(Environment, 0)
     for node in book.nodes:
         gpus[of_node[node.name]] += node.gpus * ONE
-    free = dict(gpus)
+    held_of: dict[GpuKey, Milli] = defaultdict(int)
     workloads: tuple[Session | Job, ...] = (*book.sessions.values(), *book.holding.values())
     for workload in workloads:
         for worker in workload.placement:
-            if worker.node in of_node:
-                free[of_node[worker.node]] -= worker.share * len(worker.gpus)
+            for gpu in worker.gpus:
+                held_of[worker.node, gpu] += worker.share
+    free, foreign = dict(gpus), dict.fromkeys(Environment, 0)
+    for (name, _), share in held_of.items():
+        if name in of_node:
+            free[of_node[name]] -= share
+    for node in book.nodes:
+        foreign[of_node[node.name]] += node.foreign.amount
+        for gpu, share in _foreign(node, held_of).items():
+            free[of_node[node.name]] -= min(share, max(0, ONE - held_of.get((node.name, gpu), 0)))
     guarantees = Guarantees(book)
     by_project: dict[tuple[str, quotas.PartitionKey], Milli] = defaultdict(int)
     for job in book.holding.values():
@@ -295,18 +315,20 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
             allocated=from_milli(allocated[environment]),
             over_quota=from_milli(over if environment is Environment.TRAIN else 0),
             free=from_milli(free[environment]),
+            foreign=from_milli(foreign[environment]),
         )
         for environment in Environment
     }
 
 
-def _gpu_view(node: Node, gpu: int, usage: GpuUsage | None, occupants: list[Occupant]) -> GpuView:
+def _gpu_view(node: Node, gpu: int, usage: GpuUsage | None, occupants: list[Occupant], foreign: Milli) -> GpuView:
     return GpuView(
         index=gpu,
         memory_gib=from_mib(node.gpu_memory if usage is None else usage.memory),
         used_memory_gib=from_mib(None if usage is None else usage.used),
         utilisation=None if usage is None else usage.utilisation,
         occupants=occupants,
+        foreign=from_milli(foreign),
     )
 
 

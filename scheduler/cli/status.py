@@ -55,7 +55,8 @@ def summary(pool: PoolView) -> str:
     parts = []
     for name, totals in (("build", pool.build), ("train", pool.train)):
         over = f" ({amount(totals.over_quota)} over quota)" if totals.over_quota else ""
-        parts.append(f"{name}: {amount(totals.allocated)} of {amount(totals.gpus)} held{over}")
+        outside = f", {amount(totals.foreign)} used outside the pool" if totals.foreign else ""
+        parts.append(f"{name}: {amount(totals.allocated)} of {amount(totals.gpus)} held{over}{outside}")
     whole = gpus(pool.build.gpus + pool.train.gpus)
     waiting = f"{pool.waiting} job{'' if pool.waiting == 1 else 's'} waiting" if pool.waiting else "nothing waits"
     return " · ".join([f"{whole}{', declared' if pool.declared else ''}", *parts, waiting])
@@ -75,7 +76,7 @@ def _nodes(screen: Screen, pool: PoolView) -> None:
                     (node.gpu_type or "") if first else "",
                     _memory(gpu),
                     "" if gpu.utilisation is None else f"{gpu.utilisation:.0%}",
-                    ", ".join(occupant(o) for o in gpu.occupants) or "free",
+                    ", ".join([*map(occupant, gpu.occupants), *_outside(gpu)]) or "free",
                 )
             )
     screen.table(
@@ -84,6 +85,15 @@ def _nodes(screen: Screen, pool: PoolView) -> None:
         right=["GPU", "BUSY"],
         styles={"HELD BY": {"free": "quiet"}},
     )
+
+
+def _outside(gpu: GpuView) -> list[str]:
+    """`used outside the pool (0.5 of it)`, if it is."""
+    return [f"used outside the pool{_part(gpu.foreign)}"] if gpu.foreign else []
+
+
+def _part(share: float) -> str:
+    return f" ({amount(share)} of it)" if share < 1 else ""
 
 
 def _memory(gpu: GpuView) -> str:
@@ -95,7 +105,7 @@ def _memory(gpu: GpuView) -> str:
 
 def occupant(who: Occupant) -> str:
     """`ada's notebook`, `bert-large (vision, ada), over quota`; what may not be seen is somebody's."""
-    part = f" ({amount(who.share)} of it)" if who.share < 1 else ""
+    part = _part(who.share)
     if who.kind == "session":
         return f"{who.user or 'somebody'}'s notebook{part}"
     if who.name is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -43,6 +43,20 @@ class ForeignUse:
     def amount(self) -> Milli:
         """The GPUs that others use, in all."""
         return self.unnumbered + sum([share for _, share in self.gpus])
+
+    def by_gpu(self, gpus: int, held: Container[int]) -> dict[int, Milli]:
+        """The share of each GPU that others use, of `gpus` of which workloads of the pool hold some.
+
+        Of GPUs whose numbers are not known, those with the highest numbers that no workload holds.
+        """
+        found = {gpu: share for gpu, share in self.gpus if gpu < gpus}
+        left = self.unnumbered
+        for gpu in sorted(set(range(gpus)) - found.keys(), key=lambda gpu: (gpu in held, -gpu)):
+            if left <= 0:
+                break
+            found[gpu] = min(ONE, left)
+            left -= ONE
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,21 +63,11 @@ class NodeState:
         self.assign_foreign()
 
     def assign_foreign(self) -> None:
-        """Find which GPUs others use; `every` is the rest.
-
-        Of GPUs whose numbers are not known, those with the highest numbers that no workload holds.
-        """
-        gpus, used = range(self.spec.gpus), self.spec.foreign
-        foreign = {gpu: share for gpu, share in used.gpus if gpu in gpus}
-        left = used.unnumbered
-        if left:
-            held = self.taken | self.releasing
-            for gpu in sorted(set(gpus) - foreign.keys(), key=lambda gpu: (held >> gpu & 1, -gpu)):
-                if left > 0:
-                    foreign[gpu] = min(ONE, left)
-                    left -= ONE
+        """Find which GPUs others use; `every` is the rest."""
+        used = self.spec.foreign
+        foreign = used.by_gpu(self.spec.gpus, gpus_of(self.taken | self.releasing) if used.unnumbered else ())
         self.foreign = foreign
-        self.every = GpuSet(sum([1 << gpu for gpu in gpus if gpu not in foreign]))
+        self.every = GpuSet(sum([1 << gpu for gpu in range(self.spec.gpus) if gpu not in foreign]))
 
     def parts(self) -> Iterable[int]:
         """The GPUs of which a part may be in use."""

@@ -29,6 +29,7 @@ class GpuView(Wire):
     memory_gib: float | None
     used_memory_gib: float | None = None
     utilisation: float | None = Field(None, description="0 to 1; null where nobody can measure it")
+    foreign: float = Field(0, description="the share that is used outside the pool")
     occupants: list[Occupant]
 
 
@@ -49,6 +50,7 @@ class EnvironmentTotals(Wire):
     allocated: float
     over_quota: float
     free: float
+    foreign: float = Field(0, description="GPUs used outside the pool")
 
 
 class PoolView(Wire):

@@ -149,8 +149,8 @@ export class Scheduler implements ITransport {
   };
   pool: PoolView = {
     declared: true,
-    build: { gpus: 2, allocated: 1, over_quota: 0, free: 1 },
-    train: { gpus: 6, allocated: 0, over_quota: 0, free: 6 },
+    build: { gpus: 2, allocated: 1, over_quota: 0, free: 1, foreign: 0 },
+    train: { gpus: 6, allocated: 0, over_quota: 0, free: 6, foreign: 0 },
     waiting: 0,
     nodes: []
   };

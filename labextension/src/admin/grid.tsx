@@ -6,7 +6,7 @@ import { amount, gib, percent } from '../model/format';
 import type { IPoolModel } from '../model/pool';
 import type { Trans } from '../trans';
 
-type Kind = 'build' | 'train' | 'over' | 'free';
+type Kind = 'build' | 'train' | 'over' | 'foreign' | 'free';
 
 export function GpuGrid({ model, pool }: { model: IPoolModel; pool: PoolView }): ReactElement {
   const trans = useTrans();
@@ -82,7 +82,10 @@ function Cell({ gpu }: { gpu: GpuView }): ReactElement {
           )}
         </span>
       ))}
-      {held < 1 && <span className="runai-Cell-part" data-kind="free" style={{ flex: 1 }} />}
+      {gpu.foreign > 0 && (
+        <span className="runai-Cell-part" data-kind="foreign" style={{ width: `${100 * gpu.foreign}%` }} />
+      )}
+      {held + gpu.foreign < 1 && <span className="runai-Cell-part" data-kind="free" style={{ flex: 1 }} />}
     </>
   );
 }
@@ -93,7 +96,11 @@ export function kindOf(occupant: Occupant): Kind {
 
 /** A GPU in a sentence: who holds it and how busy it is. */
 export function gpuWords(gpu: GpuView, trans: Trans): string {
-  const who = gpu.occupants.map(occupant => occupantWords(occupant, trans)).join('; ');
+  const outside =
+    gpu.foreign < 1 ? trans.__('%1 used outside the pool', amount(gpu.foreign)) : trans.__('used outside the pool');
+  const who = [...gpu.occupants.map(occupant => occupantWords(occupant, trans)), gpu.foreign > 0 ? outside : '']
+    .filter(Boolean)
+    .join('; ');
   const use =
     gpu.utilisation === null
       ? ''
@@ -120,6 +127,7 @@ function Legend(): ReactElement {
     ['build', trans.__('build (fixed)')],
     ['train', trans.__('train, guaranteed')],
     ['over', trans.__('train, over quota')],
+    ['foreign', trans.__('used outside the pool')],
     ['free', trans.__('free')]
   ];
   return (

@@ -73,6 +73,8 @@ export interface EnvironmentTotals {
   allocated: number;
   over_quota: number;
   free: number;
+  /** GPUs used outside the pool */
+  foreign: number;
 }
 
 /**
@@ -102,6 +104,8 @@ export interface GpuView {
   used_memory_gib: number | null;
   /** 0 to 1; null where nobody can measure it */
   utilisation: number | null;
+  /** the share that is used outside the pool */
+  foreign: number;
   occupants: Occupant[];
 }
 

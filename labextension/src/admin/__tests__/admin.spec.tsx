@@ -29,6 +29,7 @@ function gpu(occupants: Occupant[], change: Partial<GpuView> = {}): GpuView {
     memory_gib: null,
     used_memory_gib: null,
     utilisation: null,
+    foreign: 0,
     occupants,
     ...change
   };
@@ -38,6 +39,8 @@ describe('a GPU in words', () => {
   it.each<[GpuView, string]>([
     [gpu([]), 'GPU 2 · free'],
     [gpu([occupant]), 'GPU 2 · sweep of ada, project vision'],
+    [gpu([], { foreign: 1 }), 'GPU 2 · used outside the pool'],
+    [gpu([occupant], { foreign: 0.5 }), 'GPU 2 · sweep of ada, project vision; 0.5 used outside the pool'],
     [gpu([{ ...occupant, over_quota: true }]), 'GPU 2 · sweep of ada, project vision, over quota'],
     [gpu([{ ...occupant, kind: 'session', name: null }]), 'GPU 2 · notebook of ada'],
     [gpu([{ ...occupant, name: null, user: null, project: null, id: null }]), 'GPU 2 · a job of another project'],

@@ -302,7 +302,7 @@ describe('the panel', () => {
             gpu_type: 'A10',
             schedulable: true,
             declared: false,
-            gpus: [{ index: 0, memory_gib: 24, used_memory_gib: 6, utilisation: 0.23, occupants: [] }]
+            gpus: [{ index: 0, memory_gib: 24, used_memory_gib: 6, utilisation: 0.23, foreign: 0, occupants: [] }]
           }
         ]
       };

@@ -92,7 +92,7 @@ describe('the pool model', () => {
     await live();
     scheduler.asked.length = 0;
     scheduler.set(aJob('b'));
-    const train = { gpus: 6, allocated: 4, over_quota: 0, free: 2 };
+    const train = { gpus: 6, allocated: 4, over_quota: 0, free: 2, foreign: 0 };
     scheduler.tellFigures({
       pool: { build: scheduler.pool.build, train, waiting: 30 },
       projects: [aProject('vision', { allocated: 4 }), aProject('speech')],
