@@ -20,19 +20,22 @@ Entry = tuple[float, float, str, WorkloadState]
 class Candidates:
     """By priority, then by amount."""
 
-    __slots__ = ("classes", "elastic")
+    __slots__ = ("classes", "elastic", "ranked")
 
     def __init__(self) -> None:
         self.classes: dict[int, dict[Milli, list[Entry]]] = {}
         self.elastic: dict[str, WorkloadState] = {}
+        self.ranked: dict[int, _Ranked] = {}
 
     def add(self, job: WorkloadState) -> None:
+        self.ranked.pop(job.priority, None)
         amounts = self.classes.setdefault(job.priority, {})
         insort(amounts.setdefault(job.amount, []), _entry(job))
         if len(job.placement) > job.request.gang_size:
             self.elastic[job.id] = job
 
     def remove(self, job: WorkloadState) -> None:
+        self.ranked.pop(job.priority, None)
         amounts = self.classes[job.priority]
         entries = amounts[job.amount]
         del entries[bisect_left(entries, _entry(job))]
@@ -51,9 +54,36 @@ class Candidates:
 
     def by_loss(self, priority: int, now: float) -> Iterator[tuple[float, WorkloadState]]:
         """The jobs of one priority with the work that each would lose, the least first, then the younger."""
-        merged = [_losses(list(entries), amount, now) for amount, entries in self.classes.get(priority, {}).items()]
-        lost = merged[0] if len(merged) == 1 else heapq.merge(*merged)
-        return ((loss, job) for loss, _, _, _, job in lost)
+        ranked = self.ranked.get(priority)
+        if ranked is None or ranked.now != now:
+            merged = [_losses(list(entries), amount, now) for amount, entries in self.classes.get(priority, {}).items()]
+            lost = merged[0] if len(merged) == 1 else heapq.merge(*merged)
+            ranked = self.ranked[priority] = _Ranked(now, lost)
+        return iter(ranked)
+
+
+class _Ranked:
+    """The jobs of one priority by the work that they lose, sorted as far as somebody has looked."""
+
+    __slots__ = ("_found", "_rest", "now")
+
+    def __init__(self, now: float, losses: Iterator[tuple[float, float, float, str, WorkloadState]]) -> None:
+        self.now = now
+        self._found: list[tuple[float, WorkloadState]] = []
+        self._rest = losses
+
+    def __iter__(self) -> Iterator[tuple[float, WorkloadState]]:
+        found = self._found
+        yield from found
+        at = len(found)
+        while True:
+            if at == len(found):
+                entry = next(self._rest, None)
+                if entry is None:
+                    return
+                found.append((entry[0], entry[4]))
+            yield found[at]
+            at += 1
 
 
 def rank(job: WorkloadState) -> tuple[float, float, str]:

@@ -66,144 +66,147 @@ class Moving(EligibilityRules):
         return evictions
 
 
+Way = tuple[tuple[float, int], int, list[Eviction]]
+"""How a node may be cleared: the work lost and how many jobs lose it, the node's index, the jobs that leave."""
+
 Settle = Callable[[Eviction], list[Eviction] | None]
-"""Finds another place for one that was eviction, and says who leaves for that in turn; None where it finds none."""
+"""Finds another place for one that was evicted, and says who leaves for that in turn; None where it finds none."""
 
 
-def consolidate(
-    state: PoolState,
-    placer: Placer,
-    reservations: Reservations,
-    newcomer: WorkloadState,
-    kept_from: NodeSet,
-    now: float,
-) -> SearchResult | None:
-    """Places for the newcomer's gang and the jobs that move for it. None, with nothing changed, if there are none."""
-    rules = Moving(state, newcomer, now, reservations)
+class Consolidation:
+    """The moves of one cycle. How a node would be cleared is found once for each state of the node."""
 
-    def settle(eviction: Eviction) -> list[Eviction] | None:
-        return [] if settle_elsewhere(state, placer, eviction.job, rules.kept_from(eviction.job)) else None
+    def __init__(self, state: PoolState, placer: Placer, reservations: Reservations, now: float) -> None:
+        self.state = state
+        self.placer = placer
+        self.reservations = reservations
+        self.now = now
+        self.ways: dict[tuple[object, ...], list[Way]] = {}
 
-    return _clear_nodes(state, placer, rules, settle, kept_from)
+    def consolidate(self, newcomer: WorkloadState, kept_from: NodeSet) -> SearchResult | None:
+        """Places for the newcomer's gang and the jobs that move for it. None, with nothing changed, if there are
+        none."""
+        rules = Moving(self.state, newcomer, self.now, self.reservations)
 
+        def settle(eviction: Eviction) -> list[Eviction] | None:
+            job = eviction.job
+            return [] if settle_elsewhere(self.state, self.placer, job, rules.kept_from(job)) else None
 
-def rearrange(
-    state: PoolState,
-    placer: Placer,
-    reservations: Reservations,
-    reclaim: Reclaim,
-    budget: Budget,
-    kept_from: NodeSet,
-) -> SearchResult | None:
-    """Places for the newcomer's gang, the jobs that move for it, and those that are stopped for it or for a job that
-    moves."""
-    rules = Moving(state, reclaim.newcomer, reclaim.now, reservations)
-    in_vain: set[tuple[int, str]] = set()
+        return self._clear_nodes(rules, settle, kept_from)
 
-    def settle(eviction: Eviction) -> list[Eviction] | None:
-        job, project = eviction.job, eviction.job.project
-        assert project is not None
-        if settle_elsewhere(state, placer, job, rules.kept_from(job)):
-            return []
-        floors = reclaim.floors(project)
-        if floors is not None and all(step.allocated >= floor for step, floor in floors):
-            return []  # it may be stopped
-        own, name = (
-            Reclaim(state, job, project, reclaim.now, up_to=ReclaimUpTo.GUARANTEE),
-            (job.request.fit_class, project.name),
-        )
-        if name in in_vain or not own.possible() or len(job.placement) != job.request.gang_size:
-            return None
-        result = VictimSearch(
-            state, placer, own, budget, rules.kept_from(job) | project.nodes_at_limit(job.amount)
-        ).search()
-        if result is None:
-            in_vain.add(name)
-            return None
-        state.move(job, result.workers)
-        return result.evictions
+    def rearrange(self, reclaim: Reclaim, budget: Budget, kept_from: NodeSet) -> SearchResult | None:
+        """Places for the newcomer's gang, the jobs that move for it, and those that are stopped for it or for a job
+        that moves."""
+        rules = Moving(self.state, reclaim.newcomer, self.now, self.reservations)
+        in_vain: set[tuple[int, str]] = set()
 
-    return _clear_nodes(state, placer, rules, settle, kept_from)
-
-
-def _clear_nodes(
-    state: PoolState, placer: Placer, rules: Moving, settle: Settle, kept_from: NodeSet
-) -> SearchResult | None:
-    """Clear one node after another: places for the newcomer's gang, and the jobs that leave for it."""
-    request = rules.newcomer.request
-    mask = request.eligible & ~kept_from
-    if request.groups and request.require == NODE:
-        return None
-    together = request.gang_size if request.require == NODE else 1
-    domains = [mask]
-    if request.require is not None and request.require != NODE:
-        domains = [domain & mask for domain in placer.topology.domains(request.require)]
-    for domain in domains:
-        with state.trial() as attempt:
-            found = _clear_in(state, rules, settle, domain, together)
-            if found is not None:
-                attempt.commit()
-                return found
-    return None
-
-
-def _clear_in(state: PoolState, rules: Moving, settle: Settle, domain: NodeSet, together: int) -> SearchResult | None:
-    """The same within one domain."""
-    evictions, found = list[Eviction](), dict[int, list[WorkerPlacement]]()
-    for number, group in rules.newcomer.request.largest_first:
-        result = SearchResult([], [])
-        while len(result.workers) < group.gang_size:
-            if not _one_more(state, rules, settle, result, group.demand, domain & group.eligible, together):
+        def settle(eviction: Eviction) -> list[Eviction] | None:
+            job, project = eviction.job, eviction.job.project
+            assert project is not None
+            if settle_elsewhere(self.state, self.placer, job, rules.kept_from(job)):
+                return []
+            floors = reclaim.floors(project)
+            if floors is not None and all(step.allocated >= floor for step, floor in floors):
+                return []  # it may be stopped
+            own = Reclaim(self.state, job, project, self.now, up_to=ReclaimUpTo.GUARANTEE)
+            name = (job.request.fit_class, project.name)
+            if name in in_vain or not own.possible() or len(job.placement) != job.request.gang_size:
                 return None
-        evictions += result.evictions
-        found[number] = result.workers
-    return SearchResult(by_rank(found), evictions)
+            elsewhere = rules.kept_from(job) | project.nodes_at_limit(job.amount)
+            result = VictimSearch(self.state, self.placer, own, budget, elsewhere).search()
+            if result is None:
+                in_vain.add(name)
+                return None
+            self.state.move(job, result.workers)
+            return result.evictions
+
+        return self._clear_nodes(rules, settle, kept_from)
+
+    def _clear_nodes(self, rules: Moving, settle: Settle, kept_from: NodeSet) -> SearchResult | None:
+        """Clear one node after another: places for the newcomer's gang, and the jobs that leave for it."""
+        request = rules.newcomer.request
+        mask = request.eligible & ~kept_from
+        if request.groups and request.require == NODE:
+            return None
+        together = request.gang_size if request.require == NODE else 1
+        domains = [mask]
+        if request.require is not None and request.require != NODE:
+            domains = [domain & mask for domain in self.placer.topology.domains(request.require)]
+        for domain in domains:
+            with self.state.trial() as attempt:
+                found = self._clear_in(rules, settle, domain, together)
+                if found is not None:
+                    attempt.commit()
+                    return found
+        return None
+
+    def _clear_in(self, rules: Moving, settle: Settle, domain: NodeSet, together: int) -> SearchResult | None:
+        """The same within one domain."""
+        evictions, found = list[Eviction](), dict[int, list[WorkerPlacement]]()
+        for number, group in rules.newcomer.request.largest_first:
+            result = SearchResult([], [])
+            while len(result.workers) < group.gang_size:
+                if not self._one_more(rules, settle, result, group.demand, domain & group.eligible, together):
+                    return None
+            evictions += result.evictions
+            found[number] = result.workers
+        return SearchResult(by_rank(found), evictions)
+
+    def _one_more(
+        self, rules: Moving, settle: Settle, result: SearchResult, demand: Demand, mask: NodeSet, together: int
+    ) -> bool:
+        """A place for one more worker (or for all that must stand together)."""
+        state = self.state
+        free = state.nodes.together(demand, together, mask, LATER)
+        if free is not None:
+            result.workers.extend([state.seat(free, demand, LATER) for _ in range(together)])
+            return True
+        ways = [way for node in most_free(state, mask, NODES) for way in self.ways_of(rules, node, demand, together)]
+        ways.sort(key=lambda way: way[:2])
+        for _, index, chosen in ways[:TRIALS]:
+            with state.trial() as attempt:
+                evictions = list(chosen)
+                for eviction in evictions:
+                    state.release(eviction.job)
+                node = state.nodes.all[index]
+                workers = [state.seat(node, demand, LATER) for _ in range(together)]
+                for eviction in sorted(evictions, key=_largest_first):
+                    others = settle(eviction)
+                    if others is None:
+                        break
+                    evictions.extend(others)
+                else:
+                    attempt.commit()
+                    result.workers.extend(workers)
+                    result.evictions.extend(evictions)
+                    return True
+        return False
+
+    def ways_of(self, rules: Moving, node: NodeState, demand: Demand, together: int) -> list[Way]:
+        """How a node may be cleared: by moving those that lose least, and by moving the smallest."""
+        standing = self.state.standing.get(node.index, {}).values()
+        held = tuple([(job, job.moved, job.amount) for job in standing])
+        shares = tuple(node.shares.items())
+        name = (node.index, demand, together, node.taken, node.cpus, node.memory, shares, held)
+        found = self.ways.get(name)
+        if found is None:
+            found = self.ways[name] = _find_ways(rules, node, demand, together)
+        return found
 
 
-def _one_more(
-    state: PoolState,
-    rules: Moving,
-    settle: Settle,
-    result: SearchResult,
-    demand: Demand,
-    mask: NodeSet,
-    together: int,
-) -> bool:
-    """A place for one more worker (or for all that must stand together)."""
-    free = state.nodes.together(demand, together, mask, LATER)
-    if free is not None:
-        result.workers.extend([state.seat(free, demand, LATER) for _ in range(together)])
-        return True
-    cleared: list[tuple[tuple[float, int], int, NodeTrial]] = []
-    for node in most_free(state, mask, NODES):
-        cheapest = rules.on_node(node)
-        for evictions in (cheapest, sorted(cheapest, key=lambda eviction: eviction.amount)):
-            trial = NodeTrial(node)
-            for eviction in evictions:
-                if trial.fits(demand, together):
-                    break
-                trial.take(eviction, rules, Floor.KEPT)
+def _find_ways(rules: Moving, node: NodeState, demand: Demand, together: int) -> list[Way]:
+    ways = list[Way]()
+    cheapest = rules.on_node(node)
+    for evictions in (cheapest, sorted(cheapest, key=lambda eviction: eviction.amount)):
+        trial = NodeTrial(node)
+        for eviction in evictions:
             if trial.fits(demand, together):
-                trial.drop_unneeded(rules, demand, together)
-                cleared.append((trial.cost(), node.index, trial))
-    cleared.sort(key=lambda entry: entry[:2])
-    for _, _, trial in cleared[:TRIALS]:
-        with state.trial() as attempt:
-            evictions = trial.made()
-            for eviction in evictions:
-                state.release(eviction.job)
-            workers = [state.seat(trial.node, demand, LATER) for _ in range(together)]
-            for eviction in sorted(evictions, key=_largest_first):
-                others = settle(eviction)
-                if others is None:
-                    break
-                evictions.extend(others)
-            else:
-                attempt.commit()
-                result.workers.extend(workers)
-                result.evictions.extend(evictions)
-                return True
-    return False
+                break
+            trial.take(eviction, rules, Floor.KEPT)
+        if trial.fits(demand, together):
+            trial.drop_unneeded(rules, demand, together)
+            ways.append((trial.cost(), node.index, trial.made()))
+    return ways
 
 
 def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_from: NodeSet = NO_NODES) -> bool:

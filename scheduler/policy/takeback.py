@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from scheduler.model import ReclaimUpTo, Settings
-from scheduler.policy.consolidation import consolidate, rearrange
+from scheduler.policy.consolidation import Consolidation
 from scheduler.policy.eligibility import Floor, Preemption, Reclaim
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
@@ -38,6 +38,7 @@ class TakeBack:
         self.settings = settings
         self.budget = budget
         self.wakeup = wakeup
+        self.moves = Consolidation(state, placer, reservations, wakeup.now)
         self._no_moves: dict[tuple[int, NodeSet], int] = {}
         self._no_victims: dict[tuple[object, ...], int] = {}
 
@@ -107,7 +108,7 @@ class TakeBack:
         if self.state.nodes.left_over() < least:
             self._no_moves[job.request.fit_class, NO_NODES] = gains
             return None
-        result = consolidate(self.state, self.placer, self.reservations, job, kept_from, self.wakeup.now)
+        result = self.moves.consolidate(job, kept_from)
         if result is None:
             self._no_moves[name] = self.state.gains
         return result
@@ -139,7 +140,7 @@ class TakeBack:
         result = search.search(over, project if full else None, [Floor.KEPT])
         self.wakeup.note(rules.protected_until)
         if result is None and not full and rules.inside_guarantee:
-            result = rearrange(self.state, self.placer, self.reservations, rules, self.budget, kept_from)
+            result = self.moves.rearrange(rules, self.budget, kept_from)
         if result is None and rules.some_cross:
             result = search.search(over, project if full else None)
         if result is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scheduler.model import Milli, WorkerPlacement
 from scheduler.policy.demands import Demand
@@ -151,7 +151,9 @@ class VictimSearch:
 
     def _search(self, demand: Demand, count: int, mask: NodeSet, together: int = 1) -> SearchResult | None:
         """Clear nodes of `mask` until `count` times `together` workers stand."""
-        search = SearchState(self.state, self.rules, demand, mask, together)
+        search = SearchState(
+            self.state, self.rules, demand, mask, together, put_off=count == 1 < demand.whole * together
+        )
         with self.state.trial() as trial:
             search.use_free(count)
             for floor in self.floors:
@@ -227,17 +229,40 @@ def make(state: PoolState, eviction: Eviction) -> None:
         state.shrink(eviction.job, eviction.worker)
 
 
+@dataclass(slots=True)
+class Considered:
+    """Candidates of a node that hold too little to clear it: even without them, `missing` GPUs are not free."""
+
+    missing: int
+    evictions: list[tuple[Eviction, Floor]] = field(default_factory=list)
+
+
 class SearchState:
     """The trials of one search: what each node would be without the candidates considered, and which nodes are
-    cleared."""
+    cleared.
 
-    def __init__(self, state: PoolState, rules: EligibilityRules, demand: Demand, mask: NodeSet, together: int) -> None:
+    Trials may be `put_off` until a node can be cleared if nothing changes until then: if one place is all that is
+    wanted.
+    """
+
+    def __init__(
+        self,
+        state: PoolState,
+        rules: EligibilityRules,
+        demand: Demand,
+        mask: NodeSet,
+        together: int,
+        *,
+        put_off: bool = False,
+    ) -> None:
         self.state = state
         self.rules = rules
         self.demand = demand
         self.together = together
+        self.put_off = put_off
         self.mask = mask
         self.trials: dict[int, NodeTrial] = {}
+        self.waiting: dict[int, Considered] = {}
         self.cleared: list[tuple[tuple[float, int], int]] = []
         self.workers: list[WorkerPlacement] = []
         self.evictions: list[Eviction] = []
@@ -259,21 +284,46 @@ class SearchState:
     def consider(self, eviction: Eviction, floor: Floor) -> None:
         """Try a candidate on each of its nodes."""
         by_name = self.state.nodes.by_name
-        for name in {worker.node: None for worker in eviction.workers}:
+        workers = eviction.workers
+        names = (workers[0].node,) if len(workers) == 1 else {worker.node: None for worker in workers}
+        for name in names:
             node = by_name[name]
             if not self.mask & node.bit:
                 continue
             trial = self.trials.get(node.index)
             if trial is None:
-                trial = self.trials[node.index] = NodeTrial(node)
-            if not trial.cleared and trial.take(eviction, self.rules, floor):
-                if trial.fits(self.demand, self.together):
-                    trial.drop_unneeded(self.rules, self.demand, self.together)
-                    self._push(trial)
-            elif (trial.cleared or trial.refused_for_others(eviction, self.rules, floor)) and (
-                trial.improve(eviction, floor, self.rules, self.demand, self.together)
-            ):
+                trial = self.begin(node, eviction, floor)
+            if trial is not None:
+                self._try(trial, eviction, floor)
+
+    def begin(self, node: NodeState, eviction: Eviction, floor: Floor) -> NodeTrial | None:
+        """A trial of those considered on this node before, once they and one more hold as many GPUs as are missing."""
+        before: list[tuple[Eviction, Floor]] = []
+        if self.put_off:
+            waiting = self.waiting.get(node.index)
+            if waiting is None:
+                waiting = self.waiting[node.index] = Considered(self.demand.whole * self.together - node.keys[LATER][0])
+            for worker in eviction.workers:
+                if worker.node == node.name:
+                    waiting.missing -= len(worker.gpus)
+            if waiting.missing > 0:
+                waiting.evictions.append((eviction, floor))
+                return None
+            before = self.waiting.pop(node.index).evictions
+        trial = self.trials[node.index] = NodeTrial(node)
+        for other, its_floor in before:
+            self._try(trial, other, its_floor)
+        return trial
+
+    def _try(self, trial: NodeTrial, eviction: Eviction, floor: Floor) -> None:
+        if not trial.cleared and trial.take(eviction, self.rules, floor):
+            if trial.fits(self.demand, self.together):
+                trial.drop_unneeded(self.rules, self.demand, self.together)
                 self._push(trial)
+        elif (trial.cleared or trial.refused_for_others(eviction, self.rules, floor)) and (
+            trial.improve(eviction, floor, self.rules, self.demand, self.together)
+        ):
+            self._push(trial)
 
     def _push(self, trial: NodeTrial) -> None:
         trial.cleared = True

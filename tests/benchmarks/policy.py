@@ -122,6 +122,25 @@ def unschedulable(count: int = 500) -> Snapshot:
     return Snapshot(0.0, pool(*projects), nodes(count), (*work, job("gang", "due", gpus=8, workers=10)))
 
 
+def full(count: int = 10_000, held: int = 60_000, jobs: int = 100_000, projects: int = 200) -> Snapshot:
+    """The large pool when it is in use: 60,000 one-GPU jobs run anywhere, and gangs of 50 shapes wait for the rest."""
+    draw = random.Random(7)
+    tree = [Project(f"p{n:03}", guaranteed=8000 * count // projects, created=float(n)) for n in range(projects)]
+    kinds = [
+        (draw.choice([1, 1, 1, 2, 4, 8]), draw.choice([1, 1, 2, 4, 8, 16]), draw.choice([10, 50, 50, 90]))
+        for _ in range(50)
+    ]
+    work = []
+    for n, gpu in enumerate(draw.sample(range(8 * count), held)):
+        request, place = Request(f"p{draw.randrange(projects):03}"), WorkerPlacement(f"n{gpu // 8:05}", (gpu % 8,))
+        started = -float(draw.randrange(60, 7200))
+        work.append(Workload(f"r{n:06}", request, -7200.0, running=True, started=started, placement=(place,)))
+    for n in range(jobs):
+        gpus, workers, priority = draw.choice(kinds)
+        work.append(job(f"j{n:06}", f"p{draw.randrange(projects):03}", gpus, workers, n - 1e6, priority))
+    return Snapshot(0.0, pool(*tree), nodes(count), tuple(work))
+
+
 def large(count: int = 10_000, jobs: int = 100_000, projects: int = 200, shapes: int = 50) -> Snapshot:
     """Jobs of 50 shapes (GPUs, workers, priority) in 200 projects with guarantees for three quarters of the pool."""
     draw = random.Random(7)
@@ -136,6 +155,10 @@ def large(count: int = 10_000, jobs: int = 100_000, projects: int = 200, shapes:
         gpus, workers, priority = draw.choice(kinds)
         waiting.append(job(f"j{n:06}", f"p{draw.randrange(projects):03}", gpus, workers, n - 1e6, priority))
     return Snapshot(0.0, pool(*tree), nodes(count), tuple(waiting))
+
+
+def everything_held(plan: Plan) -> bool:
+    return sum(figures.allocated for figures in plan.projects.values()) == 80_000_000
 
 
 CASES = (
@@ -156,7 +179,8 @@ CASES = (
         unschedulable,
         lambda plan: plan.decisions["gang"].action is Action.WAIT and actions(plan)[Action.STOP] == 0,
     ),
-    Case("large", large, lambda plan: sum(f.allocated for f in plan.projects.values()) == 80_000_000),
+    Case("large", large, everything_held),
+    Case("full", full, everything_held),
 )
 
 GROWTH: dict[str, tuple[Callable[[int], Snapshot], tuple[int, ...]]] = {
