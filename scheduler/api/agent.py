@@ -7,7 +7,6 @@ request is about is said by its token, never by a path or a body. All that is se
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +20,7 @@ from scheduler.engines.agents.agents import Agents, Live, State, tool
 from scheduler.engines.agents.uploads import Piece
 from scheduler.engines.base import WorkerState
 from scheduler.engines.files import Area, JobFile
+from scheduler.engines.outputs import part
 from scheduler.errors import Conflict, Invalid, NotFound, TooLarge
 from scheduler.schema.agent import (
     AgentFileInfo,
@@ -214,7 +214,7 @@ class AgentFileHandler(AgentHandler):
 
 def _piece(path: Path, offset: int) -> bytes:
     with path.open("rb") as file:
-        return os.pread(file.fileno(), PIECE, offset)
+        return part(file.fileno(), offset, PIECE)
 
 
 AGENT_ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (

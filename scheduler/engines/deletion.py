@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import uuid
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+from scheduler.files.removal import remove_tree
 
 
 def delete(folder: Path) -> None:
@@ -18,7 +17,7 @@ def delete(folder: Path) -> None:
         os.rename(folder, doomed)
     except FileNotFoundError:
         return
-    _remove(doomed)
+    remove_tree(doomed)
 
 
 def kept(jobs: Path) -> frozenset[str]:
@@ -27,24 +26,5 @@ def kept(jobs: Path) -> frozenset[str]:
     for name in names:
         if name.startswith("."):
             with contextlib.suppress(OSError):
-                _remove(jobs / name)
+                remove_tree(jobs / name)
     return frozenset(name for name in names if not name.startswith("."))
-
-
-def _remove(doomed: Path) -> None:
-    """Folders that the job made unwritable, too. Root needs no leave, and changes nothing that a job may have linked
-    to."""
-
-    def make_writable(remove: Callable[[str], object], path: str, error: Any) -> None:
-        if issubclass(error[0], FileNotFoundError):
-            return
-        if os.geteuid() == 0:
-            raise error[1]
-        os.chmod(os.path.dirname(path), 0o700)
-        if os.path.isdir(path) and not os.path.islink(path):
-            os.chmod(path, 0o700)
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)
-
-    shutil.rmtree(doomed, onerror=make_writable)

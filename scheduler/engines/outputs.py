@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -20,6 +21,9 @@ from scheduler.errors import Invalid, NotFound, RunaiError, shortage
 
 MOST = 10_000
 """How many files are listed at most."""
+
+LOOKED, DEEPEST = 100_000, 64
+"""Among how many entries, and how many folders deep."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITTEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -33,23 +37,36 @@ def is_job(job: str) -> bool:
 
 
 def listing(folder: Path) -> tuple[FileInfo, ...]:
-    """The files below a folder, by path."""
+    """The files below a folder, by path: those in it, then those a folder deeper, and so on within bounds. A name that
+    is not UTF-8 is left out, since no path could say it."""
     found: list[FileInfo] = []
-    if not os.path.isdir(folder):
-        return ()
-    for where, _, names, descriptor in os.fwalk(folder, follow_symlinks=False):
-        below = os.path.relpath(where, folder)
-        for name in names:
-            try:
-                about = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            except FileNotFoundError:
-                continue
-            if stat.S_ISREG(about.st_mode):
-                path = name if below == os.curdir else f"{below}/{name}"
-                found.append(FileInfo(path, about.st_size, about.st_mtime))
-        if len(found) >= MOST:
-            break
+    looked = 0
+    folders: deque[list[str]] = deque([[]])
+    while folders and looked < LOOKED and len(found) < MOST:
+        above = folders.popleft()
+        with contextlib.suppress(OSError), _folder_of(folder, [*above, ""]) as here, os.scandir(here) as entries:
+            for entry in entries:
+                looked += 1
+                if looked > LOOKED:
+                    break
+                if not _is_utf8(entry.name):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    if len(above) < DEEPEST:
+                        folders.append([*above, entry.name])
+                elif entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(OSError):  # it is gone again
+                        about = entry.stat(follow_symlinks=False)
+                        found.append(FileInfo("/".join([*above, entry.name]), about.st_size, about.st_mtime))
     return tuple(sorted(found[:MOST], key=lambda file: file.path))
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def open_file(folder: Path, path: str) -> BinaryIO:
@@ -177,6 +194,12 @@ def read_part(log: Path, offset: int, limit: int) -> bytes:
     except FileNotFoundError:
         return b""
     try:
-        return os.pread(descriptor, limit, offset)
+        return part(descriptor, offset, limit)
     finally:
         os.close(descriptor)
+
+
+def part(descriptor: int, offset: int, limit: int) -> bytes:
+    """At most `limit` bytes of a file; none from an `offset` on that is behind its end, and be it one that no file can
+    have."""
+    return os.pread(descriptor, limit, offset) if offset < os.fstat(descriptor).st_size else b""

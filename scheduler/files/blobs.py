@@ -12,6 +12,7 @@ What must hold:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gzip
 import hashlib
@@ -31,6 +32,7 @@ from typing import BinaryIO, Self, cast
 from scheduler.errors import Invalid, NotFound, TooLarge, Unavailable
 from scheduler.files.bundle import in_words
 from scheduler.files.direct import DirectFile
+from scheduler.files.removal import remove_tree
 from scheduler.model import LargeFile
 
 MAX_BYTES = 256 * 2**20
@@ -239,7 +241,8 @@ def unpack(
                 raise
         sync(target.parent)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(beside)
 
 
 def _assemble(file: LargeFile, parts: Mapping[str, Path], folder: Path, check: _Check) -> list[Path]:

@@ -49,6 +49,9 @@ SHORTEST, LONGEST = 0.1, 10.0
 LOOK, SCAN = 0.1, 1.0
 """How often, in seconds, the log is looked at, and the folders."""
 
+DEEPEST = 64
+"""Files in folders that lie deeper are not sent."""
+
 LONGEST_REASON = 500
 """Characters."""
 
@@ -313,13 +316,17 @@ class Upload:
         """The files of an area, each with its size and when it was changed (ns)."""
         found = []
         streams = set(self._streams.values())
-        for where, _, names in os.walk(self._areas[area]):
+        for where, folders, names in os.walk(self._areas[area]):
+            inside = os.path.relpath(where, self._areas[area])
+            if inside.count(os.sep) >= DEEPEST:
+                folders.clear()
             for name in names:
                 path = os.path.join(where, name)
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, UnicodeEncodeError):  # a name that no address can say
                     about = os.lstat(path)
                     if path not in streams and about.st_mode & 0o170000 == 0o100000:
-                        below = os.path.relpath(path, self._areas[area])
+                        below = os.path.normpath(os.path.join(inside, name))
+                        below.encode()
                         found.append((below, (about.st_size, about.st_mtime_ns)))
         return found
 

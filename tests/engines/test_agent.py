@@ -230,6 +230,18 @@ async def test_what_is_too_large_is_left_out_with_a_sentence(here: Scheduler, mo
     assert log.decode().strip() == ("[output/big was not uploaded: A job may have 0 GiB in its output folder.]")
 
 
+async def test_what_no_address_can_say_and_what_lies_too_deep_is_left_out(here: Scheduler) -> None:
+    write = python(
+        "import os; os.chdir(os.environ['RUNAI_OUTPUT_DIR']); open(b'bad-\\xff', 'w').close();"
+        " open('good', 'w').close();"
+        f" os.makedirs('/'.join('d' * {agent.DEEPEST})); open('d/near', 'w').close();"
+        f" os.chdir('/'.join('d' * {agent.DEEPEST})); os.mkdir('d'); open('d/far', 'w').close()"
+    )
+    await here.backend.engine.launch(launch("j", write))
+    assert (await here.end("j")).exit_code == 0
+    assert [file.path for file in await here.backend.files.list("j", Area.OUTPUT)] == ["d/near", "good"]
+
+
 async def test_the_container_shows_what_the_log_has(here: Scheduler, place: RemotePlace) -> None:
     await here.backend.engine.launch(launch("j", shell("echo one; echo two >&2")))
     await here.end("j")

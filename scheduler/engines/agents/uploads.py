@@ -234,7 +234,7 @@ def _extend(folder: Path, path: str, offset: int, data: bytes, limit: int) -> in
 def _read(folder: Path, path: str, offset: int, limit: int) -> bytes:
     try:
         with outputs.open_file(folder, path) as found:
-            return os.pread(found.fileno(), limit, offset)
+            return outputs.part(found.fileno(), offset, limit)
     except NotFound:
         return b""
 

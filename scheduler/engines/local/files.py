@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,7 +84,7 @@ class JobFolders(JobFiles):
         folder = _folder(self._folders.job(file.job), file.area)
         try:
             with outputs.open_file(folder, file.path) as found:
-                return os.pread(found.fileno(), limit, offset)
+                return outputs.part(found.fileno(), offset, limit)
         except NotFound:
             return b""
 
