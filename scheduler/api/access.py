@@ -65,6 +65,7 @@ class Members:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.leaves = frozenset(project.name for project in leaves(pool))
+        self.without_guarantee = frozenset(project.name for project in pool.projects if project.all_guaranteed == 0)
         self._place = {project.name: place for place, project in enumerate(pool.projects)}
         self._users: dict[str, list[str]] = defaultdict(list)
         self._groups: dict[str, list[str]] = defaultdict(list)
@@ -91,8 +92,11 @@ class Access:
         belongs_to = members.projects_of(caller)
         self.caller = caller
         self.pool = pool
-        self.projects = tuple(name for name in belongs_to if name in members.leaves)
-        """Those that take the caller's jobs, in the pool's order; the first is the default one."""
+        self.projects = tuple(
+            sorted((name for name in belongs_to if name in members.leaves), key=members.without_guarantee.__contains__)
+        )
+        """Those that take the caller's jobs, those with a guarantee first, else in the pool's order; the first is the
+        default one."""
         self.seen_projects = frozenset(belongs_to)
         """Those whose members and jobs the caller may see (an administrator sees all)."""
 

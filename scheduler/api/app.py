@@ -93,7 +93,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
 PATTERNS = {
     "name": r"(?P<name>.+)",
     "path": r"(?P<path>.+)",
-    "job_id": r"(?P<job_id>[A-Za-z0-9_-]{1,64})",
+    "job_id": r"(?P<job_id>[A-Za-z0-9._@%-]{1,400})",
     "stream_id": r"(?P<stream_id>[A-Za-z0-9_-]{1,64})",
     "session_id": r"(?P<session_id>[A-Za-z0-9_-]{1,64})",
     "digest": r"(?P<digest>[0-9a-f]{64})",

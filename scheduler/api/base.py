@@ -9,6 +9,7 @@ What must hold:
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel
@@ -29,7 +30,9 @@ from scheduler.errors import (
     Unavailable,
     shortage,
 )
-from scheduler.schema import Problem, Wire
+from scheduler.model import Job
+from scheduler.schema import NAME, Problem, Wire
+from scheduler.store import JobFilter
 
 if TYPE_CHECKING:
     from scheduler.api.context import Context
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("runai.api")
 
 T = TypeVar("T", bound=BaseModel)
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(NAME)
 
 _TITLES = {400: "Bad request", 404: "Not found", 405: "Method not allowed", 500: "Error"}
 
@@ -155,6 +161,14 @@ class ApiHandler(RequestHandler):
     def query(self, model: type[T]) -> T:
         given = {name: values for name, values in self.request.query_arguments.items() if name != "_xsrf"}
         return parse_query(model, given)
+
+    async def find(self, job: str) -> Job | None:
+        """The job of this id, else the caller's newest of this name."""
+        found = await self.api.controller.job(job) if _ID.fullmatch(job) else None
+        if found is None and _NAME.fullmatch(job):
+            named = await self.api.controller.jobs(JobFilter(user=self.caller.name, name=job), limit=1)
+            found = named[0] if named else None
+        return found
 
     @property
     def access(self) -> Access:

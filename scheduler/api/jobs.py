@@ -36,16 +36,24 @@ class JobQuery(BaseModel):
 class SubmitHandler(ApiHandler):
     """What `POST /jobs` and `POST /arrays` share."""
 
-    async def _check(self, job: Job, sent: JobSubmit) -> None:
-        """What a submission names is the caller's own (blobs) or the caller's to see (jobs)."""
+    async def _with_ids(self, sent: JobSubmit) -> JobSubmit:
+        """With ids in the place of names of jobs that come first. Raises `Invalid` where the caller may not see one."""
+        after = []
+        for given in sent.after:
+            name, colon, condition = given.partition(":")
+            first = await self.find(name)
+            job = name if first is None else first.id
+            if first is None:
+                first = next(iter(await self.api.controller.jobs(JobFilter(array=name), limit=1)), None)
+            if first is None or not self.access.sees_job(first):
+                raise Invalid(f"after: there is no job {name} that you may see.", field="after")
+            after.append(f"{job}{colon}{condition}")
+        return sent.model_copy(update={"after": after})
+
+    def _check_blobs(self, job: Job, sent: JobSubmit) -> None:
+        """The blobs that a submission names are the caller's own."""
         for digest in job.program.blobs:
             self._check_blob(digest, sent)
-        for after in job.request.after:
-            first = await self.api.controller.job(after.job)
-            if first is None:
-                first = next(iter(await self.api.controller.jobs(JobFilter(array=after.job), limit=1)), None)
-            if first is None or not self.access.sees_job(first):
-                raise Invalid(f"after: there is no job {after.job} that you may see.", field="after")
 
     def _with_defaults(self, sent: JobSubmit, project: str) -> JobSubmit:
         return with_defaults(sent, rules_of(project, self.api.book.pool))
@@ -88,6 +96,7 @@ class ArraysHandler(SubmitHandler):
     )
     async def post(self) -> None:
         sent = self.body(ArraySubmit)
+        sent = sent.model_copy(update={"job": await self._with_ids(sent.job)})
         access = self.access
         project = access.project_for(sent.job.project)
         jobs: Sequence[Job] = jobs_of(
@@ -97,7 +106,7 @@ class ArraysHandler(SubmitHandler):
             now=self.api.clock(),
             idempotency_key=self._key(),
         )
-        await self._check(jobs[0], sent.job)
+        self._check_blobs(jobs[0], sent.job)
         jobs = await self.api.controller.submit_array(jobs)
         array = jobs[0].request.array
         if array is None:
@@ -115,9 +124,9 @@ class CheckHandler(SubmitHandler):
         refuses=(Invalid, Conflict),
     )
     async def post(self) -> None:
-        sent = self.body(JobSubmit)
+        sent = await self._with_ids(self.body(JobSubmit))
         job = self._job(sent)
-        await self._check(job, sent)
+        self._check_blobs(job, sent)
         await self.api.controller.check(job)
         self.set_status(204)
         self.finish()
@@ -134,9 +143,9 @@ class JobsHandler(SubmitHandler):
         refuses=(Invalid, Conflict),
     )
     async def post(self) -> None:
-        sent = self.body(JobSubmit)
+        sent = await self._with_ids(self.body(JobSubmit))
         job = self._job(sent)
-        await self._check(job, sent)
+        self._check_blobs(job, sent)
         job = await self.api.controller.submit(job)
         self.set_header("Location", f"{self.api.base_url}api/v1/jobs/{job.id}")
         self.tell_event()
@@ -181,7 +190,7 @@ class JobHandler(ApiHandler):
     async def get(self, job_id: str) -> None:
         self.tell_event()
         access = self.access
-        job = access.visible_job(await self.api.controller.job(job_id), job_id)
+        job = access.visible_job(await self.find(job_id), job_id)
         self.answer(views.job_views([job], self.api.book, access)[0])
 
     @endpoint(
@@ -191,8 +200,8 @@ class JobHandler(ApiHandler):
         refuses=(NotFound, Forbidden, Conflict),
     )
     async def delete(self, job_id: str) -> None:
-        self.access.controlled_job(await self.api.controller.job(job_id), job_id)
-        await self.api.controller.delete(job_id)
+        job = self.access.controlled_job(await self.find(job_id), job_id)
+        await self.api.controller.delete(job.id)
         self.set_status(204)
         self.finish()
 
@@ -206,7 +215,7 @@ class ExplainHandler(ApiHandler):
     )
     async def get(self, job_id: str) -> None:
         access = self.access
-        job = access.visible_job(await self.api.controller.job(job_id), job_id)
+        job = access.visible_job(await self.find(job_id), job_id)
         self.answer(explanation(job, self.api.book, access, self.api.clock()))
 
 
@@ -215,8 +224,8 @@ class VerbHandler(ApiHandler):
 
     async def apply(self, job_id: str, verb: Callable[[str, str | None], Awaitable[Job]]) -> None:
         access = self.access
-        job = access.controlled_job(await self.api.controller.job(job_id), job_id)
-        job = await verb(job_id, None if access.owns(job) else self.caller.name)
+        job = access.controlled_job(await self.find(job_id), job_id)
+        job = await verb(job.id, None if access.owns(job) else self.caller.name)
         self.tell_event()
         self.answer(views.job_views([job], self.api.book, access)[0])
 

@@ -78,7 +78,7 @@ class FollowHandler(ApiHandler):
         self.finish()
 
     async def owned(self, job_id: str) -> Job:
-        return self.access.owned_job(await self.api.controller.job(job_id), job_id)
+        return self.access.owned_job(await self.find(job_id), job_id)
 
     def first(self, job: Job, attempt: int | None, follow: bool) -> int:
         """The attempt to begin with. Raises `NotFound`."""

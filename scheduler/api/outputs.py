@@ -19,7 +19,7 @@ PIECE = 256 * 1024
 
 class OutputsBase(ApiHandler):
     async def owned(self, job_id: str) -> Job:
-        return self.access.owned_job(await self.api.controller.job(job_id), job_id)
+        return self.access.owned_job(await self.find(job_id), job_id)
 
 
 class OutputsHandler(OutputsBase):

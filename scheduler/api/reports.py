@@ -36,7 +36,7 @@ class ReportHandler(ApiHandler):
     )
     async def get(self, job_id: str) -> None:
         query = self.query(ReportQuery)
-        job = self.access.owned_job(await self.api.controller.job(job_id), job_id)
+        job = self.access.owned_job(await self.find(job_id), job_id)
         data = await self.api.files.read(output_file(job.id, FILE), query.offset, PAGE)
         self.answer(await asyncio.to_thread(_page, data, query.offset))
 

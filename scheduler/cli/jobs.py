@@ -109,12 +109,13 @@ def why(job: JobView, now: float) -> str:
 
 def logs(options: argparse.Namespace) -> int:
     with connect() as client:
+        job = client.job(options.job).id  # the newest of this name may soon be another
         if options.follow:
-            for piece in client.logs(options.job, rank=options.rank, attempt=options.attempt):
+            for piece in client.logs(job, rank=options.rank, attempt=options.attempt):
                 _write(piece)
             return 0
         offset = 0
-        while piece := client.log(options.job, rank=options.rank, attempt=options.attempt, offset=offset):
+        while piece := client.log(job, rank=options.rank, attempt=options.attempt, offset=offset):
             _write(piece)
             offset += len(piece)
     return 0
@@ -135,10 +136,11 @@ def _write(piece: bytes) -> None:
 
 def outputs(options: argparse.Namespace) -> int:
     with connect() as client:
+        job = client.job(options.job).id
         if options.to:
-            bring(client, options.job, Path(options.to))
+            bring(client, job, Path(options.to))
             return 0
-        found = client.outputs(options.job)
+        found = client.outputs(job)
     if options.output:
         from scheduler.cli.formats import emit
 

@@ -56,6 +56,7 @@ from scheduler.schema.submission import (
     SessionOpen,
 )
 from scheduler.schema.wire import (
+    NAME,
     AfterId,
     Digest,
     Name,
@@ -65,6 +66,7 @@ from scheduler.schema.wire import (
 
 __all__ = [
     "ATTEMPT_LINE",
+    "NAME",
     "AfterId",
     "AllowedEntry",
     "Applied",

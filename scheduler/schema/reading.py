@@ -59,7 +59,7 @@ def _pattern(kind: Any) -> str:
 _NAME = "must be 1 to 128 letters, digits, blanks or any of . _ @ / -, with a letter or a digit at both ends"
 
 
-_AFTER = "must be the id of a job or of an array, perhaps with :any behind it"
+_AFTER = "must be the id or the name of a job, or the id of an array, perhaps with :any behind it"
 
 
 _RULES = {_pattern(Name): _NAME, _pattern(AfterId): _AFTER}

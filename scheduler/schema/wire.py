@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from scheduler.model import Parameter
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._@ /-]{0,126}[A-Za-z0-9])?$")]
+NAME = r"[A-Za-z0-9]([A-Za-z0-9._@ /-]{0,126}[A-Za-z0-9])?"
+
+Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
 """A name of a project, node pool or job: 1 to 128 letters, digits and `. _ @ / -`, with a letter or digit at both
 ends."""
 
@@ -25,7 +27,8 @@ class Wire(BaseModel):
 
 
 AfterId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}(:any)?$")]
-"""A job or an array that comes first; `:any` behind it: whether that succeeds or not."""
+"""A job or an array that comes first, by its id, or the caller's newest job of this name; `:any` behind it: whether it
+succeeds or not."""
 
 Parameters = Annotated[dict[Annotated[str, StringConstraints(max_length=200)], Parameter], Field(max_length=100)]
 """Values by name, which a job finds as JSON in `RUNAI_PARAMETERS`."""

@@ -290,6 +290,8 @@ def _conditions(wanted: JobFilter) -> Iterator[ColumnElement[bool]]:
         yield job.project.in_(sorted(wanted.projects))
     if wanted.user is not None:
         yield job.user == wanted.user
+    if wanted.name is not None:
+        yield job.name == wanted.name
     if wanted.array is not None:
         yield job.id.between(f"{wanted.array}-0", f"{wanted.array}-:")
     if wanted.before is not None:

@@ -20,6 +20,7 @@ class JobFilter:
     project: str | None = None
     projects: Collection[str] | None = None
     user: str | None = None
+    name: str | None = None
     array: str | None = None
     before: tuple[float, str] | None = None
 
@@ -31,6 +32,7 @@ class JobFilter:
             and self.project in (None, job.request.project)
             and (self.projects is None or job.request.project in self.projects)
             and self.user in (None, job.user)
+            and self.name in (None, job.name)
             and (self.array is None or (array is not None and array.id == self.array))
             and (self.before is None or (job.submitted, job.id) < self.before)
         )

@@ -25,7 +25,7 @@ def offers(option: Option, ask: Ask, variables: Iterable[str] = ()) -> Collectio
             return sorted({node["node_pool"] for node in _train_nodes(ask)})
         case Offer.JOB:
             jobs = ask("jobs?mine=true&limit=50")["jobs"]
-            return list(dict.fromkeys(name for job in jobs for name in (job["array"], job["id"]) if name))
+            return list(dict.fromkeys(name for job in jobs for name in (job["array"], job["id"], job["name"]) if name))
         case Offer.TEMPLATE:
             from scheduler.submission.jobfile import templates
 

@@ -45,6 +45,31 @@ async def test_a_job_has_its_name_its_project_and_its_kind(open_pool: Open) -> N
     assert [found["id"] for found in (await live.get("jobs?project=speech"))["jobs"]] == [job["id"]]
 
 
+async def test_a_name_stands_for_the_callers_newest_job_of_that_name(open_pool: Open) -> None:
+    live = await small(open_pool)
+    older, newer = await live.submit_all({"name": "a try"}, {"name": "a try"})
+    theirs = await live.submit("mate", name="a try")
+    assert (await live.get("jobs/a%20try", "owner"))["id"] == newer
+    assert (await live.get("jobs/a%20try", "mate"))["id"] == theirs
+    assert (await live.service.http["stranger"].get("jobs/a%20try")).status_code == 404
+    named = await live.submit(name="first")
+    behind = await live.submit(after=["first", f"{older}:any"])
+    assert (await live.get(f"jobs/{behind}", "owner"))["after"] == [named, f"{older}:any"]
+    assert await live.refuses(after=["second"]) == "after"
+    (await live.service.http["owner"].post("jobs/a%20try/cancel")).raise_for_status()
+    assert [(await live.job(id))["state"] for id in (older, newer, theirs)] == ["running", "cancelled", "running"]
+    (await live.service.http["owner"].delete("jobs/a%20try")).raise_for_status()
+    assert (await live.get("jobs/a%20try", "owner"))["id"] == older
+
+
+async def test_a_job_that_names_no_project_goes_where_its_user_has_a_guarantee(open_pool: Open) -> None:
+    projects = [{"name": "free", "members": ["*"]}, {"name": "mine", "guaranteed": 1, "members": ["ann"]}]
+    live = await open_pool(SMALL, node_pools=TRAIN, projects=projects)
+    assert (await live.job(await live.submit()))["project"] == "mine"
+    assert (await live.get("me", "owner"))["projects"] == ["mine", "free"]
+    assert (await live.job(await live.submit("mate")))["project"] == "free"
+
+
 # -- what it needs ------------------------------------------------------------------------------------------
 
 
