@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,12 +54,12 @@ class Authority:
             .not_valid_after(now + DAY)
         )
 
-    def sign(self, name: str, user: str, group: str | None = None) -> Certificate:
-        """A certificate of a server on this machine's loopback address, which is also the client `user`."""
+    def sign(self, name: str, user: str, group: str | None = None, at: Sequence[str] = ()) -> Certificate:
+        """A certificate of the client `user`, and of a server at the addresses `at`."""
         attributes = [x509.NameAttribute(NameOID.COMMON_NAME, user)]
         if group is not None:
             attributes.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group))
-        addresses = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in ("127.0.0.1", *at)]
         uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         key = self.key(name)
         certificate = (

@@ -20,6 +20,9 @@ from tests.kubernetes.certificates import Authority
 from tests.kubernetes.programs import PATIENCE, Program, eventually, find
 
 ADMIN = "the-administrator"
+HOST = "10.89.1.1"
+"""Where the pods of a real node reach this machine."""
+
 NOBODY = "somebody-without-rights"
 """Tokens of two users: one may do everything, one is known and may do nothing."""
 
@@ -35,7 +38,7 @@ class Cluster:
         self.authority = Authority(folder)
         self.ca = self.authority.cert
         self.authority.key("accounts")
-        server = self.authority.sign("api-server", "kube-apiserver", "system:masters")
+        server = self.authority.sign("api-server", "kube-apiserver", "system:masters", at=[HOST])
         tokens = folder / "tokens.csv"
         tokens.write_text(f'{ADMIN},admin,admin,"system:masters"\n{NOBODY},nobody,nobody\n')
         self.kubeconfig = self.write_kubeconfig("admin", {"token": ADMIN})

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 PAUSE = "tests.local/pause:1"
@@ -20,6 +20,7 @@ PYTHON = "tests.local/python:1"
 """PYTHON has the interpreter that the tests run with, as `python3`, its standard library, `sh` and a few commands."""
 
 USER = 1000
+COMMANDS_AT = "/usr/local/bin:/usr/bin:/bin"
 COMMANDS = ("sh", "cat", "ls", "env", "sleep", "id")
 LEFT_OUT = ("test", "tests", "idlelib", "turtledemo", "lib2to3", "ensurepip", "site-packages", "dist-packages")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -64,11 +65,28 @@ class Layer:
             self._add(entry, opened)
 
     def program(self, source: Path, path: str | None = None) -> None:
-        """A program or module with the libraries that it is linked with."""
+        """A program with the libraries that it is linked with."""
         self.copy(source, path)
-        listed = subprocess.run(["ldd", source], capture_output=True, text=True, check=False).stdout
-        for library in re.findall(r"(/\S+) \(0x", listed):
+        self.libraries([source])
+
+    def libraries(self, programs: Sequence[Path]) -> None:
+        """The libraries that programs and modules are linked with."""
+        listed = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
+        for library in dict.fromkeys(re.findall(r"(/\S+) \(0x", listed)):
             self.copy(Path(library))
+
+    def tree(self, files: Iterable[Path]) -> None:
+        """Files of this machine at the same paths, with the libraries that modules among them are linked with."""
+        modules = []
+        for file in files:
+            if file.is_symlink():
+                self.link(str(file).lstrip("/"), str(file.readlink()))
+            elif file.is_file():
+                self.copy(file)
+                if ".so" in file.suffixes:
+                    modules.append(file)
+        if modules:
+            self.libraries(modules)
 
     def _parents(self, path: str) -> None:
         self.folder(str(Path(path).parent))
@@ -83,21 +101,23 @@ class Layer:
         return self._bytes.getvalue()
 
 
-def write_image(archive: Path, name: str, layer: bytes, entrypoint: Iterable[str] = ()) -> Path:
+def write_image(
+    archive: Path, name: str, layer: bytes, entrypoint: Iterable[str] = (), path: str = COMMANDS_AT
+) -> Path:
     config = {
         "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
-        "config": {"Entrypoint": list(entrypoint), "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]},
+        "config": {"Entrypoint": list(entrypoint), "Env": [f"PATH={path}"]},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
     }
     manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
     with tarfile.open(archive, "w") as tar:
-        for path, content in (
+        for inside, content in (
             ("manifest.json", json.dumps(manifest).encode()),
             ("config.json", json.dumps(config).encode()),
             ("layer.tar", layer),
         ):
-            entry = tarfile.TarInfo(path)
+            entry = tarfile.TarInfo(inside)
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
     return archive
@@ -113,6 +133,17 @@ def pause_image(folder: Path) -> Path:
 
 
 def python_image(folder: Path) -> Path:
+    return write_image(folder / "python.tar", PYTHON, _python().close())
+
+
+def environment_image(folder: Path, name: str, environment: Path) -> Path:
+    """The image PYTHON with a virtual environment of the interpreter that the tests run with, at the same path."""
+    layer = _python()
+    layer.tree(sorted(environment.rglob("*")))
+    return write_image(folder / "environment.tar", name, layer.close(), path=f"{environment / 'bin'}:{COMMANDS_AT}")
+
+
+def _python() -> Layer:
     layer = Layer()
     layer.folder("tmp", 0o1777)
     layer.text("etc/passwd", f"root:x:0:0::/root:/bin/sh\nuser:x:{USER}:{USER}::/tmp:/bin/sh\n")
@@ -121,18 +152,15 @@ def python_image(folder: Path) -> Path:
     layer.program(interpreter)
     layer.link("usr/bin/python3", str(interpreter))
     library = Path(sysconfig.get_path("stdlib"))
-    for file in sorted(library.rglob("*")):
-        inside = file.relative_to(library).parts
-        if (
-            file.is_file()
-            and not {*inside} & {*LEFT_OUT}
-            and not inside[0].startswith("config-")
-            and file.suffix != ".pyc"
-        ):
-            (layer.program if file.suffix == ".so" else layer.copy)(file)
+    layer.tree(file for file in sorted(library.rglob("*")) if _is_needed(file.relative_to(library)))
     for command in COMMANDS:
         found = shutil.which(command)
         assert found is not None
         layer.program(Path(found).resolve(), f"usr/bin/{command}")
     layer.link("bin", "usr/bin")
-    return write_image(folder / "python.tar", PYTHON, layer.close())
+    return layer
+
+
+def _is_needed(file: Path) -> bool:
+    """Whether pods need a file of the standard library."""
+    return not {*file.parts} & {*LEFT_OUT} and not file.parts[0].startswith("config-") and file.suffix != ".pyc"

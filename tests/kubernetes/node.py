@@ -99,7 +99,7 @@ class Node:
         self.containerd.start()
         self.containerd.wait("containerd answers", self._answers)
         for image in self.images:
-            self.inside("ctr", "--namespace=k8s.io", "images", "import", str(image))
+            self.load(image)
 
     def start(self) -> None:
         self.start_containerd()
@@ -143,9 +143,13 @@ class Node:
 
     def inside(self, *command: str) -> str:
         """What a command prints that runs on the node; fails with what it says if it fails."""
-        ran = subprocess.run([*self._enter(), *command], capture_output=True, text=True, timeout=60, check=False)
+        ran = subprocess.run([*self._enter(), *command], capture_output=True, text=True, timeout=300, check=False)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
+
+    def load(self, image: Path) -> None:
+        """Have the image of an archive on the node."""
+        self.inside("ctr", "--namespace=k8s.io", "images", "import", str(image))
 
     def _answers(self) -> bool:
         with contextlib.suppress(AssertionError, ValueError):

@@ -14,15 +14,12 @@ from scheduler.model import JobState
 from scheduler.schema import JobSubmit, JobView
 from tests.app.conftest import Service, end_all, until
 from tests.jupyter_ext.pool import Kernel
-from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.cluster import HOST, Cluster
 from tests.kubernetes.images import PYTHON
 from tests.kubernetes.node import Node
 from tests.kubernetes.programs import eventually
 
 ROOT = Path(__file__).parents[2]
-HOST = "10.89.1.1"
-"""Where the pods of the node reach this machine."""
-
 PATIENCE = 120.0
 
 STUBBORN = (
