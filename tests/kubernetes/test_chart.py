@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,12 +15,14 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from tests.kubernetes.chart import CHART, NEEDED, Refused, Values, helm, rendered
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kwok import Kwok
 from tests.kubernetes.programs import eventually
 
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "install-on-kubernetes.md"
 EVERYTHING: Values = {
     **NEEDED,
     "pool": {"projects": [{"name": "default", "guaranteed": 4, "members": ["*"]}]},
@@ -58,6 +61,14 @@ def test_lints_and_renders_with_the_least_and_with_everything(tmp_path: Path) ->
     endpoint = everything["ServiceMonitor/runai"]["spec"]["endpoints"][0]
     assert endpoint["path"] == "/services/runai/metrics"
     assert endpoint["authorization"]["credentials"] == {"name": "scrape", "key": "token"}
+
+
+def test_the_values_of_the_page_are_values_of_the_chart(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 3
+    for block in blocks:
+        values = {**NEEDED, **yaml.safe_load(block)}
+        assert "Deployment/runai" in rendered(tmp_path, values)
 
 
 @pytest.mark.parametrize(
