@@ -197,7 +197,8 @@ class Consolidation:
 def _find_ways(rules: Moving, node: NodeState, demand: Demand, together: int) -> list[Way]:
     ways = list[Way]()
     cheapest = rules.on_node(node)
-    for evictions in (cheapest, sorted(cheapest, key=lambda eviction: eviction.amount)):
+    smallest = sorted(cheapest, key=lambda eviction: eviction.amount)
+    for evictions in (cheapest, smallest) if smallest != cheapest else (cheapest,):
         trial = NodeTrial(node)
         for eviction in evictions:
             if trial.fits(demand, together):

@@ -18,6 +18,7 @@ class NodeTrial:
 
     __slots__ = (
         "_seen",
+        "_surplus",
         "cleared",
         "cpus",
         "evictions",
@@ -46,6 +47,7 @@ class NodeTrial:
         self.evictions: list[tuple[Eviction, Floor]] = []
         self.losses: Losses = {}
         self._seen: set[tuple[str, int]] = set()
+        self._surplus = False
 
     def _add_foreign(self) -> None:
         """What others use of shared GPUs stays in use; a GPU that a workload holds whole is not shared."""
@@ -59,7 +61,9 @@ class NodeTrial:
         name = _name(eviction)
         if name in self._seen or not self._has(eviction) or not rules.may_lose(eviction, self.losses, floor):
             return False
-        if eviction.worker is None and any(other.job is eviction.job for other, _ in self.evictions):
+        if eviction.worker is not None:
+            self._surplus = True
+        elif self._surplus and any(other.job is eviction.job for other, _ in self.evictions):
             self._instead_of_surplus(eviction, floor)
             return True
         self._seen.add(name)

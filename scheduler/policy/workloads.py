@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from scheduler.model import ONE, Milli, Request, WorkerPlacement, Workload, gpu_count, number
 from scheduler.policy.demands import Demand, amount_of
@@ -140,7 +141,7 @@ class WorkloadState:
         if self.demands:
             return zip(self.placement, self.demands, strict=False)
         demand = self.request.demand
-        return ((worker, demand) for worker in self.placement)
+        return zip(self.placement, repeat(demand), strict=False)
 
     @property
     def saved(self) -> float | None:
