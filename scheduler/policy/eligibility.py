@@ -160,7 +160,6 @@ class Sides:
     steps: tuple[ProjectState, ...]
     guaranteed: Floors
     due: Floors
-    able_later: bool
 
 
 class Reclaim(EligibilityRules):
@@ -218,7 +217,7 @@ class Reclaim(EligibilityRules):
             if sides is None:
                 continue
             floors = self.floors(project)
-            later = floors is None and sides.able_later
+            later = floors is None and self._able_later(sides.steps)
             if later:
                 floors = sides.guaranteed
             if floors is not None and all(step.allocated > floor for step, floor in floors):
@@ -258,12 +257,12 @@ class Reclaim(EligibilityRules):
             return None
         mine, theirs = sibling_ancestors(self.project, victim)
         steps = self.project.path[: self.project.depth - mine.depth + 1]
-        below = tuple([(a, a.guarantee) for a in victim.path[: victim.depth - theirs.depth]])
+        between = victim.depth - theirs.depth
+        below = tuple([(a, a.guarantee) for a in victim.path[:between]]) if between else ()
         return Sides(
             steps,
             (*below, (theirs, theirs.guarantee)),
             (*below, (theirs, theirs.kept_from_reclaim)),
-            self._able_later(steps),
         )
 
     def _able_later(self, steps: tuple[ProjectState, ...]) -> bool:

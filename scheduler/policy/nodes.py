@@ -370,8 +370,11 @@ class NodeIndex:
 
     def left_over(self, mask: NodeSet = ALL_NODES) -> Milli:
         """What is free later in nodes of `mask`, the parts of shared GPUs included."""
+        whole = self.free_gpus(mask, LATER)
+        if not self.sharing & mask:
+            return whole
         parts = [max(0, node.share_free(gpu, LATER)) for node in self.each(self.sharing & mask) for gpu in node.parts()]
-        return self.free_gpus(mask, LATER) + sum(parts)
+        return whole + sum(parts)
 
     def all_taken(self) -> bool:
         """Whether no GPU is free later, not even in part."""

@@ -59,7 +59,7 @@ class TakeBack:
         request = job.request
         if not request.eligible or self._too_early(job):
             return None
-        if limited:
+        if limited or not self._may_move(job, kept_from):
             return self._stop_others(job, project, limited, kept_from)
         with self.state.trial():
             moves = self._consolidate(job, kept_from)
@@ -99,18 +99,23 @@ class TakeBack:
         self.wakeup.note(since + delay)
         return True
 
-    def _consolidate(self, job: WorkloadState, kept_from: NodeSet) -> SearchResult | None:
-        """Move others together. What failed is not tried again."""
-        name, gains, least = (job.request.fit_class, kept_from), self.state.gains, job.request.gang_amount
-        if gains in (self._no_moves.get(name), self._no_moves.get((job.request.fit_class, NO_NODES))):
-            return None
+    def _may_move(self, job: WorkloadState, kept_from: NodeSet) -> bool:
+        """Whether it is worth a try to move others together. What failed is not tried again."""
+        request, gains = job.request, self.state.gains
+        name, anywhere = (request.fit_class, kept_from), (request.fit_class, NO_NODES)
+        if gains in (self._no_moves.get(name), self._no_moves.get(anywhere)):
+            return False
         # Not only where the newcomer may stand: the others may go elsewhere.
-        if self.state.nodes.left_over() < least:
-            self._no_moves[job.request.fit_class, NO_NODES] = gains
-            return None
+        if self.state.nodes.left_over() < request.gang_amount:
+            self._no_moves[anywhere] = gains
+            return False
+        return True
+
+    def _consolidate(self, job: WorkloadState, kept_from: NodeSet) -> SearchResult | None:
+        """Move others together."""
         result = self.moves.consolidate(job, kept_from)
         if result is None:
-            self._no_moves[name] = self.state.gains
+            self._no_moves[job.request.fit_class, kept_from] = self.state.gains
         return result
 
     def _stop_others(

@@ -168,14 +168,14 @@ class VictimSearch:
         for members in self.rules.classes():
             for eviction in members:
                 while search.cleared and search.seated < count and search.cheapest() <= (eviction.loss, 1):
-                    search.take()
+                    search.take(count)
                 if search.seated == count or self.budget.looks <= 0:
                     return
                 self.budget.looks -= 1
                 if not eviction.gone:
                     search.consider(eviction, floor)
             while search.seated < count and search.cleared:
-                search.take()
+                search.take(count)
             if search.seated == count:
                 return
 
@@ -333,8 +333,8 @@ class SearchState:
         """The work that the cheapest cleared node loses, and how many evictions lose it."""
         return self.cleared[0][0] if self.cleared else (float("inf"), 0)
 
-    def take(self) -> None:
-        """Make the evictions of the cheapest cleared node, and seat there."""
+    def take(self, count: int) -> None:
+        """Make the evictions of the cheapest cleared node, and seat there one more of `count`."""
         cost, index = heapq.heappop(self.cleared)
         trial = self.trials[index]
         if not trial.cleared or trial.cost() != cost:
@@ -348,6 +348,8 @@ class SearchState:
             make(self.state, eviction)
         self.evictions.extend(made)
         self._seat(trial.node)
+        if self.seated == count:
+            return
         nodes = {self.state.nodes.by_name[worker.node].index for eviction in made for worker in eviction.workers}
         for changed in sorted({index, *nodes}):
             other = self.trials.get(changed)
