@@ -21,9 +21,11 @@ from typing import Any
 
 import psutil
 
-from scheduler.engines.kubernetes.api import MERGE_PATCH, Api, ApiError
+from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.mirror import Mirror
 from scheduler.engines.local.processes import ended
+
+MERGE_PATCH = "application/merge-patch+json"
 
 HEARTBEAT = 5.0
 """Seconds; the control plane waits for 40."""
@@ -77,6 +79,10 @@ class Kubelet:
     def shown(self, pod: str) -> str:
         """What `kubectl logs` shows of a pod."""
         return (self.folder / pod / "log").read_text()
+
+    def has_left_its_end(self, pod: str) -> bool:
+        """Whether the agent of a pod has written its termination message."""
+        return (self.folder / pod / "end").exists()
 
     # -- the node -------------------------------------------------------------------------------------------
 

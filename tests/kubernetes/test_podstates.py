@@ -146,6 +146,11 @@ def test_what_may_do_later_is_tried_again(status: int) -> None:
     assert ApiError(status, "", "").passing
 
 
+def test_who_comes_second_at_a_quota_tries_again() -> None:
+    said = 'Operation cannot be fulfilled on resourcequotas "team": the object has been modified; please apply'
+    assert ApiError(409, "Conflict", said).passing
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422])
 def test_what_will_not_do_later_is_not_tried_again(status: int) -> None:
     assert not ApiError(status, "", "").passing

@@ -28,7 +28,7 @@ CONNECTIONS = 64
 PATIENCE = 30.0
 """Seconds until a call that is not answered has failed."""
 
-JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
+JSON = "application/json"
 
 
 @dataclass
@@ -44,8 +44,9 @@ class ApiError(Exception):
 
     @property
     def passing(self) -> bool:
-        """Whether the same call may do later: nobody was there, or the server was not up to it."""
-        return self.status in (0, 408, 429) or self.status >= 500
+        """Whether the same call may do later: nobody was there, the server was not up to it, or another was quicker
+        (quotas are counted so)."""
+        return self.status in (0, 408, 429) or self.status >= 500 or "object has been modified" in self.message
 
     def __str__(self) -> str:
         return self.message or self.reason or f"HTTP status {self.status}"

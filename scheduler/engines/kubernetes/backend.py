@@ -34,5 +34,5 @@ def kubernetes(setup: Setup) -> Backend:
         inventory=inventory,
         leadership=FolderLeadership(setup.folder, setup.patience),
         agents=agents,
-        traits=Traits(shares=False),
+        traits=Traits(shares=False, picks_gpus=True, shared_folders=False),
     )

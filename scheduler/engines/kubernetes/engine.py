@@ -141,9 +141,9 @@ class KubernetesEngine(Engine):
         failed = await self._launching.start(gang, self._tell_waiting)
         if failed is not None:
             reason, fault = failed
-            await self._launching.withdraw(gang)
             for worker in self._agents.running(gang.job, gang.attempt):
                 await self._agents.lose(worker, reason, fault)
+            await self._launching.withdraw(gang)
         elif gang.stopped.is_set():
             await self._stop_begun(gang)
 

@@ -67,16 +67,15 @@ class ClusterInventory(Inventory):
         await self._api.close()
 
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
-        found = []
+        made: dict[str, tuple[object, Node]] = {}
         for name, view in sorted(self._node_mirror.items.items()):
             node_pool = node_pool_of(view, pool)
             if node_pool is not None:
                 made_of = (view, node_pool, self._used(view.name))
                 known = self._made.get(name)
-                if known is None or known[0] != made_of:
-                    known = self._made[name] = made_of, node_of(*made_of)
-                found.append(known[1])
-        return tuple(found)
+                made[name] = known if known is not None and known[0] == made_of else (made_of, node_of(*made_of))
+        self._made = made
+        return tuple(node for _, node in made.values())
 
     def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
         return {}
