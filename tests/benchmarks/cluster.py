@@ -197,7 +197,7 @@ async def fill(pods: Pods, client: httpx.AsyncClient, process: psutil.Process, c
         await pods.until(JOBS)
         took = time.perf_counter() - begun
     figure(f"{JOBS:,} jobs submitted → bound", took, "s")
-    figure("the same against the bare client", took / bare, "times")
+    figure(f"{JOBS:,} jobs submitted → bound, against the bare client", took / bare, "times")
     figure("the scheduler's processor time for it", sum(process.cpu_times()[:2]) - used, "s")
     figure("calls of the API for each pod bound", (calls(cluster) - before) / JOBS, "calls")
     figure("the scheduler's memory", process.memory_info().rss / 2**20, "MiB")
