@@ -71,6 +71,8 @@ def refusal(error: ValidationError, kind: type[BaseModel]) -> Invalid:
     first = error.errors(include_url=False)[0]
     path = first["loc"]
     place = place_of(path)
+    if first["type"] == "json_invalid":
+        return Invalid(f"This is not valid JSON: {first['ctx']['error']}.")
     if first["type"] == "extra_forbidden":
         key = str(path[-1])
         near = get_close_matches(key, _keys_at(kind, path[:-1]), n=1)
@@ -82,7 +84,7 @@ def refusal(error: ValidationError, kind: type[BaseModel]) -> Invalid:
     message = message.removeprefix("Input ").removeprefix("Value error, ")
     got = first["input"]
     shown = "" if isinstance(got, (dict, list)) else f", not {json.dumps(got, default=str)}"
-    return Invalid(f"{place} {message[0].lower()}{message[1:]}{shown}.", field=place)
+    return Invalid(f"{place or 'This'} {message[0].lower()}{message[1:]}{shown}.", field=place or None)
 
 
 def place_of(path: Iterable[str | int]) -> str:

@@ -29,9 +29,9 @@ async def refused(service: Any, status: int, method: str, path: str, who: str = 
 @pytest.mark.parametrize(
     ("body", "field", "words"),
     [
-        (b"{", None, "JSON"),
+        (b"{", None, "This is not valid JSON: "),
         (b"", "command", "missing"),
-        (b"[]", None, ""),
+        (b"[]", None, "This should be an object."),
         (b'{"command": ["x"], "gpu": 1}', "gpu", "did you mean 'gpus'"),
         (b'{"command": []}', "command", "at least 1"),
         (b'{"command": ["x"], "gpus": "1"}', "gpus", "number"),
