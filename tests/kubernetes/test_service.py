@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from hub_spawner.ports import any_free
@@ -16,6 +17,7 @@ from tests.app.conftest import Service, end_all, until
 from tests.jupyter_ext.pool import Kernel
 from tests.kubernetes.cluster import HOST, Cluster
 from tests.kubernetes.images import PYTHON
+from tests.kubernetes.kwok import Kwok
 from tests.kubernetes.node import Node
 from tests.kubernetes.programs import eventually
 
@@ -94,6 +96,15 @@ class KubernetesService(Service):
         with self.client() as client:
             return client.log(job.id).decode()
 
+    def nodes(self) -> list[dict[str, Any]]:
+        """The nodes of the pool, as a scenario has them."""
+        endpoint = self.folder.endpoint()
+        assert endpoint is not None
+        headers = {"Authorization": f"Bearer {self.folder.read_token()}"}
+        answer = httpx.get(f"{endpoint.url}api/v1/pool/snapshot", headers=headers)
+        nodes: list[dict[str, Any]] = answer.json()["nodes"]
+        return nodes
+
     def leaves_nothing(self) -> None:
         for kind in ("pods", "secrets", "services"):
             eventually(f"no {kind} are left", lambda kind=kind: not self.objects(kind))  # type: ignore[misc]
@@ -111,10 +122,60 @@ def service(tmp_path: Path, cluster: Cluster, namespace: str, node: Node) -> Ite
 
 def test_a_job_is_a_pod_and_leaves_nothing(service: KubernetesService) -> None:
     service.start()
-    job = service.submit(*python("import os; print('GPUs', os.environ['RUNAI_GPUS'])"), gpus=2)
-    assert service.ended(job).state == "succeeded", service.log.read_text()
-    assert service.log_of(job) == "GPUs 0,1\n"
+    code = "import os, time; print('GPUs', os.environ['RUNAI_GPUS'], flush=True); time.sleep(1)"
+    jobs = [service.submit(*python(code), gpus=2) for _ in range(2)]
+    for job in jobs:
+        assert service.ended(job).state == "succeeded", service.log.read_text()
+        assert service.log_of(job) == "GPUs 0,1\n", "the device plugin picks which, and shows a pod no others"
     service.leaves_nothing()
+
+
+def test_the_settings_say_which_cluster_which_nodes_and_what_pods_are_like(
+    service: KubernetesService, namespace: str, kwok: Kwok
+) -> None:
+    """On a node of KWOK's, where a pod runs as far as anybody can see."""
+    path, amounts = "/api/v1/nodes/special", {"example.com/gpu": "4", "cpu": "8", "memory": "64Gi", "pods": "9"}
+    taint = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
+    tolerations = [{"key": "dedicated", "operator": "Exists"}]
+    options = {
+        "kubeconfig": str(service.cluster.kubeconfig),
+        "context": "tests",
+        "namespace": namespace,
+        "instance": "mine",
+        "url": "http://there/",
+        "image": "team/train:1",
+        "gpu_resource": "example.com/gpu",
+        "topology_labels": {"rack": "example.com/rack"},
+        "tolerations": tolerations,
+        "pod_template": {"spec": {"priorityClassName": "system-node-critical"}},
+        "upload_seconds": 7,
+    }
+    service.config.write_text("".join(f"c.Kubernetes.{name} = {value!r}\n" for name, value in options.items()))
+    labels = {"type": "kwok", "example.com/rack": "r7"}
+    metadata = {"name": "special", "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}}
+    status = {"allocatable": amounts, "capacity": amounts}
+    service.cluster.create("/api/v1/nodes", {"metadata": metadata, "spec": {"taints": [taint]}, "status": status})
+    try:
+        service.start()
+        until(lambda: [n for n in service.nodes() if n.get("schedulable", True)])
+        (node,) = service.nodes()
+        assert (node["name"], node["gpus"], node["labels"]) == ("special", 4, {"rack": "r7"})
+        job = service.submit("true", gpus=2, grace=5)
+        (pod,) = until(lambda: [pod for pod in service.objects("pods") if "nodeName" in pod["spec"]])
+        assert pod["metadata"]["labels"]["runai.jupyter.org/instance"] == "mine"
+        spec, (container,) = pod["spec"], pod["spec"]["containers"]
+        assert (spec["nodeName"], spec["terminationGracePeriodSeconds"]) == ("special", 5 + 7)
+        assert spec["priorityClassName"] == "system-node-critical"
+        assert tolerations[0] in spec["tolerations"]
+        assert container["image"] == "team/train:1"
+        assert container["resources"]["limits"] == {"example.com/gpu": "2"}
+        assert {"name": "RUNAI_AGENT_URL", "value": "http://there/"} in container["env"]
+        with service.client() as client:
+            client.cancel(job.id)
+        assert service.ended(job).state == "cancelled"
+        service.leaves_nothing()
+    finally:
+        service.cluster.api.delete(path)
 
 
 def test_a_cell_comes_back_from_a_pod(service: KubernetesService, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
+from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.schema import ArraySubmit, PoolFile, SessionOpen
 from scheduler.service.app import RunaiService
 from scheduler.submission.options import BY_NAME
@@ -210,6 +211,16 @@ SERVICE_SETTINGS = {
     "idle_timeout": SERVICE + "after_idle_timeout_it_ends",
 }
 
+CLUSTER = "kubernetes/test_service.py::test_the_settings_say_which_cluster_which_nodes_and_what_pods_are_like"
+
+KUBERNETES_SETTINGS = dict.fromkeys(
+    (
+        *("kubeconfig", "context", "namespace", "instance", "url", "image", "gpu_resource", "topology_labels"),
+        *("tolerations", "pod_template", "upload_seconds"),
+    ),
+    CLUSTER,
+)
+
 RUNNING = {"kernel", "open_pool", "pool", "service", "shared"}
 """The fixtures that are a running service, or talk to one."""
 
@@ -217,6 +228,7 @@ ROWS = {
     **{key: (key.partition(".")[2], test) for key, test in {**POOL_FILE, **SUBMITTED}.items()},
     **{f"option {key}": (key, test) for key, test in OPTIONS.items()},
     **{f"setting {key}": (key, test) for key, test in SERVICE_SETTINGS.items()},
+    **{f"Kubernetes {key}": (key, test) for key, test in KUBERNETES_SETTINGS.items()},
 }
 
 
@@ -250,6 +262,7 @@ def test_every_option_has_a_row() -> None:
 def test_every_setting_has_a_row() -> None:
     own = RunaiService.class_own_traits(config=True)
     assert sorted(SERVICE_SETTINGS) == sorted(own)
+    assert sorted(KUBERNETES_SETTINGS) == sorted(Kubernetes.class_own_traits(config=True))
 
 
 @pytest.mark.parametrize("row", ROWS)
