@@ -61,8 +61,8 @@ def configure(
     of the system's users); it is given a lease where it has none. `admins` and `admin_groups` administer the pool
     (default: the hub's `admin_users`).
 
-    `jobs_as` says as whom jobs run: `"owner"`, each as the system user who owns it, or `"scheduler"`, all as the user
-    who runs the scheduler. Where it is left out, it is the owner if the hub runs as root and its servers are processes
+    `jobs_as` is the user that runs jobs: `"owner"`, the system user who owns each, or `"scheduler"`, the user who
+    runs the scheduler. Where it is left out, it is the owner if the hub runs as root and its servers are processes
     of the system's users. Raises `Invalid` where everybody's jobs would run as root unasked.
     """
     c.JupyterHub.spawner_class = _lease_spawner(c, spawner_class)
@@ -188,7 +188,7 @@ def _scheduler_user(c: Config) -> int:
 
 
 def _jobs_as(c: Config) -> JobsAs:
-    """As whom jobs run where nobody has said so: never as root."""
+    """The user that runs jobs if the configuration does not say: never root."""
     if os.geteuid() != 0 or _service_user(c) not in ("", "root"):
         return "scheduler"
     spawner = c.JupyterHub.spawner_class

@@ -25,6 +25,7 @@ from scheduler.model import (
     Environment,
     Framework,
     Job,
+    JobId,
     JobKind,
     LargeFile,
     MiB,
@@ -32,6 +33,7 @@ from scheduler.model import (
     Program,
     Request,
     Session,
+    SessionId,
     Shape,
     WorkerGroup,
     session_request,
@@ -138,7 +140,7 @@ def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_
     _check_outputs(sent.kind, sent.outputs)
     _check_files(sent.files)
     return Job(
-        id=new_id("j"),
+        id=JobId(new_id("j")),
         name=sent.name or _name_of(sent),
         request=Request(
             project=project,
@@ -213,7 +215,7 @@ def jobs_of(sent: ArraySubmit, *, user: str, project: str, now: float, idempoten
     return [
         replace(
             job,
-            id=f"{array}-{member.index}",
+            id=JobId(f"{array}-{member.index}"),
             name=f"{job.name[:120]}-{member.index}",
             request=replace(job.request, array=ArrayPlace(array, member.index, len(indices), bound)),
             program=replace(
@@ -234,7 +236,7 @@ def _after(given: str) -> After:
 
 def session_of(sent: SessionOpen, *, now: float) -> Session:
     return Session(
-        id=new_id("s"),
+        id=SessionId(new_id("s")),
         server=sent.server,
         request=session_request(sent.user, shape_of(gpus_per_worker(sent.gpus), sent)),
         requested=now,

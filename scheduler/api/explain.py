@@ -73,7 +73,7 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
         estimate=_estimate(job, holding, book) if waits else "",
         expected_runtime=expected.seconds if expected else None,
         runtime_source=expected.source.value if expected else None,
-        speeds=_speeds(throughputs),
+        speeds=_speed_views(throughputs),
         speed=_speed(throughputs),
         recent_use=_recent_use(job.request.project, book, now) if for_gpus else "",
         size=_size(job, book.pool),
@@ -180,7 +180,7 @@ def _expected_end(job: Job, book: Book) -> float | None:
 # -- how fast ------------------------------------------------------------------------------------------------
 
 
-def _speeds(throughputs: Sequence[MeasuredThroughput]) -> list[SpeedView]:
+def _speed_views(throughputs: Sequence[MeasuredThroughput]) -> list[SpeedView]:
     return [
         SpeedView(
             gpu_type=each.gpu_type,

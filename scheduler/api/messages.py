@@ -50,7 +50,7 @@ class Message:
         return text
 
     def _alike(self, access: Access) -> Hashable:
-        """Callers for whom this is the same are told the same."""
+        """Callers with equal keys are told the same."""
         if self._job is not None:
             return access.owns(self._job), discretion.seen(self._mentioned, self._book, access)
         return access.caller.admin
@@ -63,7 +63,7 @@ class Message:
                 told.data["reason"] = discretion.told(told.data["reason"], self._job, book, access)
             return told.model_copy(update={"job": views.job_views([self._job], book, access)[0]})
         if record.kind.startswith("job."):
-            told.data.pop("reason", None)  # nobody can say any more whom it speaks of
+            told.data.pop("reason", None)  # it may name jobs that the caller may not see, and can no longer be checked
         elif record.kind.startswith("session.") and (session := book.sessions.get(record.subject)):
             view = views.session_view(session, {node.name: node for node in book.nodes}, self._session_env(session))
             return told.model_copy(update={"session": view})

@@ -1,4 +1,4 @@
-"""The latest events in memory, by whom they concern: who was away for a while is told without a look into the store."""
+"""The latest events in memory, by the users they concern: a listener that was away catches up without the store."""
 
 from __future__ import annotations
 

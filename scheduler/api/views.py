@@ -234,11 +234,11 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
     for session in book.sessions.values():
         for worker in session.placement:
             for gpu in worker.gpus:
-                occupants[worker.node, gpu].append(_session_occupant(session, worker, access))
+                occupants[GpuKey((worker.node, gpu))].append(_session_occupant(session, worker, access))
     for job in book.holding.values():
         for worker in job.placement:
             for gpu in worker.gpus:
-                occupants[worker.node, gpu].append(_job_occupant(job, worker, job.id in beyond, access))
+                occupants[GpuKey((worker.node, gpu))].append(_job_occupant(job, worker, job.id in beyond, access))
     foreign = {node.name: _foreign(node, occupants) for node in book.nodes}
     nodes = [
         NodeView(
@@ -249,10 +249,9 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
             schedulable=node.schedulable,
             declared=node.declared,
             gpus=[
-                _gpu_view(
-                    node, gpu, usage.get((node.name, gpu)), occupants[node.name, gpu], foreign[node.name].get(gpu, 0)
-                )
+                _gpu_view(node, gpu, usage.get(key), occupants[key], foreign[node.name].get(gpu, 0))
                 for gpu in range(node.gpus)
+                for key in (GpuKey((node.name, gpu)),)
             ],
         )
         for node in book.nodes
@@ -271,7 +270,7 @@ def _foreign(node: Node, held: Mapping[GpuKey, object]) -> dict[int, Milli]:
     """The share of each GPU of a node that is used outside the pool."""
     if not node.foreign.amount:
         return {}
-    return node.foreign.by_gpu(node.gpus, [gpu for gpu in range(node.gpus) if held.get((node.name, gpu))])
+    return node.foreign.by_gpu(node.gpus, [gpu for gpu in range(node.gpus) if held.get(GpuKey((node.name, gpu)))])
 
 
 def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
@@ -291,7 +290,7 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
     for workload in workloads:
         for worker in workload.placement:
             for gpu in worker.gpus:
-                held_of[worker.node, gpu] += worker.share
+                held_of[GpuKey((worker.node, gpu))] += worker.share
     free, foreign = dict(gpus), dict.fromkeys(Environment, 0)
     for (name, _), share in held_of.items():
         if name in of_node:
@@ -299,7 +298,7 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
     for node in book.nodes:
         foreign[of_node[node.name]] += node.foreign.amount
         for gpu, share in _foreign(node, held_of).items():
-            free[of_node[node.name]] -= min(share, max(0, ONE - held_of.get((node.name, gpu), 0)))
+            free[of_node[node.name]] -= min(share, max(0, ONE - held_of[GpuKey((node.name, gpu))]))
     guarantees = Guarantees(book)
     by_project: dict[tuple[str, quotas.PartitionKey], Milli] = defaultdict(int)
     for job in book.holding.values():

@@ -124,7 +124,7 @@ def ago(at: float, now: float) -> str:
 
 
 def bar(part: float, over: float, whole: float, columns: int = 16) -> str:
-    """A quota bar: `█` inside the guarantee, `▒` over quota, `·` free, of `whole` in all."""
+    """A quota bar: `█` inside the guarantee, `▒` over quota, `·` free, of `whole` in total."""
     if whole <= 0:
         return "·" * columns
     solid = min(columns, round((part - over) / whole * columns))

@@ -162,9 +162,10 @@ class Holdings:
             if worker.node not in self._gpus:
                 return False
             for gpu in worker.gpus:
-                needs[worker.node, gpu] = needs.get((worker.node, gpu), 0) + worker.share
+                key = GpuKey((worker.node, gpu))
+                needs[key] = needs.get(key, 0) + worker.share
         for (node, gpu), share in needs.items():
-            if gpu >= self._gpus[node] or self._taken.get((node, gpu), 0) + share > ONE:
+            if gpu >= self._gpus[node] or self._taken.get(GpuKey((node, gpu)), 0) + share > ONE:
                 return False
         self._add(placement)
         return bool(placement)
@@ -172,4 +173,5 @@ class Holdings:
     def _add(self, placement: tuple[WorkerPlacement, ...]) -> None:
         for worker in placement:
             for gpu in worker.gpus:
-                self._taken[worker.node, gpu] = self._taken.get((worker.node, gpu), 0) + worker.share
+                key = GpuKey((worker.node, gpu))
+                self._taken[key] = self._taken.get(key, 0) + worker.share

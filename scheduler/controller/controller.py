@@ -263,7 +263,7 @@ class Controller:
         return self._pauses.look(self._decided.dependent, now, monotonic())
 
     def _decide(self, decide: Decide, snapshot: Snapshot) -> Plan:
-        """The policy's plan, and why those wait whom it has not seen."""
+        """The policy's plan, and why jobs wait that are not in its snapshot."""
         plan = decide(snapshot)
         times = [at for at in (plan.again_at, self._next_retry, usage.again_at(snapshot)) if at is not None]
         plan = replace(plan, again_at=min(times, default=None))

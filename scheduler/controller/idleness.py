@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from scheduler.model import GpuKey, Job, JobState, Node
+from scheduler.model import AttemptKey, GpuKey, Job, JobState, Node
 
 if TYPE_CHECKING:
     from scheduler.telemetry import GpuUsage
@@ -27,17 +27,17 @@ class Idleness:
     """Since when the GPUs of each attempt have been idle."""
 
     def __init__(self) -> None:
-        self._since: dict[GpuKey, float] = {}
+        self._since: dict[AttemptKey, float] = {}
 
     def look(self, jobs: Iterable[Job], usage: Mapping[GpuKey, GpuUsage], now: float) -> list[Job]:
         """The jobs that have been idle for longer than they may, by what the GPUs do `now` (by a monotonic clock)."""
-        idle: dict[GpuKey, float] = {}
+        idle: dict[AttemptKey, float] = {}
         over = []
         for job in jobs:
             timeout = job.program.idle_timeout
             if timeout is None or job.state is not JobState.RUNNING or not _stands_idle(job, usage):
                 continue
-            attempt = job.id, len(job.attempts)
+            attempt = AttemptKey((job.id, len(job.attempts)))
             since = idle[attempt] = self._since.get(attempt, now)
             if now - since >= timeout:
                 over.append(job)
@@ -46,7 +46,7 @@ class Idleness:
 
 
 def _stands_idle(job: Job, usage: Mapping[GpuKey, GpuUsage]) -> bool:
-    gpus = [usage.get((worker.node, gpu)) for worker in job.placement for gpu in worker.gpus]
+    gpus = [usage.get(GpuKey((worker.node, gpu))) for worker in job.placement for gpu in worker.gpus]
     busy = [gpu is None or gpu.utilisation is None or gpu.utilisation >= BUSY for gpu in gpus]
     return bool(gpus) and not any(busy)
 
@@ -55,7 +55,7 @@ def busiest_of_nodes(usage: Mapping[GpuKey, GpuUsage], nodes: Iterable[Node]) ->
     """Each GPU as busy as the busiest of its node; none of a node of which one cannot be measured."""
     busiest: dict[GpuKey, GpuUsage] = {}
     for node in nodes:
-        keys = [(node.name, gpu) for gpu in range(node.gpus)]
+        keys = [GpuKey((node.name, gpu)) for gpu in range(node.gpus)]
         known = [usage[key] for key in keys if key in usage and usage[key].utilisation is not None]
         if known and len(known) == len(keys):
             busiest |= dict.fromkeys(keys, max(known, key=lambda gpu: gpu.utilisation or 0.0))

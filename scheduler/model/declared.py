@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NewType
 
 from scheduler.model.amounts import ONE, MiB, Milli
 
-GpuKey = tuple[str, int]
+GpuKey = NewType("GpuKey", tuple[str, int])
 """One GPU: the name of its node, and its number there."""
 
 
@@ -41,7 +42,7 @@ class ForeignUse:
 
     @property
     def amount(self) -> Milli:
-        """The GPUs that others use, in all."""
+        """The total of the GPUs that others use."""
         return self.unnumbered + sum([share for _, share in self.gpus])
 
     def by_gpu(self, gpus: int, held: Container[int]) -> dict[int, Milli]:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NewType
 
 from scheduler.model.amounts import ONE, Milli
 from scheduler.model.requested import Program, Request
+
+JobId = NewType("JobId", str)
+
+SessionId = NewType("SessionId", str)
+
+AttemptKey = NewType("AttemptKey", tuple[str, int])
+"""One attempt: its job, and its number."""
 
 
 class JobState(StrEnum):
@@ -143,7 +151,7 @@ class Job:
     last saved its state.
     """
 
-    id: str
+    id: JobId
     name: str
     request: Request
     program: Program
@@ -210,7 +218,7 @@ class SessionState(StrEnum):
 class Session:
     """A build workload: one user's notebook server (`server`, "" for the default one) and the GPUs leased to it."""
 
-    id: str
+    id: SessionId
     server: str
     request: Request
     requested: float

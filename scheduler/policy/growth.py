@@ -45,10 +45,10 @@ def may_grow_from(job: WorkloadState, interval: float, now: float) -> float:
 
 
 class Growth:
-    """Gives elastic jobs one worker after another of what nobody else could use, or of what their project is
+    """Adds workers to elastic jobs, one at a time, on GPUs that no other job can use or that their project is
     guaranteed.
 
-    `grown` are those that got some, `reclaimed` says who was stopped or shrunk for whom.
+    `grown` are the jobs that got workers; `reclaimed` has each job with the evictions made for it.
     """
 
     def __init__(

@@ -251,7 +251,8 @@ class PoolState:
         for worker, demand in workers:
             node = self.nodes.by_name[worker.node]
             for gpu in worker.gpus:
-                share = shares[worker.node, gpu] = shares.get((worker.node, gpu), 0) + worker.share
+                key = GpuKey((worker.node, gpu))
+                share = shares[key] = shares.get(key, 0) + worker.share
                 if node.share_free(gpu, LATER) < share:
                     return False
             cpus, memory = beside.get(worker.node, (0, 0))

@@ -1,12 +1,12 @@
 """A place in time for the gang that is first in line, so that a stream of small jobs does not starve it.
 
-The reservation says in which nodes the gang will fit, and when: by the ends of what runs there, where they are declared
-or learned, and by what it may take back. Where that is not enough, the nodes are those that lack least and the time is
-not known.
+A reservation names the nodes in which the gang will fit, and the time. Both follow from the declared or learned end
+times of the jobs there and from the GPUs that the gang may reclaim. If these are not enough, the nodes that lack the
+fewest GPUs are reserved and the time is unknown.
 
-Who would still hold the nodes when their time has come is kept from them, with two exceptions: those from whom the gang
-may take its place back, since an idle GPU would be of no use to it; and those inside their own guarantee, which no gang
-may keep from them. Both go there only where they find nothing else.
+A job that would still hold reserved nodes at that time may not use them, with two exceptions: jobs from which the gang
+may reclaim its place, since an idle GPU would be of no use to it, and jobs inside their own guarantee, which no gang
+may take. Both use reserved nodes only if they find no other place.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Reservation:
 
 
 class Reservations:
-    """The reservations of one cycle; `kept` names for whom something is kept that would do for others.
+    """The reservations of one cycle; `kept` names the job for which GPUs are reserved that another job could use.
 
-    `expected` is where the first gang will stand, or what will be reserved for it: who is judged before it goes
-    elsewhere if it can.
+    `expected` is where the first gang will run, or what will be reserved for it: jobs that are ahead of it avoid these
+    nodes if they can.
     """
 
     def __init__(self, state: PoolState, placer: Placer, settings: Settings, now: float) -> None:
@@ -163,7 +163,7 @@ class Reservations:
         return Reclaim(self.state, job, project, self.now, up_to=self.settings.reclaim)
 
     def note(self, request: RequestClass, project: ProjectState, kept_from: NodeSet) -> None:
-        """A job would fit into what is kept from it: remember for whom."""
+        """A job would fit into reserved nodes: remember which job they are reserved for."""
         self.kept[project.name, request] = next(r.job.id for r in self.made if r.nodes & kept_from)
 
     # -- when and where -----------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""Whose GPUs are taken back so that a newcomer can start: the fewest, and those who lose least by it.
+"""The search for the jobs that are stopped so that a newcomer can start: as few as possible, losing the least work.
 
-Candidates are gone through in order of rank. Each is tried on the nodes where it runs; a node in which one
-worker of the newcomer then fits is cleared. Within a class of equals the cleared node that loses least work is taken,
-so a gang that needs whole machines clears whole machines rather than taking a job from each. At the end whoever is not
-in the way after all is put back. If the gang does not stand in the end, nothing has happened.
+Candidates are tried in order of rank, each on the nodes where it runs. A node on which one worker of the newcomer then
+fits is cleared. Among candidates of equal rank, the cleared node that loses the least work is chosen, so a gang that
+needs whole machines clears whole machines and does not stop one job on each of many. At the end, evictions that turned
+out not to be needed are undone. If the gang gets no place, nothing changes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class VictimSearch:
     def search(
         self, over: int = 0, limited: ProjectState | None = None, floors: Sequence[Floor] = tuple(Floor)
     ) -> SearchResult | None:
-        """Places for the newcomer's gang, and whom that stops. First `over` is given back under the limit of
+        """Places for the newcomer's gang, and the evictions for them. First, `over` is given back under the limit of
         `limited`."""
         request = self.rules.newcomer.request
         self.floors = floors
@@ -89,7 +89,7 @@ class VictimSearch:
         return SearchResult(result.workers, self._put_back([*evictions, *result.evictions], limited))
 
     def one_more(self, mask: NodeSet) -> SearchResult | None:
-        """A place for one more worker in nodes of `mask`, and whom that stops."""
+        """A place for one more worker in nodes of `mask`, and the evictions for it."""
         with self.state.trial() as trial:
             result = self._search(self.rules.newcomer.request.demand, 1, mask)
             if result is None:

@@ -161,7 +161,7 @@ class Jobs:
     def _any_free(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement:
         node = self.nodes[worker.node]
         share, count = _share_on(node, shape, place)
-        used = [(-self.used.get((node.name, gpu), 0), gpu) for gpu in range(node.gpus)]
+        used = [(-self.used.get(GpuKey((node.name, gpu)), 0), gpu) for gpu in range(node.gpus)]
         fitting = [gpu for minus, gpu in sorted(used) if ONE + minus >= share]
         if len(fitting) < count:
             raise at(place, f"{node.name} has not {count} GPUs free for it.")
@@ -170,7 +170,8 @@ class Jobs:
         return WorkerPlacement(node.name, tuple(sorted(fitting[:count])), share)
 
     def _use(self, node: Node, gpu: int, share: Milli, place: str) -> None:
-        used = self.used[node.name, gpu] = self.used.get((node.name, gpu), 0) + share
+        key = GpuKey((node.name, gpu))
+        used = self.used[key] = self.used.get(key, 0) + share
         if used > ONE:
             raise at(place, f"GPU {gpu} of {node.name} is given twice.")
 

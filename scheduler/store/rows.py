@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from scheduler.model import Attempt, Ending, Fault, Job, JobState, Session, SessionState
+from scheduler.model import Attempt, Ending, Fault, Job, JobId, JobState, Session, SessionId, SessionState
 from scheduler.store.records import EventRecord
 
 Row = Mapping[Any, Any]
@@ -43,7 +43,7 @@ def of_standing(job: Job) -> dict[str, Any]:
 
 def to_job(row: Row, attempts: tuple[Attempt, ...]) -> Job:
     return Job(
-        id=row["id"],
+        id=JobId(row["id"]),
         name=row["name"],
         request=row["request"],
         program=row["program"],
@@ -115,7 +115,7 @@ def of_session(session: Session) -> dict[str, Any]:
 
 def to_session(row: Row) -> Session:
     return Session(
-        id=row["id"],
+        id=SessionId(row["id"]),
         server=row["server"],
         request=row["request"],
         requested=row["requested"],

@@ -181,7 +181,7 @@ class NvmlGpus(MachineGpus):
         self._refresh()
         latest = self._latest
         return {
-            (node.name, index): latest[device]
+            GpuKey((node.name, index)): latest[device]
             for node in nodes
             for index, device in enumerate(node.devices)
             if device in latest

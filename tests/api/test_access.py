@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.api.access import Access, Caller, Scope
 from scheduler.errors import Forbidden, NotFound
-from scheduler.model import Job, JobKind, Pool, Program, Project, Request, Session
+from scheduler.model import Job, JobId, JobKind, Pool, Program, Project, Request, Session, SessionId
 
 POOL = Pool(
     projects=(
@@ -18,8 +18,8 @@ POOL = Pool(
         Project("open", members=frozenset({"*"})),
     )
 )
-JOB = Job("j-1", "train", Request("vision", user="ann"), Program(JobKind.COMMAND, ("true",)), submitted=1.0)
-SESSION = Session("s-1", "", Request("", user="ann"), requested=1.0)
+JOB = Job(JobId("j-1"), "train", Request("vision", user="ann"), Program(JobKind.COMMAND, ("true",)), submitted=1.0)
+SESSION = Session(SessionId("s-1"), "", Request("", user="ann"), requested=1.0)
 
 
 def access(name: str, *scopes: Scope, groups: frozenset[str] = frozenset()) -> Access:

@@ -25,6 +25,7 @@ from scheduler.model import (
     Attempt,
     Environment,
     Job,
+    JobId,
     JobKind,
     JobState,
     Node,
@@ -70,7 +71,7 @@ def a_job(
     placement = (WorkerPlacement(on[0][0], tuple(gpu for _, gpu in on)),) if on else ()
     attempts = (Attempt(1, placement, created=NOW - 100, started=NOW - 100),) if on else ()
     return Job(
-        next(ids), name, Request(project, user, shape=Shape(gpus * ONE), **request),
+        JobId(next(ids)), name, Request(project, user, shape=Shape(gpus * ONE), **request),
         Program(JobKind.COMMAND, ("train",)), submitted=NOW - 200, reason="Runs on n1." if on else "Waits.",
         state=JobState.RUNNING if on else JobState.QUEUED, attempts=attempts,
     )  # fmt: skip
@@ -254,7 +255,7 @@ def test_for_whatever_a_job_waits_something_would_help(snapshot: Snapshot) -> No
     for workload in snapshot.workloads:
         decision = plan.decisions[workload.id]
         if decision.action is Action.WAIT and workload.request.environment is Environment.TRAIN:
-            job = Job(workload.id, "train", workload.request, program, submitted=workload.submitted)
+            job = Job(JobId(workload.id), "train", workload.request, program, submitted=workload.submitted)
             found = would_help(job, decision, others=True)
             assert found, decision.blocked_by
             assert all(sentence.endswith(".") for sentence in found)
@@ -335,7 +336,7 @@ async def test_a_live_pool_is_written_as_a_scenario_of_which_the_same_follows(se
 
 def test_an_array_that_a_job_waits_for_is_told_by_its_name() -> None:
     array = "a-0123456789ab"
-    member = replace(a_job("vision", name="trial-3"), id=f"{array}-3")
+    member = replace(a_job("vision", name="trial-3"), id=JobId(f"{array}-3"))
     member = replace(member, request=replace(member.request, array=ArrayPlace(array, 3, 4)))
     job = replace(a_job("vision"), state=JobState.PAUSED, reason=f"Waits for job {array} to succeed.")
     job = replace(job, request=replace(job.request, after=(After(array),)))

@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 
 from scheduler.client import Client
 from scheduler.discovery.statefolder import StateFolder
-from scheduler.model import Job, JobKind, JobState, Pool, Program, Project, Request, Shape
+from scheduler.model import Job, JobId, JobKind, JobState, Pool, Program, Project, Request, Shape
 from scheduler.schema import JobSubmit
 from scheduler.store import ChangeSet, Store
 
@@ -120,7 +120,7 @@ def jobs(users: int, queued: int) -> Iterator[Job]:
     for n in range(queued):
         request = Request(project_of(n % users), f"user-{n % users}", shape=Shape(1000))
         program = Program(JobKind.COMMAND, ("python", "train.py"))
-        yield Job(f"j-{n:012}", f"train-{n}", request, program, submitted=now - queued + n)
+        yield Job(JobId(f"j-{n:012}"), f"train-{n}", request, program, submitted=now - queued + n)
 
 
 def write(folder: StateFolder, changes: ChangeSet) -> None:

@@ -21,6 +21,7 @@ from scheduler.model import (
     ONE,
     Environment,
     Job,
+    JobId,
     JobKind,
     JobState,
     Node,
@@ -29,6 +30,7 @@ from scheduler.model import (
     Project,
     Request,
     Session,
+    SessionId,
     Shape,
     WorkerPlacement,
 )
@@ -116,7 +118,7 @@ def make_job(project: str = "default", *, gpus: float = 1, workers: int = 1, use
     request = {key: more.pop(key) for key in list(more) if key in Request.__dataclass_fields__}
     request.setdefault("min_workers", workers)
     return Job(
-        id=f"job{next(ids):05}",
+        id=JobId(f"job{next(ids):05}"),
         name="train",
         reason="Waiting for its turn.",
         request=Request(project, user, shape=Shape(int(gpus * ONE)), workers=workers, **request),  # type: ignore[arg-type]
@@ -128,7 +130,7 @@ def make_job(project: str = "default", *, gpus: float = 1, workers: int = 1, use
 
 def make_session(user: str = "ana", *, gpus: float = 1, server: str = "") -> Session:
     request = Request("", user, environment=Environment.BUILD, shape=Shape(int(gpus * ONE)), preemptible=False)
-    return Session(id=f"session{next(ids):05}", server=server, request=request, requested=time.time())
+    return Session(id=SessionId(f"session{next(ids):05}"), server=server, request=request, requested=time.time())
 
 
 class Disk:

@@ -15,7 +15,7 @@ import pytest
 
 from scheduler.controller.controller import DAY
 from scheduler.errors import Conflict, NotFound, Unavailable
-from scheduler.model import After, ArrayPlace, Job, JobState
+from scheduler.model import After, ArrayPlace, Job, JobId, JobState
 from scheduler.store import JOB_DELETED, ChangeSet, Store
 from tests.controller.scheduler_process import command, scheduling
 from tests.controller.stage import POOL, Bench, World, begin, make_job, opened
@@ -87,7 +87,7 @@ async def test_who_comes_after_it_must_have_ended_before(bench: Bench) -> None:
 
 
 async def test_of_an_array_none_goes_before_all_have_ended(bench: Bench) -> None:
-    jobs = [replace(make_job(), id=f"a-1-{n}") for n in range(2)]
+    jobs = [replace(make_job(), id=JobId(f"a-1-{n}")) for n in range(2)]
     places = [ArrayPlace("a-1", n, 2, max_parallel=1) for n in range(2)]
     array = [replace(job, request=replace(job.request, array=place)) for job, place in zip(jobs, places, strict=True)]
     first, second = await bench.controller.submit_array(array)
@@ -180,7 +180,7 @@ async def test_kill_9_at_any_instant_leaves_each_job_whole_or_nothing_of_it(tmp_
             await process.wait()
         store = Store(f"sqlite:///{tmp_path}/runai.sqlite")
         store.open()
-        there = {job.id for job in await store.jobs(limit=1000)}
+        there = {str(job.id) for job in await store.jobs(limit=1000)}
         store.close()
         assert there <= remaining
         for job in there:

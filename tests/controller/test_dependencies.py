@@ -11,7 +11,7 @@ import pytest
 from scheduler.controller import retries
 from scheduler.controller.pauses import Pauses
 from scheduler.errors import Conflict, Invalid
-from scheduler.model import After, ArrayPlace, Attempt, Ending, Job, JobState
+from scheduler.model import After, ArrayPlace, Attempt, Ending, Job, JobId, JobState
 from scheduler.store import JobFilter
 from tests.controller.stage import Bench, World, begin, make_job, opened
 
@@ -25,7 +25,7 @@ def array(size: int, max_parallel: int | None) -> list[Job]:
     return [
         replace(
             first,
-            id=f"a-{first.id}-{index}",
+            id=JobId(f"a-{first.id}-{index}"),
             request=replace(first.request, array=ArrayPlace(f"a-{first.id}", index, size, max_parallel)),
         )
         for index in range(size)
@@ -63,7 +63,7 @@ async def test_what_was_to_come_after_a_success_that_never_comes_ends_with_the_r
         if not large:
             await bench.reaches(first, JobState.RUNNING)
         second = await bench.controller.submit(make_job(after=(After(first.id),)))
-        paused = await bench.controller.pause((await bench.controller.submit(replace(second, id="paused"))).id)
+        paused = await bench.controller.pause((await bench.controller.submit(replace(second, id=JobId("paused")))).id)
         third = await bench.controller.submit(make_job(after=(After(second.id),)))
         anyway = await bench.controller.submit(make_job(after=(After(third.id, afterany=True),)))
         if how == "fails":

@@ -19,6 +19,7 @@ from scheduler.model import (
     ONE,
     Environment,
     Job,
+    JobId,
     JobKind,
     JobState,
     NodePool,
@@ -46,7 +47,7 @@ def job(name: str, folder: Path, project: str = "default", workers: int = 1, lea
     """One that runs until `folder` says that it is done."""
     folder.mkdir(exist_ok=True)
     return Job(
-        id=name,
+        id=JobId(name),
         name=name,
         request=Request(project, "ana", workers=workers, min_workers=least),
         program=Program(JobKind.COMMAND, (sys.executable, str(WORKER), str(folder))),

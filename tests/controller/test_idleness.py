@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.controller import controller
 from scheduler.controller.idleness import BUSY, Idleness, busiest_of_nodes
-from scheduler.model import Attempt, Job, JobState, Node, WorkerPlacement
+from scheduler.model import Attempt, GpuKey, Job, JobState, Node, WorkerPlacement
 from scheduler.telemetry import GpuUsage
 from tests.controller.stage import World, make_job, opened
 
@@ -37,7 +37,7 @@ def running(timeout: float | None = 60.0) -> Job:
 )
 def test_all_gpus_must_be_known_to_be_idle(gpus: tuple[GpuUsage | None, ...], stopped: bool) -> None:
     idleness, job = Idleness(), running()
-    usage = {("n", index): gpu for index, gpu in enumerate(gpus) if gpu is not None}
+    usage = {GpuKey(("n", index)): gpu for index, gpu in enumerate(gpus) if gpu is not None}
     assert idleness.look([job], usage, 0.0) == []
     assert (idleness.look([job], usage, 60.0) == [job]) == stopped
 
@@ -48,13 +48,13 @@ def test_all_gpus_must_be_known_to_be_idle(gpus: tuple[GpuUsage | None, ...], st
 )
 def test_where_the_engine_picks_gpus_all_of_the_node_must_be_idle(gpus: tuple[GpuUsage, ...], idle: bool) -> None:
     idleness, job = Idleness(), running()
-    usage = busiest_of_nodes({("n", index): gpu for index, gpu in enumerate(gpus)}, [Node("n", gpus=3)])
+    usage = busiest_of_nodes({GpuKey(("n", index)): gpu for index, gpu in enumerate(gpus)}, [Node("n", gpus=3)])
     idleness.look([job], usage, 0.0)
     assert (idleness.look([job], usage, 60.0) == [job]) == idle
 
 
 def test_who_has_no_timeout_or_does_not_run_is_left_alone() -> None:
-    usage = {("n", 0): IDLE, ("n", 1): IDLE}
+    usage = {GpuKey(("n", 0)): IDLE, GpuKey(("n", 1)): IDLE}
     for job in (running(None), replace(running(), state=JobState.STOPPING)):
         idleness = Idleness()
         idleness.look([job], usage, 0.0)
@@ -71,7 +71,7 @@ def test_it_is_stopped_at_the_first_look_after_its_timeout_without_a_busy_one(
         now += pause
         seen.append((now, busy))
         gpu = WORKING if busy else IDLE
-        over = idleness.look([job], {("n", 0): gpu, ("n", 1): IDLE}, now)
+        over = idleness.look([job], {GpuKey(("n", 0)): gpu, GpuKey(("n", 1)): IDLE}, now)
         since = now
         for (at, idle_then), (_, _) in pairwise([*reversed(seen), (0.0, True)]):
             if idle_then:
@@ -86,7 +86,7 @@ async def test_the_controller_stops_it_and_says_why(
     monkeypatch.setattr(controller, "LOOK", 0.01)
     async with opened(tmp_path, world) as bench:
         bench.machines.use = {
-            (node.name, gpu): IDLE for node in bench.controller.book.nodes for gpu in range(node.gpus)
+            GpuKey((node.name, gpu)): IDLE for node in bench.controller.book.nodes for gpu in range(node.gpus)
         }
         patient = await bench.controller.submit(make_job())
         idle = await bench.controller.submit(make_job(idle_timeout=0.05))

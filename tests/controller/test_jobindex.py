@@ -11,10 +11,10 @@ from hypothesis import given
 
 from scheduler.controller import jobindex
 from scheduler.controller.jobindex import JobIndex
-from scheduler.model import Job, JobState
+from scheduler.model import Job, JobId, JobState
 from tests.controller.stage import make_job
 
-JOBS = [replace(make_job(project, user=user), id=f"j-{user}-{project}") for user in "ab" for project in "pq"]
+JOBS = [replace(make_job(project, user=user), id=JobId(f"j-{user}-{project}")) for user in "ab" for project in "pq"]
 steps = st.lists(st.tuples(st.sampled_from(JOBS), st.sampled_from(JobState)), max_size=30)
 
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.controller.runtimes import RECENT, Estimate, RunTimes, Source
-from scheduler.model import Attempt, Job, JobKind, JobState, Program, Request, Shape
+from scheduler.model import Attempt, Job, JobId, JobKind, JobState, Program, Request, Shape
 from tests.controller.stage import Bench, World, make_job, opened
 
 TRAIN = Job(
-    "j-1",
+    JobId("j-1"),
     "bert-1",
     Request("vision", "ana", shape=Shape(2000)),
     Program(JobKind.SCRIPT, ("/usr/bin/python", "train.py", "--lr", "0.1")),
@@ -98,7 +98,7 @@ def test_it_is_the_median_of_the_latest(spans: list[int]) -> None:
 
 def test_those_that_wait_are_expected_anew_only_where_it_matters() -> None:
     times = RunTimes()
-    waiting = replace(TRAIN, id="j-2")
+    waiting = replace(TRAIN, id=JobId("j-2"))
     times.note(waiting)
     assert times.learn(ended(TRAIN, 100)) == ["j-2"]
     assert times.learn(ended(TRAIN, 110)) == []

@@ -17,7 +17,7 @@ from scheduler.engines.contract import visible
 from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader, log_file, output_file
 from scheduler.engines.leadership import Leadership
 from scheduler.errors import Conflict, NotFound, Unavailable
-from scheduler.model import Fault, Node, Pool
+from scheduler.model import Fault, GpuKey, Node, Pool
 from scheduler.telemetry import GpuUsage, Inventory
 from tests.engines import act
 from tests.engines.act import DEAF, Act
@@ -32,7 +32,7 @@ class Machines(Inventory):
     def __init__(self, *nodes: Node) -> None:
         self.there = nodes
         self.changed: Callable[[], None] = lambda: None
-        self.use: Mapping[tuple[str, int], GpuUsage] = {}
+        self.use: Mapping[GpuKey, GpuUsage] = {}
 
     async def open(self, changed: Callable[[], None]) -> None:
         self.changed = changed
@@ -48,7 +48,7 @@ class Machines(Inventory):
     def nodes(self, pool: Pool) -> tuple[Node, ...]:
         return self.there
 
-    def usage(self, nodes: Iterable[Node]) -> Mapping[tuple[str, int], GpuUsage]:
+    def usage(self, nodes: Iterable[Node]) -> Mapping[GpuKey, GpuUsage]:
         return self.use
 
 

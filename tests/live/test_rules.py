@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.controller import controller
-from scheduler.model import JobState, Node
+from scheduler.model import GpuKey, JobState, Node
 from scheduler.telemetry import GpuUsage
 from tests.live.conftest import Live, Open
 
@@ -78,7 +78,7 @@ async def test_a_default_idle_timeout_ends_a_job_whose_gpus_stand_idle(
     monkeypatch.setattr(controller, "monotonic", lambda: opened + 100 * (time.monotonic() - opened))
     projects, policy = [{"name": "vision", "members": ["*"]}], {"defaults": {"idle_timeout": 60}}
     live = await open_pool(Node("n1", gpus=1), node_pools=NODE_POOLS, projects=projects, policy=policy)
-    live.bench.machines.use = {("n1", 0): GpuUsage(0.0, 1, 2)}
+    live.bench.machines.use = {GpuKey(("n1", 0)): GpuUsage(0.0, 1, 2)}
     job = await live.submit()
     await live.service.until(job, JobState.FAILED)
     assert (await live.job(job))["attempts"][-1]["ending"] == "idle"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.controller import controller
-from scheduler.model import JobState, Node
+from scheduler.model import GpuKey, JobState, Node
 from scheduler.telemetry import GpuUsage
 from tests.live.conftest import Live, Open
 
@@ -190,7 +190,7 @@ async def test_idle_timeout_ends_it_when_its_gpus_stand_idle(open_pool: Open, mo
     later = [0.0]
     monkeypatch.setattr(controller, "monotonic", lambda: time.monotonic() + later[0])
     live = await open_pool(Node("n1", gpus=2), node_pools=TRAIN)
-    live.bench.machines.use = {("n1", gpu): GpuUsage(0.0, 1, 2) for gpu in range(2)}
+    live.bench.machines.use = {GpuKey(("n1", gpu)): GpuUsage(0.0, 1, 2) for gpu in range(2)}
     patient, impatient = await live.submit_all({}, {"idle_timeout": 60})
     assert await live.runs(patient, impatient) == [patient, impatient]
     later[0] = 61.0

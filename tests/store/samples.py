@@ -7,6 +7,7 @@ from scheduler.model import (
     Ending,
     Environment,
     Job,
+    JobId,
     JobKind,
     JobState,
     Node,
@@ -18,6 +19,7 @@ from scheduler.model import (
     ReclaimUpTo,
     Request,
     Session,
+    SessionId,
     SessionState,
     Settings,
     Shape,
@@ -31,7 +33,7 @@ PLACED = (WorkerPlacement("n1", (0, 1)), WorkerPlacement("n2", (3,), share=250))
 
 def job(number: int, *, user: str = "ana", project: str = "vision", at: float | None = None) -> Job:
     return Job(
-        id=f"job{number:04}",
+        id=JobId(f"job{number:04}"),
         name="train",
         request=Request(project, user),
         program=Program(JobKind.COMMAND, ("train",)),
@@ -44,7 +46,7 @@ def event(subject: str = "job0001", kind: str = "job.state") -> EventRecord:
 
 
 FULL_JOB = Job(
-    id="full",
+    id=JobId("full"),
     name="Größe",
     request=Request(
         "vision",
@@ -97,7 +99,7 @@ FULL_JOB = Job(
 )
 
 SESSION = Session(
-    id="s1",
+    id=SessionId("s1"),
     server="gpu",
     request=Request("", "ana", Environment.BUILD, Shape(500), preemptible=False),
     requested=1000.0,

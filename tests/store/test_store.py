@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.errors import Conflict, Invalid, Unavailable
-from scheduler.model import Attempt, JobState, ProjectUsage, SessionState
+from scheduler.model import Attempt, JobId, JobState, ProjectUsage, SessionState
 from scheduler.store import ChangeSet, JobFilter, Store
 from tests.store.samples import FULL_JOB, PLACED, POOL, SESSION, event, job
 
@@ -213,7 +213,7 @@ async def test_listing_by_what_and_whose(store: Store) -> None:
 
 async def test_ids_are_ordered_alike_on_every_database(store: Store) -> None:
     ids = ["a-b", "aB", "ab", "a_b", "B", "Z", "é"]
-    await store.write(ChangeSet(submitted=tuple(replace(job(1, at=1.0), id=one) for one in ids)))
+    await store.write(ChangeSet(submitted=tuple(replace(job(1, at=1.0), id=JobId(one)) for one in ids)))
     assert [found.id for found in await store.jobs()] == sorted(ids, reverse=True)
 
 

@@ -1,4 +1,4 @@
-"""As whom jobs run: all as the scheduler's own user, or each as the system user who owns it.
+"""The user that runs jobs: the scheduler's own for all, or for each the system user who owns it.
 
 What must hold where jobs run as their owners:
 - None runs as root, whoever sent it.
