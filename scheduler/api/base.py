@@ -30,7 +30,7 @@ from scheduler.errors import (
     Unavailable,
     shortage,
 )
-from scheduler.model import Job
+from scheduler.model import Job, JobId
 from scheduler.schema import NAME, Problem, Wire
 from scheduler.store import JobFilter
 
@@ -164,7 +164,7 @@ class ApiHandler(RequestHandler):
 
     async def find(self, job: str) -> Job | None:
         """The job of this id, else the caller's newest of this name."""
-        found = await self.api.controller.job(job) if _ID.fullmatch(job) else None
+        found = await self.api.controller.job(JobId(job)) if _ID.fullmatch(job) else None
         if found is None and _NAME.fullmatch(job):
             named = await self.api.controller.jobs(JobFilter(user=self.caller.name, name=job), limit=1)
             found = named[0] if named else None

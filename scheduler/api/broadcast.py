@@ -27,6 +27,7 @@ from scheduler.api.listener import Listener
 from scheduler.api.messages import Message, written
 from scheduler.api.readers import Readers
 from scheduler.api.recent import KEPT, Recent
+from scheduler.model import JobId
 from scheduler.schema import Event
 from scheduler.store import JOB_DELETED, EventFilter, EventRecord, JobFilter
 
@@ -153,9 +154,9 @@ class Broadcast:
         for event in events:
             if event.kind == JOB_DELETED:
                 self._messages.clear()
-            job = self._controller.book.find(event.subject) if event.kind.startswith("job.") else None
+            job = self._controller.book.find(JobId(event.subject)) if event.kind.startswith("job.") else None
             self._happened.append((event, job))
-            self._figures.forget(event.subject)
+            self._figures.forget(JobId(event.subject))
         self._something.set()
         self._outlook.set()
 
@@ -278,12 +279,12 @@ class Broadcast:
 
     async def _messages_of(self, records: Sequence[EventRecord]) -> list[Message]:
         """Jobs that are over are read together."""
-        subjects = {record.subject for record in records if record.kind.startswith("job.")}
+        subjects = {JobId(record.subject) for record in records if record.kind.startswith("job.")}
         found = {id: job for id in subjects if (job := self._controller.book.find(id))}
         if missing := subjects - found.keys():
             for job in await self._controller.jobs(JobFilter(ids=missing), limit=len(missing)):
                 found[job.id] = job
-        return [self._message(record, found.get(record.subject)) for record in records]
+        return [self._message(record, found.get(JobId(record.subject))) for record in records]
 
     # -- figures ------------------------------------------------------------------------------------------
 

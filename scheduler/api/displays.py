@@ -16,6 +16,7 @@ from scheduler.api.logs import PAGE, FollowHandler
 from scheduler.api.weave import displays, weave
 from scheduler.engines.files import log_file, output_file
 from scheduler.errors import Forbidden, Invalid, NotFound
+from scheduler.model import JobId
 from scheduler.schema import ATTEMPT_LINE, DisplayLine
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class DisplayHandler(FollowHandler):
         media=LINES,
         refuses=(NotFound, Forbidden, Invalid),
     )
-    async def get(self, job_id: str) -> None:
+    async def get(self, job_id: JobId) -> None:
         query = self.query(DisplayQuery)
         job = await self.owned(job_id)
         attempt = self.first(job, query.attempt, query.follow)

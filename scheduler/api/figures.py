@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scheduler.api import discretion, views
 from scheduler.api.messages import mentioned, written
 from scheduler.api.projects import Standing
-from scheduler.model import Environment, Job, JobState
+from scheduler.model import Environment, Job, JobId, JobState
 from scheduler.schema import Event, PoolFigures, WaitingView, Wire
 from scheduler.schema.events import MOST_SHOWN
 
@@ -69,7 +69,7 @@ class Figures:
         self._standing = None
         self._fresh.clear()
 
-    def forget(self, job_id: str) -> None:
+    def forget(self, job_id: JobId) -> None:
         """The job waits no more, or is another now."""
         self._waiting.pop(job_id, None)
 

@@ -14,7 +14,7 @@ from scheduler.api.convert import job_of, jobs_of, with_defaults
 from scheduler.api.endpoint import endpoint
 from scheduler.api.explain import explanation
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
-from scheduler.model import Job, JobState
+from scheduler.model import Job, JobId, JobState
 from scheduler.pool.rules import rules_of
 from scheduler.schema import ArraySubmit, ArrayView, Explanation, JobPage, JobSubmit, JobView
 from scheduler.store import JobFilter
@@ -187,7 +187,7 @@ def _position(after: str | None) -> tuple[float, str] | None:
 
 class JobHandler(ApiHandler):
     @endpoint("One job", Scope.READ, answer=JobView, refuses=(NotFound,))
-    async def get(self, job_id: str) -> None:
+    async def get(self, job_id: JobId) -> None:
         self.tell_event()
         access = self.access
         job = access.visible_job(await self.find(job_id), job_id)
@@ -199,7 +199,7 @@ class JobHandler(ApiHandler):
         status=204,
         refuses=(NotFound, Forbidden, Conflict),
     )
-    async def delete(self, job_id: str) -> None:
+    async def delete(self, job_id: JobId) -> None:
         job = self.access.controlled_job(await self.find(job_id), job_id)
         await self.api.controller.delete(job.id)
         self.set_status(204)
@@ -213,7 +213,7 @@ class ExplainHandler(ApiHandler):
         answer=Explanation,
         refuses=(NotFound,),
     )
-    async def get(self, job_id: str) -> None:
+    async def get(self, job_id: JobId) -> None:
         access = self.access
         job = access.visible_job(await self.find(job_id), job_id)
         self.answer(explanation(job, self.api.book, access, self.api.clock()))
@@ -222,7 +222,7 @@ class ExplainHandler(ApiHandler):
 class VerbHandler(ApiHandler):
     """One of the controller's verbs, on a job of the caller's own or, for an administrator, on any."""
 
-    async def apply(self, job_id: str, verb: Callable[[str, str | None], Awaitable[Job]]) -> None:
+    async def apply(self, job_id: JobId, verb: Callable[[JobId, str | None], Awaitable[Job]]) -> None:
         access = self.access
         job = access.controlled_job(await self.find(job_id), job_id)
         job = await verb(job.id, None if access.owns(job) else self.caller.name)
@@ -232,7 +232,7 @@ class VerbHandler(ApiHandler):
 
 class CancelHandler(VerbHandler):
     @endpoint("Stop a job for good", Scope.SUBMIT, answer=JobView, refuses=(NotFound, Forbidden, Conflict))
-    async def post(self, job_id: str) -> None:
+    async def post(self, job_id: JobId) -> None:
         await self.apply(job_id, self.api.controller.cancel)
 
 
@@ -243,11 +243,11 @@ class PauseHandler(VerbHandler):
         answer=JobView,
         refuses=(NotFound, Forbidden, Conflict),
     )
-    async def post(self, job_id: str) -> None:
+    async def post(self, job_id: JobId) -> None:
         await self.apply(job_id, self.api.controller.pause)
 
 
 class ResumeHandler(VerbHandler):
     @endpoint("Queue a paused job again", Scope.SUBMIT, answer=JobView, refuses=(NotFound, Forbidden, Conflict))
-    async def post(self, job_id: str) -> None:
+    async def post(self, job_id: JobId) -> None:
         await self.apply(job_id, self.api.controller.resume)

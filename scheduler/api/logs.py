@@ -15,7 +15,7 @@ from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import TEXT, endpoint
 from scheduler.engines.files import log_file
 from scheduler.errors import Forbidden, Invalid, NotFound
-from scheduler.model import Job
+from scheduler.model import Job, JobId
 from scheduler.schema import ATTEMPT_LINE
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class FollowHandler(ApiHandler):
             self.write(await reading.take(not _runs(job, reading)))
         self.finish()
 
-    async def owned(self, job_id: str) -> Job:
+    async def owned(self, job_id: JobId) -> Job:
         return self.access.owned_job(await self.find(job_id), job_id)
 
     def first(self, job: Job, attempt: int | None, follow: bool) -> int:
@@ -150,7 +150,7 @@ class LogHandler(FollowHandler):
         media=TEXT,
         refuses=(NotFound, Forbidden, Invalid),
     )
-    async def get(self, job_id: str) -> None:
+    async def get(self, job_id: JobId) -> None:
         query = self.query(LogQuery)
         job = await self.owned(job_id)
         if query.rank >= job.request.workers:

@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from scheduler.api.views import environment_totals
-from scheduler.model import Job, JobState
+from scheduler.model import Job, JobId, JobState
 
 if TYPE_CHECKING:
     from scheduler.controller import Controller
@@ -60,7 +60,7 @@ class Metrics:
         """Take the queue waits from what happens, until the controller stops."""
         async for event in controller.events():
             if event.kind == "job.state" and (event.data or {}).get("state") == JobState.STARTING:
-                job = await controller.job(event.subject)
+                job = await controller.job(JobId(event.subject))
                 if job is not None and job.attempt is not None:
                     self._wait.observe(waited(job))
 

@@ -11,20 +11,20 @@ from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import BYTES, endpoint
 from scheduler.engines.files import Area, output_file
 from scheduler.errors import Forbidden, NotFound
-from scheduler.model import Job
+from scheduler.model import Job, JobId
 from scheduler.schema import OutputFile, OutputList
 
 PIECE = 256 * 1024
 
 
 class OutputsBase(ApiHandler):
-    async def owned(self, job_id: str) -> Job:
+    async def owned(self, job_id: JobId) -> Job:
         return self.access.owned_job(await self.find(job_id), job_id)
 
 
 class OutputsHandler(OutputsBase):
     @endpoint("The output files of a job", Scope.SUBMIT, answer=OutputList, refuses=(NotFound, Forbidden))
-    async def get(self, job_id: str) -> None:
+    async def get(self, job_id: JobId) -> None:
         job = await self.owned(job_id)
         files = await self.api.files.list(job.id, Area.OUTPUT)
         self.answer(OutputList(files=[OutputFile(path=f.path, size=f.size, modified=f.modified) for f in files]))
@@ -32,7 +32,7 @@ class OutputsHandler(OutputsBase):
 
 class OutputHandler(OutputsBase):
     @endpoint("One of these files", Scope.SUBMIT, media=BYTES, refuses=(NotFound, Forbidden))
-    async def get(self, job_id: str, path: str) -> None:
+    async def get(self, job_id: JobId, path: str) -> None:
         job = await self.owned(job_id)
         file = await self.api.files.open_file(output_file(job.id, path))
         try:

@@ -14,6 +14,7 @@ from scheduler.engines.files import output_file
 from scheduler.engines.throughput import FILE
 from scheduler.errors import Forbidden, Invalid, NotFound
 from scheduler.files.untrusted import read_json
+from scheduler.model import JobId
 from scheduler.schema import MetricsPage
 
 PAGE = 1024 * 1024
@@ -34,7 +35,7 @@ class ReportHandler(ApiHandler):
         answer=MetricsPage,
         refuses=(NotFound, Forbidden, Invalid),
     )
-    async def get(self, job_id: str) -> None:
+    async def get(self, job_id: JobId) -> None:
         query = self.query(ReportQuery)
         job = self.access.owned_job(await self.find(job_id), job_id)
         data = await self.api.files.read(output_file(job.id, FILE), query.offset, PAGE)

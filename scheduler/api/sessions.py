@@ -8,7 +8,7 @@ from scheduler.api.base import ApiHandler
 from scheduler.api.convert import session_of
 from scheduler.api.endpoint import endpoint
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from scheduler.model import Session
+from scheduler.model import Session, SessionId
 from scheduler.schema import SessionList, SessionOpen, SessionView
 
 
@@ -44,6 +44,6 @@ class SessionsHandler(SessionsBase):
 
 class SessionHandler(SessionsBase):
     @endpoint("End a session and give its GPUs back", Scope.SUBMIT, answer=SessionView, refuses=(NotFound,))
-    async def delete(self, session_id: str) -> None:
+    async def delete(self, session_id: SessionId) -> None:
         self.access.own_session(self.api.book.sessions.get(session_id), session_id)
         self.answer(self.view(await self.api.controller.close_session(session_id)))

@@ -17,6 +17,7 @@ from scheduler.model import (
     ONE,
     GpuKey,
     Job,
+    JobId,
     JobState,
     Milli,
     Node,
@@ -89,11 +90,11 @@ class Book:
         """A user's unfinished jobs, those submitted first before the others."""
         return MappingProxyType(self._jobs.of_user(user))
 
-    def find(self, job_id: str) -> Job | None:
+    def find(self, job_id: JobId) -> Job | None:
         """A job that has not ended, or only just."""
         return self._jobs.find(job_id)
 
-    def decision(self, job_id: str) -> Decision | None:
+    def decision(self, job_id: JobId) -> Decision | None:
         """What the latest plan decided for a job, with the latest estimate of when it starts."""
         decision = self.plan.decisions.get(job_id)
         start = self.forecast.starts.get(job_id)

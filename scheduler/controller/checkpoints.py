@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from scheduler.engines.files import Area, JobFiles
-from scheduler.model import Job, JobState
+from scheduler.model import Job, JobId, JobState
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class Checkpoints:
         self,
         files: JobFiles,
         jobs: Callable[[], Collection[Job]],
-        note: Callable[[str, float], None],
+        note: Callable[[JobId, float], None],
     ) -> None:
         self._files = files
         self._jobs = jobs

@@ -34,7 +34,7 @@ from scheduler.controller.statewriter import StateWriter
 from scheduler.controller.submissions import Submissions
 from scheduler.engines.backend import Backend
 from scheduler.errors import RunaiError
-from scheduler.model import Job, JobState, Node, Pool, Session
+from scheduler.model import Job, JobId, JobState, Node, Pool, Session, SessionId
 from scheduler.policy import Action, Decision, Forecast, Plan, Snapshot, SnapshotPlanner, forecast
 from scheduler.pool.changes import refuse_harm
 from scheduler.store import ChangeSet, EventRecord, Store
@@ -167,7 +167,7 @@ class Controller:
         self._jobs.begin_anew()
         self._plan_loop.wake()
 
-    async def delete(self, job_id: str) -> None:
+    async def delete(self, job_id: JobId) -> None:
         """Delete a job that has ended and all that is kept of it. Raises `Conflict` while it, or who needs it, has
         not."""
         await self._deletion.delete(await self._jobs.decided(job_id))
@@ -296,13 +296,13 @@ class Controller:
         elif job is not None:
             self._jobs.start(job, decision.placement)
         else:
-            self._sessions.lease(workload, decision.placement)
+            self._sessions.lease(SessionId(workload), decision.placement)
 
     def _answer(self, session: str, decision: Decision) -> None:
         """A session that was not leased its GPUs by this plan waits for those that come back, or is refused."""
         if decision.action is Action.WAIT and self._decided.releases != self._releases:
             return  # the plan is older than GPUs that the session might get
-        self._sessions.pass_over(session, decision)
+        self._sessions.pass_over(SessionId(session), decision)
 
     def _foretell(self, found: Forecast) -> None:
         self.book.forecast = found

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Self
 
-from scheduler.model import Job, JobState
+from scheduler.model import Job, JobId, JobState
 
 ENDED = 1000
 """So many of the jobs that ended last are in memory, too, for those who are told of it or ask at once."""
@@ -26,7 +26,7 @@ class JobIndex:
     def of_user(self, user: str) -> dict[str, Job]:
         return self._users.get(user, {})
 
-    def find(self, job_id: str) -> Job | None:
+    def find(self, job_id: JobId) -> Job | None:
         """A job that has not ended, or has ended only just."""
         return self.jobs.get(job_id) or self._ended.get(job_id)
 

@@ -15,7 +15,7 @@ from scheduler.controller.throughputs import type_of
 from scheduler.controller.workertracker import WorkerTracker
 from scheduler.engines.base import Engine, Traits
 from scheduler.errors import NotFound
-from scheduler.model import Job, JobState, Node, WorkerPlacement
+from scheduler.model import Job, JobId, JobState, Node, WorkerPlacement
 from scheduler.policy import Action, Decision
 from scheduler.store import EVERY_JOB, ChangeSet, JobFilter, Store
 
@@ -84,7 +84,7 @@ class Jobs:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    async def find(self, job_id: str) -> Job | None:
+    async def find(self, job_id: JobId) -> Job | None:
         """A job, whether it has ended or not."""
         return self._writer.book.find(job_id) or await self._store.job(job_id)
 
@@ -97,7 +97,7 @@ class Jobs:
         found = (job for job in unfinished.values() if wanted.matches(job))
         return nlargest(limit, found, key=lambda job: (job.submitted, job.id))
 
-    async def decided(self, job_id: str) -> Job:
+    async def decided(self, job_id: JobId) -> Job:
         """A job as far as is decided: its end may still be on its way to the disk. Raises `NotFound` where there is
         none."""
         job = self._writer.decided.jobs.get(job_id)
@@ -110,22 +110,22 @@ class Jobs:
 
     # -- what its owner asks ------------------------------------------------------------------------------
 
-    async def cancel(self, job_id: str, by: str | None = None) -> Job:
+    async def cancel(self, job_id: JobId, by: str | None = None) -> Job:
         """End a job for good; `by` somebody else than its owner. Raises `Conflict` where it has ended by itself."""
         return await self._ask(job_id, partial(lifecycle.cancel, by=by))
 
-    async def pause(self, job_id: str, by: str | None = None) -> Job:
+    async def pause(self, job_id: JobId, by: str | None = None) -> Job:
         """Have a job give its GPUs back and wait for `resume`; `by` somebody else than its owner.
 
         Raises `Conflict` where it has ended or is being cancelled.
         """
         return await self._ask(job_id, partial(lifecycle.pause, by=by))
 
-    async def resume(self, job_id: str, by: str | None = None) -> Job:
+    async def resume(self, job_id: JobId, by: str | None = None) -> Job:
         """Queue a paused job again; one that is not paused stays as it is. Raises `Conflict` where it has ended."""
         return await self._ask(job_id, partial(lifecycle.resume, by=by))
 
-    async def _ask(self, job_id: str, verb: Callable[[Job, float], Step]) -> Job:
+    async def _ask(self, job_id: JobId, verb: Callable[[Job, float], Step]) -> Job:
         job = await self.decided(job_id)
         step = verb(job, self._clock())
         await self._writer.durable(self._take(job, step))
@@ -183,7 +183,7 @@ class Jobs:
         """Its GPUs have been idle for longer than its owner allows."""
         self._take(job, lifecycle.idled(job, self._clock()))
 
-    def saved(self, job_id: str, at: float) -> None:
+    def saved(self, job_id: JobId, at: float) -> None:
         """A job has saved its state since it was looked at last."""
         job = self._writer.decided.jobs.get(job_id)
         if job is not None:
@@ -206,7 +206,7 @@ class Jobs:
             step = lifecycle.refused(job, refusal.sentence, self._clock(), refusal.fault)
         self._take(job, step)
 
-    def _forgive(self, job_id: str) -> None:
+    def _forgive(self, job_id: JobId) -> None:
         """It has stayed away from a node for long enough."""
         self._avoiding.pop(job_id, None)
         job = self._writer.decided.jobs.get(job_id)
@@ -214,7 +214,7 @@ class Jobs:
             self._take(job, lifecycle.forgive(job, self._clock()))
             self._wake()
 
-    def _overran(self, job_id: str) -> None:
+    def _overran(self, job_id: JobId) -> None:
         self._deadlines.pop(job_id, None)
         job = self._writer.decided.jobs.get(job_id)
         if job is not None:

@@ -18,7 +18,7 @@ from scheduler.controller.statewriter import StateWriter
 from scheduler.engines.base import Engine, Traits, addressed
 from scheduler.engines.contract import visible
 from scheduler.errors import NotFound, RunaiError, Unavailable
-from scheduler.model import Node, Session, SessionState, WorkerPlacement, Workload
+from scheduler.model import Node, Session, SessionId, SessionState, WorkerPlacement, Workload
 from scheduler.policy import Decision
 from scheduler.store import ChangeSet, Store
 
@@ -76,7 +76,7 @@ class Sessions:
         self._wake()
         return await asyncio.shield(answer)
 
-    async def close(self, session_id: str) -> Session:
+    async def close(self, session_id: SessionId) -> Session:
         """Take a session's GPUs back. A session that has ended stays so."""
         if session_id in self._writer.decided.sessions:
             await self._writer.durable()
@@ -139,12 +139,12 @@ class Sessions:
         leased = self._writer.decided.sessions
         return (w.session for w in self._waiting.values() if not w.ended and w.session.id not in leased)
 
-    def lease(self, session_id: str, placement: tuple[WorkerPlacement, ...]) -> None:
+    def lease(self, session_id: SessionId, placement: tuple[WorkerPlacement, ...]) -> None:
         """A plan gives a session that waits its GPUs."""
         session = self._waiting[session_id].session
         self._take(session, session_lifecycle.lease(session, placement, self._clock()))
 
-    def pass_over(self, session_id: str, decision: Decision) -> None:
+    def pass_over(self, session_id: SessionId, decision: Decision) -> None:
         """A plan gives a session that waits nothing."""
         session = self._waiting[session_id].session
         self._take(session, session_lifecycle.pass_over(session, decision, self._clock()))
@@ -223,7 +223,7 @@ class Sessions:
         self._waiting[session.id] = Waiting(session, answer, deadline)
         return answer
 
-    def _time_out(self, session_id: str) -> None:
+    def _time_out(self, session_id: SessionId) -> None:
         session = self._waiting[session_id].session
         self._take(session, session_lifecycle.time_out(session, self._clock()))
 

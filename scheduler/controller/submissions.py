@@ -11,7 +11,7 @@ from scheduler.controller import admission, dependencies, notices
 from scheduler.controller.statewriter import StateWriter
 from scheduler.engines.base import Traits
 from scheduler.errors import Invalid
-from scheduler.model import After, Job, JobState
+from scheduler.model import After, Job, JobId, JobState
 from scheduler.store import ChangeSet, JobFilter, Store
 
 
@@ -110,7 +110,7 @@ class Submissions:
                 return
             await self._writer.durable()
             for after in ended:
-                job = await self._store.job(after.job)
+                job = await self._store.job(JobId(after.job))
                 jobs = await self._members(after.job) if job is None else [job]
                 if not jobs:
                     raise Invalid(f"There is no job {after.job} to run after.", field="after")

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
 
 from scheduler.errors import Conflict, Invalid, Unavailable
-from scheduler.model import Attempt, Job, Pool, Program, ProjectUsage, Session
+from scheduler.model import Attempt, Job, JobId, Pool, Program, ProjectUsage, Session, SessionId
 from scheduler.store import rows, schema, sqlite, tables
 from scheduler.store.filter import EVERY_EVENT, EVERY_JOB, EventFilter, JobFilter
 from scheduler.store.lock import StateLock
@@ -197,7 +197,7 @@ class Store:
                 last_event=self._writer.last_event,
             )
 
-    async def job(self, job_id: str) -> Job | None:
+    async def job(self, job_id: JobId) -> Job | None:
         return await self._read(lambda connection: _only(_jobs(connection, tables.jobs.c.id == job_id)))
 
     async def job_with_key(self, user: str, key: str) -> Job | None:
@@ -233,7 +233,7 @@ class Store:
         query = select(event.subject).where(event.subject.in_(jobs), event.kind == JOB_DELETED)
         return await self._read(lambda connection: set(connection.scalars(query)))
 
-    async def session(self, session_id: str) -> Session | None:
+    async def session(self, session_id: SessionId) -> Session | None:
         query = select(tables.sessions).where(tables.sessions.c.id == session_id)
 
         def read(connection: Connection) -> Session | None:

@@ -31,7 +31,7 @@ from scheduler.engines.backend import Backend, Setup
 from scheduler.engines.local.backend import local
 from scheduler.errors import Conflict
 from scheduler.files.blobs import MAX_BYTES, Blobs
-from scheduler.model import JobState, Pool, Project
+from scheduler.model import JobId, JobState, Pool, Project
 from scheduler.policy import SnapshotPlanner
 from scheduler.store import Store
 
@@ -95,7 +95,7 @@ class Service:
             events = self.controller.events(0)
             async for event in events:
                 if event.subject == job_id:
-                    found = await self.controller.job(job_id)
+                    found = await self.controller.job(JobId(job_id))
                     if found is not None and found.state in states:
                         return
 

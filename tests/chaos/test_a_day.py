@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from scheduler.api.recent import KEPT
-from scheduler.model import Node
+from scheduler.model import JobId, Node
 from scheduler.store import EventRecord, JobFilter
 from tests.chaos.campaign import LONG, seed, tell
 from tests.live.conftest import Live, Open, open_pool
@@ -121,7 +121,7 @@ class Day:
         """How many objects of each class of the scheduler's there are once no job is left."""
         controller = self.live.service.controller
         for job in list(controller.book.jobs):
-            await controller.cancel(job)
+            await controller.cancel(JobId(job))
         await self.live.bench.settled()
         self._forget()
         assert not controller.book.jobs

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.errors import Conflict, Invalid, NotFound, Unavailable
-from scheduler.model import JobState
+from scheduler.model import JobId, JobState
 from scheduler.policy import Action, Decision, Plan, Snapshot
 from scheduler.store import JobFilter
 from tests.controller.stage import NODES, Bench, World, first_come, make_job, opened
@@ -155,7 +155,7 @@ async def test_what_makes_no_sense_is_refused(bench: Bench) -> None:
     with pytest.raises(Conflict, match="has succeeded and cannot be paused"):
         await bench.controller.pause(job.id)
     with pytest.raises(NotFound, match="no job nobody"):
-        await bench.controller.cancel("nobody")
+        await bench.controller.cancel(JobId("nobody"))
 
 
 async def test_what_is_asked_while_the_end_is_on_its_way_to_the_disk_comes_too_late(bench: Bench) -> None:

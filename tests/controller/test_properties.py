@@ -34,6 +34,7 @@ from scheduler.errors import Conflict, RunaiError, Unavailable
 from scheduler.model import (
     ONE,
     Job,
+    JobId,
     JobState,
     Node,
     Pool,
@@ -148,7 +149,7 @@ class Lives(RuleBasedStateMachine):
                 changes[id] = Decision(action, "GPUs are needed elsewhere.", placement)
         return Plan({**plan.decisions, **stops, **changes}, {})
 
-    def try_to(self, verb: Callable[[str], Awaitable[Job]], job: Job) -> bool:
+    def try_to(self, verb: Callable[[JobId], Awaitable[Job]], job: Job) -> bool:
         try:
             self.insist(lambda: verb(job.id))
         except Conflict:
@@ -306,7 +307,7 @@ class Lives(RuleBasedStateMachine):
     def what_was_acknowledged_is_there(self) -> None:
         async def check() -> None:
             for job_id in self.acknowledged:
-                job = await self.bench.controller.job(job_id)
+                job = await self.bench.controller.job(JobId(job_id))
                 assert job is not None, f"{job_id} is lost"
                 if job_id in self.cancelled:
                     assert job.state.final or job.wanted is JobState.CANCELLED
@@ -346,7 +347,7 @@ class Lives(RuleBasedStateMachine):
         await self.bench.settled()
         for job_id, job in list(self.bench.controller.book.jobs.items()):
             if job.state is JobState.PAUSED or job.wanted is JobState.PAUSED:
-                await self.bench.controller.resume(job_id)
+                await self.bench.controller.resume(JobId(job_id))
             if job.state is JobState.STOPPING:
                 await self.bench.engine.stop(job_id, len(job.attempts), 0)
         async with asyncio.timeout(60):
@@ -357,7 +358,7 @@ class Lives(RuleBasedStateMachine):
                         self.bench.engine.end(*attempt, rank, 0)
                 self.world.check()
         for job_id in self.acknowledged:
-            done = await self.bench.controller.job(job_id)
+            done = await self.bench.controller.job(JobId(job_id))
             assert done is not None
             assert done.state.final
             assert [attempt.number for attempt in done.attempts] == list(range(1, len(done.attempts) + 1))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.controller import Controller
-from scheduler.model import Environment, Job, JobState, Request, Session, SessionId
+from scheduler.model import Environment, Job, JobId, JobState, Request, Session, SessionId
 from tests.controller.scheduler_process import command, scheduling
 from tests.engines.workplace import eventually
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 async def reaches(controller: Controller, job_id: str, *states: JobState) -> Job:
     events = controller.events(0)
     async with asyncio.timeout(60):
-        while not (job := await controller.job(job_id)) or job.state not in states:
+        while not (job := await controller.job(JobId(job_id))) or job.state not in states:
             await anext(events)
     await events.aclose()
     return job
@@ -66,7 +66,7 @@ async def test_a_session_is_leased_build_gpus(tmp_path: Path) -> None:
         request = Request("", "ana", Environment.BUILD, preemptible=False)
         session = await controller.open_session(Session(SessionId("s1"), "", request, 1.0))
         assert session.placement[0].node.endswith("-build")
-        await controller.close_session("s1")
+        await controller.close_session(SessionId("s1"))
         assert not controller.book.sessions
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.controller import session_lifecycle
 from scheduler.errors import Conflict, Invalid, NotFound, Unavailable
-from scheduler.model import ONE, SessionState, User
+from scheduler.model import ONE, SessionId, SessionState, User
 from scheduler.policy import Action, Decision, Plan, Snapshot
 from scheduler.policy.blocking import OverBuildQuota
 from tests.controller.stage import POOL, Bench, World, begin, first_come, make_session, opened
@@ -69,7 +69,7 @@ async def test_closing_frees_and_is_durable(bench: Bench, tmp_path: Path, world:
     assert await bench.controller.close_session(session.id) == ended
     assert await bench.store.session(session.id) == ended
     with pytest.raises(NotFound, match="no session nobody"):
-        await bench.controller.close_session("nobody")
+        await bench.controller.close_session(SessionId("nobody"))
 
 
 async def test_one_that_waits_for_lent_gpus_gets_them_or_gives_up(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduler.model import Attempt, Job, JobState
+from scheduler.model import Attempt, Job, JobId, JobState
 from scheduler.store import JOB_DELETED, ChangeSet, EventRecord, Store
 from tests.store.samples import PLACED, event, job
 
@@ -26,7 +26,7 @@ async def test_a_deleted_job_leaves_one_event_and_the_ids_go_on(store: Store, ur
     store.close()
     again = Store(url)
     again.open()
-    assert await again.job("job0002") is None
+    assert await again.job(JobId("job0002")) is None
     assert await again.jobs() == [kept]
     assert [(each.id, each.subject, each.kind) for each in await again.events(0)] == [
         (1, "job0001", "job.state"),
@@ -36,7 +36,7 @@ async def test_a_deleted_job_leaves_one_event_and_the_ids_go_on(store: Store, ur
     assert again.load().last_event == 5
     assert await again.deleted(["job0001", "job0002", "job0003"]) == {"job0002"}
     await again.write(ChangeSet(submitted=(job(2),)))
-    assert await again.job("job0002") == job(2)
+    assert await again.job(JobId("job0002")) == job(2)
     again.close()
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.errors import Conflict, Invalid, Unavailable
-from scheduler.model import Attempt, JobId, JobState, ProjectUsage, SessionState
+from scheduler.model import Attempt, JobId, JobState, ProjectUsage, SessionId, SessionState
 from scheduler.store import ChangeSet, JobFilter, Store
 from tests.store.samples import FULL_JOB, PLACED, POOL, SESSION, event, job
 
@@ -35,8 +35,8 @@ async def test_everything_comes_back_as_it_was(store: Store, url: str) -> None:
     assert loaded.pool == POOL
     assert loaded.usage == (used,)
     assert loaded.last_event == 1
-    assert await again.job("full") == FULL_JOB
-    assert await again.session("s1") == SESSION
+    assert await again.job(JobId("full")) == FULL_JOB
+    assert await again.session(SessionId("s1")) == SESSION
     assert await again.events(0) == [replace(event("full"), id=1)]
     again.close()
 
@@ -44,8 +44,8 @@ async def test_everything_comes_back_as_it_was(store: Store, url: str) -> None:
 async def test_a_new_state_has_no_pool_and_no_jobs(store: Store) -> None:
     loaded = store.load()
     assert (loaded.pool, loaded.jobs, loaded.sessions, loaded.last_event) == (None, (), (), 0)
-    assert await store.job("nobody") is None
-    assert await store.session("nobody") is None
+    assert await store.job(JobId("nobody")) is None
+    assert await store.session(SessionId("nobody")) is None
 
 
 async def test_what_is_over_is_kept_but_not_loaded(store: Store) -> None:
