@@ -6,6 +6,7 @@ Its programs are killed by the kernel when the test's process ends, and all file
 from __future__ import annotations
 
 import contextlib
+import os
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -20,11 +21,14 @@ from tests.kubernetes.certificates import Authority
 from tests.kubernetes.programs import PATIENCE, Program, eventually, find
 
 ADMIN = "the-administrator"
-HOST = "10.89.1.1"
-"""Where the pods of a real node reach this machine."""
-
 NOBODY = "somebody-without-rights"
 """Tokens of two users: one may do everything, one is known and may do nothing."""
+
+NUMBER = 1 + os.getpid() % 250
+"""Keeps the nodes and pods of tests apart that run beside each other on this machine."""
+
+HOST = f"10.89.{NUMBER}.1"
+"""Where the pods of a real node reach this machine."""
 
 
 class Cluster:

@@ -1,7 +1,7 @@
 """A real node: a kubelet that runs pods with containerd and runc, in mount and process namespaces of its own.
 
 The kernel ends all its processes with the namespaces and releases all its mounts, also when the test is killed. Only
-empty cgroups may stay then.
+empty cgroups may stay then, and the machine goes on forwarding packets, as the `ptp` plugin tells it to.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ import pytest
 import yaml
 
 from hub_spawner.ports import any_free
-from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.cluster import NUMBER, Cluster
 from tests.kubernetes.images import PAUSE, pause_image, python_image
 from tests.kubernetes.programs import Program, eventually, find, needs_command
 
 CNI = Path("/usr/lib/cni")
-FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 SOCKET = "/run/containerd/containerd.sock"
 
 INIT = """
@@ -55,14 +54,14 @@ conf_dir = "{folder}/cni"
 class Node:
     """A node of a cluster with so many GPUs, at a loopback address that is also its name."""
 
-    def __init__(self, cluster: Cluster, folder: Path, *, number: int = 1, gpus: int = 8) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, *, gpus: int = 8) -> None:
         self.cluster = cluster
         self.folder = folder
         self.gpus = gpus
-        self.name = f"127.0.1.{number}"
+        self.name = f"127.0.1.{NUMBER}"
         self.path = f"/api/v1/nodes/{self.name}"
         (folder / "cni").mkdir()
-        (folder / "cni" / "pods.conflist").write_text(json.dumps(_network(number)))
+        (folder / "cni" / "pods.conflist").write_text(json.dumps(_network()))
         config = folder / "containerd.toml"
         config.write_text(CONTAINERD.format(folder=folder, socket=SOCKET, pause=PAUSE, cni=CNI))
         (folder / "kubelet.yaml").write_text(yaml.safe_dump(self._kubelet_config()))
@@ -74,7 +73,6 @@ class Node:
         )
         self.kubelet: Program | None = None
         self.images = [pause_image(folder), python_image(folder)]
-        self._forward = FORWARD.read_text()
 
     def _kubelet_config(self) -> dict[str, object]:
         return {
@@ -164,7 +162,6 @@ class Node:
             self.kubelet.kill()
         self.cluster.api.delete(self.path)
         remove_groups(containers)
-        FORWARD.write_text(self._forward)
 
     def _containers(self) -> list[str]:
         with contextlib.suppress(AssertionError, ValueError):
@@ -190,8 +187,8 @@ def _is_removed(group: Path) -> bool:
     return True
 
 
-def _network(number: int) -> dict[str, object]:
-    subnet = f"10.89.{number}.0/24"
+def _network() -> dict[str, object]:
+    subnet = f"10.89.{NUMBER}.0/24"
     addresses = {"type": "host-local", "ranges": [[{"subnet": subnet}]], "routes": [{"dst": "0.0.0.0/0"}]}
     return {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "ptp", "ipam": addresses}]}
 
@@ -210,11 +207,11 @@ def needs_containers() -> None:
 
 
 @contextlib.contextmanager
-def running_node(cluster: Cluster, folder: Path, *, number: int = 1, gpus: int = 8) -> Iterator[Node]:
+def running_node(cluster: Cluster, folder: Path, *, gpus: int = 8) -> Iterator[Node]:
     """A real node, ready for pods whose image is `images.PYTHON`. Skips where no containers can be run."""
     needs_containers()
     find("kubelet")
-    node = Node(cluster, folder, number=number, gpus=gpus)
+    node = Node(cluster, folder, gpus=gpus)
     try:
         node.start()
         yield node

@@ -247,7 +247,9 @@ def test_who_is_told_to_stop_saves_its_state_and_goes_on_from_there(service: Kub
     assert service.log_of(job) == "again\n"
 
 
-def test_a_job_whose_pod_is_evicted_by_others_is_queued_again_and_loses_nothing(service: KubernetesService) -> None:
+def test_a_job_whose_pod_is_evicted_by_others_is_queued_again_and_loses_nothing(
+    service: KubernetesService, node: Node
+) -> None:
     service.start()
     job = service.submit(*python(STUBBORN))
     service.runs(job)
@@ -258,7 +260,7 @@ def test_a_job_whose_pod_is_evicted_by_others_is_queued_again_and_loses_nothing(
     service.cluster.create(f"{service.path}/pods/{name}/eviction", eviction)
     first = until(lambda: next((a for a in service.job(job).attempts if a.ended is not None), None))
     assert "evicted" in first.reason
-    assert "127.0.1.1 could not run it and is avoided for a while" in until(lambda: _waits(service.job(job))).reason
+    assert f"{node.name} could not run it and is avoided for a while" in until(lambda: _waits(service.job(job))).reason
     with service.client() as client:
         assert client.job(job.id).state == "queued"
         client.cancel(job.id)
