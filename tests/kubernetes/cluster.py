@@ -31,6 +31,12 @@ HOST = f"10.89.{NUMBER}.1"
 """Where the pods of a real node reach this machine."""
 
 
+def needs_cluster() -> None:
+    """Skip where a cluster cannot be started."""
+    for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl"):
+        find(name)
+
+
 class Cluster:
     """`api` is the API with all rights; `kubeconfig` and (`url`, `ca`, `token`) are for other clients."""
 
@@ -97,7 +103,6 @@ class Cluster:
             ],
             folder,
         )
-        find("kubectl")
 
     def start(self) -> None:
         self.etcd.start()
@@ -188,6 +193,7 @@ class Cluster:
 @contextlib.contextmanager
 def running_cluster(folder: Path) -> Iterator[Cluster]:
     """A cluster without nodes. Skips where its programs are not there."""
+    needs_cluster()
     cluster = Cluster(folder)
     try:
         cluster.start()

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.kubernetes.cluster import NOBODY, Cluster
+from tests.kubernetes.cluster import NOBODY, Cluster, needs_cluster
 from tests.kubernetes.kwok import Kwok
-from tests.kubernetes.programs import PATIENCE, eventually, find
+from tests.kubernetes.programs import PATIENCE, eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,7 +67,7 @@ def test_the_api_server_is_the_same_after_a_kill(cluster: Cluster, namespace: st
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_runs_after_a_test_that_was_killed(tmp_path: Path, end: signal.Signals) -> None:
-    find("etcd")
+    needs_cluster()
     test = textwrap.dedent("""
         import sys, pathlib, signal
         from tests.kubernetes.cluster import Cluster

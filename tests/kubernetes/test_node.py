@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.cluster import Cluster, needs_cluster
 from tests.kubernetes.images import PYTHON, USER
 from tests.kubernetes.node import Node, needs_containers, remove_groups
 from tests.kubernetes.programs import PATIENCE, eventually
@@ -128,6 +128,7 @@ while True:
 
 
 def test_nothing_is_left_of_a_node_whose_test_was_killed(tmp_path: Path) -> None:
+    needs_cluster()
     needs_containers()
     test = textwrap.dedent("""
         import sys, pathlib, signal
