@@ -3,7 +3,7 @@ import { useRef, useState, type ReactElement } from 'react';
 import { usePool, useTrans, useUsage } from '../components/hooks';
 import type { GpuView, NodeView, Occupant, PoolView } from '../model/api';
 import { amount, gib, percent } from '../model/format';
-import type { IPoolModel } from '../model/pool';
+import type { IPoolModel } from '../model/state';
 import type { Trans } from '../trans';
 
 type Kind = 'build' | 'train' | 'over' | 'foreign' | 'free';

@@ -6,7 +6,7 @@ import { JobList } from '../components/jobs';
 import { ProblemNote } from '../components/note';
 import { questionOf } from '../components/question';
 import type { JobView } from '../model/api';
-import { isFinal, type IPoolModel } from '../model/pool';
+import { isFinal, type IPoolModel } from '../model/state';
 import { useConfirm } from './confirm';
 import { GpuGrid } from './grid';
 import { ProjectTable } from './projects';

@@ -1,7 +1,7 @@
 /** One job as a card: under the cell that sent it, or wherever its id is kept. */
 import { useEffect, useRef, useState, type ReactElement } from 'react';
 import { sentence, shape, stateWord } from '../model/format';
-import { isFinal, type IPoolModel } from '../model/pool';
+import { isFinal, type IPoolModel } from '../model/state';
 import { progress } from '../model/reports';
 import type { Trans } from '../trans';
 import { PoolError } from '../model/transport';

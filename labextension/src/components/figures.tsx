@@ -3,7 +3,7 @@ import { useEffect, useRef, useState, type ReactElement, type RefObject } from '
 import type { AttemptView, JobView, PoolView } from '../model/api';
 import type { Client } from '../model/client';
 import { clock, duration, gib, percent } from '../model/format';
-import { isFinal } from '../model/pool';
+import { isFinal } from '../model/state';
 import { followReports, metrics, type Point, type Progress } from '../model/reports';
 import type { Trans } from '../trans';
 import { useTrans } from './hooks';

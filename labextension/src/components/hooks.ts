@@ -10,7 +10,7 @@ import {
   type RefObject
 } from 'react';
 import type { JobView, PoolView } from '../model/api';
-import type { IPoolModel, PoolState } from '../model/pool';
+import type { IPoolModel, PoolState } from '../model/state';
 import { plain, type Trans } from '../trans';
 
 export const TransContext = createContext<Trans>(plain);

@@ -3,7 +3,7 @@ import type { KeyboardEvent, ReactElement } from 'react';
 import type { JobView, Me } from '../model/api';
 import type { Client, JobVerb } from '../model/client';
 import { clock, places, sentence, shape } from '../model/format';
-import { isFinal } from '../model/pool';
+import { isFinal } from '../model/state';
 import { useTrans } from './hooks';
 import { ActionIcon, StateIcon, type ActionName } from './icons';
 import { LogView } from './log';

@@ -1,7 +1,7 @@
 /** A list of jobs: those that wait or run first, then those that have ended; still while the pointer is at work. */
 import { useContext, useMemo, useRef, useState, type KeyboardEvent, type ReactElement, type ReactNode } from 'react';
 import type { JobState, JobView, Me } from '../model/api';
-import { isFinal, type IPoolModel } from '../model/pool';
+import { isFinal, type IPoolModel } from '../model/state';
 import { StillContext, useHeld, useKeptFocus, useNow, useShown, useTrans } from './hooks';
 import { JobRow, type JobActions } from './job';
 

@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState, type ReactElement } from 
 import type { JobView } from '../model/api';
 import type { Client } from '../model/client';
 import { followLog, NO_LOG, type LogTail } from '../model/log';
-import { isFinal } from '../model/pool';
+import { isFinal } from '../model/state';
 import { useTrans } from './hooks';
 
 export interface LogViewProps {

@@ -1,6 +1,6 @@
 /** What went wrong, in one sentence, and the way to try again. */
 import type { ReactElement } from 'react';
-import type { IPoolModel, PoolState } from '../model/pool';
+import type { IPoolModel, PoolState } from '../model/state';
 import { useTrans } from './hooks';
 
 export function ProblemNote({ model, state }: { model: IPoolModel; state: PoolState }): ReactElement | null {

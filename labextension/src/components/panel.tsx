@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement, type ReactNode } from 'react';
 import type { JobView } from '../model/api';
 import { amount } from '../model/format';
-import { isFinal, type IPoolModel, type PoolState } from '../model/pool';
+import { isFinal, type IPoolModel, type PoolState } from '../model/state';
 import { StillContext, usePool, useStill, useTrans, useUsage } from './hooks';
 import { ActionIcon } from './icons';
 import type { JobActions } from './job';

@@ -1,7 +1,7 @@
 /** What is asked before something that can't be undone: the same words wherever it is asked. */
 import type { JobView } from '../model/api';
 import type { JobVerb } from '../model/client';
-import { isFinal } from '../model/pool';
+import { isFinal } from '../model/state';
 import type { Trans } from '../trans';
 
 export interface Question {

@@ -2,7 +2,7 @@
 import { useEffect, useId, useRef, useState, useSyncExternalStore, type ReactElement } from 'react';
 import { bytes } from '../model/format';
 import { OPTIONS, type OfferKind, type SubmitOption } from '../model/options';
-import type { IPoolModel, PoolState } from '../model/pool';
+import type { IPoolModel, PoolState } from '../model/state';
 import { RUN, type Submission, type SubmissionState } from '../model/submission';
 import type { Trans } from '../trans';
 import { usePool, useTrans } from './hooks';

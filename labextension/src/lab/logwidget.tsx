@@ -5,7 +5,7 @@ import { StateIcon } from '../components/icons';
 import { LogView } from '../components/log';
 import type { JobView } from '../model/api';
 import { sentence } from '../model/format';
-import type { IPoolModel } from '../model/pool';
+import type { IPoolModel } from '../model/state';
 import type { Trans } from '../trans';
 import { gpuIcon } from './icon';
 

@@ -7,7 +7,7 @@ import { verbs } from '../components/job';
 import { ordered } from '../components/jobs';
 import type { JobView } from '../model/api';
 import { places, shape, stateWord } from '../model/format';
-import { isFinal } from '../model/pool';
+import { isFinal } from '../model/state';
 import { DOMAIN } from './domain';
 import { gpuIcon } from './icon';
 import { IJobActions, IPoolModel } from './tokens';

@@ -11,7 +11,7 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import type { ReactElement } from 'react';
 import { TransContext } from '../components/hooks';
 import { SubmitForm } from '../components/submit';
-import type { IPoolModel as Model } from '../model/pool';
+import type { IPoolModel as Model } from '../model/state';
 import { RUN, Submission, type Sent } from '../model/submission';
 import type { Trans } from '../trans';
 import { DOMAIN } from './domain';

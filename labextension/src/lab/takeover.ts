@@ -5,7 +5,7 @@
 import type { Widget } from '@lumino/widgets';
 import type { JobView } from '../model/api';
 import { followOutputs, OutputWriter, type IOutputs, type Output } from '../model/outputs';
-import { isFinal, type IPoolModel } from '../model/pool';
+import { isFinal, type IPoolModel } from '../model/state';
 
 /** The part of JupyterLab's output area that is used here. */
 interface IOutputArea {

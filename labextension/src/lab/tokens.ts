@@ -1,6 +1,6 @@
 import { Token } from '@lumino/coreutils';
 import type { JobActions } from '../components/job';
-import type { IPoolModel as Model } from '../model/pool';
+import type { IPoolModel as Model } from '../model/state';
 
 /** The panel, in JupyterLab's shell. */
 export const PANEL_ID = 'runai-panel';

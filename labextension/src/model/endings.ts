@@ -2,7 +2,7 @@
 import type { Trans } from '../trans';
 import type { JobView } from './api';
 import { duration, news } from './format';
-import { isFinal } from './pool';
+import { isFinal } from './state';
 
 /** Whoever sent a job that took no longer still looks at it. */
 const SHORT = 30;

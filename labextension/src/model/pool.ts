@@ -6,76 +6,13 @@
  * and the places in line of the jobs that are shown come with the stream as well. The model asks nothing on a timer while the
  * stream lives.
  */
-import type { IDisposable } from '@lumino/disposable';
 import { Signal, type ISignal } from '@lumino/signaling';
-import type { Event as PoolEvent, JobState, JobView, Me, PoolView, ProjectView, SessionView, ViewFigures } from './api';
+import type { Event as PoolEvent, JobView, ViewFigures } from './api';
 import { Client, type JobVerb } from './client';
+import { PATIENCE, untilShown, type Patience } from './patience';
 import { readMessages, type Message } from './sse';
+import { inOrder, isFinal, NOTHING, trim, UNFINISHED, type IPoolModel, type PoolState } from './state';
 import { PoolError, UNREACHABLE, type ITransport } from './transport';
-
-export const UNFINISHED: readonly JobState[] = ['queued', 'starting', 'running', 'stopping', 'paused'];
-
-export function isFinal(state: JobState): boolean {
-  return !UNFINISHED.includes(state);
-}
-
-/** `connecting` until the first answer, `live` while changes arrive, `lost` with a `problem` while they do not. */
-export type Connection = 'connecting' | 'live' | 'lost';
-
-/** What there is to show: never changed, only replaced. */
-export interface PoolState {
-  readonly connection: Connection;
-  readonly problem: string | null;
-  readonly me: Me | null;
-  readonly pool: PoolView | null;
-  readonly projects: readonly ProjectView[];
-  readonly sessions: readonly SessionView[];
-  readonly jobs: ReadonlyMap<string, JobView>;
-}
-
-export interface IPoolModel extends IDisposable {
-  readonly client: Client;
-  readonly state: PoolState;
-  readonly stateChanged: ISignal<IPoolModel, PoolState>;
-  /** A job of the caller's came to its end while this page was open. */
-  readonly jobEnded: ISignal<IPoolModel, JobView>;
-  /** Connects, once; after that does nothing. */
-  start(): void;
-  /** Connects again now rather than when the next try is due. */
-  retry(): void;
-  /** Does something to a job and shows the outcome; rejects with a `PoolError`. */
-  act(id: string, verb: JobVerb): Promise<void>;
-  /** Reads the figures of the pool again: how busy a GPU is, no event tells. */
-  refresh(): void;
-  /** Has the job with this id in the state, from now on, where the caller may see it. */
-  follow(id: string): Promise<JobView>;
-  /** Keeps the places in line of these jobs up to date until the function that it returns is called. */
-  show(ids: readonly string[]): () => void;
-}
-
-/** How patient the model is, in milliseconds. */
-export interface Patience {
-  firstDelay: number;
-  longestDelay: number;
-  refusedDelay: number;
-  silence: number;
-  hidden: number;
-  gather: number;
-  figures: number;
-  shows: number;
-}
-
-const PATIENCE: Patience = {
-  firstDelay: 500,
-  longestDelay: 8_000,
-  refusedDelay: 30_000,
-  // Until the stream says how often it gives a sign of life.
-  silence: 12_000,
-  hidden: 60_000,
-  gather: 40,
-  figures: 500,
-  shows: 300
-};
 
 /** So many heartbeats may fail to come: a proxy may keep a line open whose other end is gone. */
 const HEARTBEATS = 2.4;
@@ -83,18 +20,7 @@ const HEARTBEATS = 2.4;
 const REST = 10;
 const MOST_SHOWN = 200;
 
-const MOST_JOBS = 2000;
 const PAGE = 200;
-
-const NOTHING: PoolState = {
-  connection: 'connecting',
-  problem: null,
-  me: null,
-  pool: null,
-  projects: [],
-  sessions: [],
-  jobs: new Map()
-};
 
 export class PoolModel implements IPoolModel {
   readonly client: Client;
@@ -187,7 +113,7 @@ export class PoolModel implements IPoolModel {
   private async _run(): Promise<void> {
     let delay = this._patience.firstDelay;
     while (!this.isDisposed) {
-      await this._shown();
+      await untilShown(this._disposed.signal);
       try {
         await this._connect(() => {
           delay = this._patience.firstDelay;
@@ -293,19 +219,6 @@ export class PoolModel implements IPoolModel {
       const timer = setTimeout(done, milliseconds);
       window.addEventListener('online', done);
       this._wake = done;
-    });
-  }
-
-  private _shown(): Promise<void> {
-    return new Promise(resolve => {
-      const look = () => {
-        if (!document.hidden || this.isDisposed) {
-          document.removeEventListener('visibilitychange', look);
-          resolve();
-        }
-      };
-      document.addEventListener('visibilitychange', look);
-      look();
     });
   }
 
@@ -480,21 +393,4 @@ export class PoolModel implements IPoolModel {
   private _figuring: ReturnType<typeof setTimeout> | undefined;
   private _figured = 0;
   private _ended: JobView[] = [];
-}
-
-/** Those that were there before in their order, the others after them. */
-function inOrder(projects: readonly ProjectView[], before: readonly ProjectView[]): readonly ProjectView[] {
-  const places = new Map(before.map((project, place) => [project.name, place]));
-  return [...projects].sort((a, b) => (places.get(a.name) ?? Infinity) - (places.get(b.name) ?? Infinity) || 0);
-}
-
-/** Keeps a page that stays open for weeks small: the oldest jobs that have ended go first. */
-function trim(jobs: Map<string, JobView>): void {
-  if (jobs.size <= MOST_JOBS) {
-    return;
-  }
-  const ended = [...jobs.values()].filter(job => isFinal(job.state)).sort((a, b) => (a.ended ?? 0) - (b.ended ?? 0));
-  for (const job of ended.slice(0, jobs.size - MOST_JOBS)) {
-    jobs.delete(job.id);
-  }
 }

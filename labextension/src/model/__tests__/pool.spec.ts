@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { aJob, aProject, aSession, Scheduler } from '../../__tests__/scheduler';
-import { PoolModel, type PoolState } from '../pool';
+import { PoolModel } from '../pool';
+import type { PoolState } from '../state';
 import { PoolError } from '../transport';
 
 const QUICK = {
