@@ -35,7 +35,7 @@ open("closed/file", "w").write("x")
 os.chmod("closed", 0)
 for folder in (here, saved, os.path.dirname(os.environ["RUNAI_OUTPUT_DIR"]) + "/work"):
     os.chdir(folder)
-    for _ in range(1500):
+    for _ in range(1100):
         os.mkdir("d" * 100)
         os.chdir("d" * 100)
     open("file", "w").write("x")
