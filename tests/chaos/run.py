@@ -34,8 +34,10 @@ def main(names: Sequence[str]) -> int:
             continue
         print(f"{name} …", file=sys.stderr, flush=True)
         code, output = run(form)
-        rows += [(name, figure["figure"], f"{figure['value']:,}") for figure in figures(output)]
-        rows.append((name, "passed" if code == 0 else "FAILED", output.strip().rpartition("\n")[2]))
+        found = [(name, str(figure["figure"]), f"{figure['value']:,}") for figure in figures(output)]
+        found.append((name, "passed" if code == 0 else "FAILED", output.strip().rpartition("\n")[2]))
+        print(*("  ".join(row[1:]) for row in found), sep="\n", file=sys.stderr, flush=True)
+        rows += found
         if code:
             print(output, file=sys.stderr)
         status |= code
