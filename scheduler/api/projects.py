@@ -59,6 +59,7 @@ class Standing:
             groups=sorted(project.groups) if named else [],
             policy=policy_entry(project.policy),
             quotas=quota_entries(project),
+            order=project.order,
             parts=parts if len(parts) > 1 else [],
             takes_jobs=project.name in self._accepting,
             fair_share=from_milli(figures.fair_share),

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from scheduler import __version__
 from scheduler.cli import values
 from scheduler.cli.completion import complete, completer
-from scheduler.model import JobState
+from scheduler.model import JobState, QueueOrder
 from scheduler.submission.arguments import add_options, explain
 from scheduler.submission.options import Door
 
@@ -252,6 +252,9 @@ def _project(commands: Commands) -> None:
         help="its part of what stands idle",
     )
     command.add_argument("--priority", type=int, metavar="N", help="among its siblings; higher first")
+    command.add_argument("--order", choices=[*QueueOrder, "none"],
+                         help="of its jobs of one priority: the older first, or those of the user who uses least, then "
+                         "the one that was served least; `none`: as the project above")  # fmt: skip
     command.add_argument("--member", action="append", metavar="USER",
                          help="who may submit, instead of those before; '*' is everybody; may be repeated")  # fmt: skip
     command.add_argument("--group", action="append", metavar="GROUP", help="a JupyterHub group that may; likewise")

@@ -87,6 +87,7 @@ def _describe(project: ProjectView) -> None:
         ("limit", amount(project.limit, "none")),
         ("weight", amount(project.weight, "as the guarantee")),
         ("priority", project.priority),
+        ("order", project.order or ""),
         ("holds", amount(project.allocated)),
         ("over quota", amount(project.over_quota) if project.over_quota else ""),
         ("fair share", amount(project.fair_share)),
@@ -178,6 +179,8 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
         given["parent"] = None if options.parent == "none" else options.parent
     if options.priority is not None:
         given["priority"] = options.priority
+    if options.order is not None:
+        given["order"] = None if options.order == "none" else options.order
     if options.member is not None:
         given["members"] = options.member
     if options.group is not None:

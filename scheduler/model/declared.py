@@ -171,12 +171,21 @@ class Quota:
         return self.node_pool in (None, node.node_pool) and self.gpu_type in (None, node.gpu_type)
 
 
+class QueueOrder(StrEnum):
+    """Which of a project's jobs of one priority is next: the older one, or that of the user who uses least of the
+    project now, then the one that was served least."""
+
+    ARRIVAL = "arrival"
+    SERVED = "served"
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """A queue. Projects form a tree; a leaf takes jobs.
 
     `guaranteed=None` is without bound, `limit=None` is no limit, `weight=None` is the guarantee (or one GPU's
-    worth where that is 0). `members` and `groups` name who may submit; `"*"` in `members` is everybody.
+    worth where that is 0). `members` and `groups` name who may submit; `"*"` in `members` is everybody. `order=None` is
+    that of the project above, or that of the pool's settings.
     """
 
     name: str
@@ -190,6 +199,7 @@ class Project:
     groups: frozenset[str] = frozenset()
     policy: ProjectRules = ProjectRules()
     quotas: tuple[Quota, ...] = ()
+    order: QueueOrder | None = None
 
     @property
     def all_guaranteed(self) -> Milli | None:
@@ -221,6 +231,10 @@ class Settings:
     `resize_interval` is how long an attempt runs at least before it is ended to begin again with more workers; 0: a
     restart costs nothing. `usage_half_life` is that of recent use, in seconds; recent use counts where `time_aware` is
     above 0.
+
+    `order` is that of the projects that set none. A job that was served longer than a threshold of `service_levels`
+    (GPU-hours over all its attempts) is on a higher level. A job that has waited `patience` times as long as it ran is
+    on the lowest one again.
     """
 
     reclaim: ReclaimUpTo = ReclaimUpTo.FAIR_SHARE
@@ -230,6 +244,9 @@ class Settings:
     lending: bool = False
     resize_interval: float = 300.0
     usage_half_life: float = 604_800.0
+    order: QueueOrder = QueueOrder.ARRIVAL
+    service_levels: tuple[float, ...] = (8.0, 64.0)
+    patience: float = 8.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ class Workload:
     `running` holds the GPUs of its placement; `stopping` (running, too) is on its way out and gives them back by
     itself. `nomination` is the placement that a plan promised to one that waits or is stopping, once others (or it
     itself) have left. `submitted` is its age, which a preemption does not change; `preempted` is when it was stopped
-    last.
+    last and `preemptions` how often. `served` is what its earlier attempts held, in GPU-seconds.
     """
 
     id: str
@@ -117,6 +117,14 @@ class Workload:
     placement: tuple[WorkerPlacement, ...] = ()
     preempted: float | None = None
     nomination: tuple[WorkerPlacement, ...] = ()
+    preemptions: int = 0
+    served: float = 0.0
+
+    def served_until(self, now: float) -> float:
+        """The GPU-seconds that it has held by `now`, over all its attempts."""
+        if not self.running or self.started is None:
+            return self.served
+        return self.served + max(0.0, now - self.started) * held_by(self.placement) / ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +149,13 @@ class Attempt:
     gpu_type: str | None = None
     throughput: float | None = None
     fault: Fault | None = None
+
+    @property
+    def served(self) -> float:
+        """The GPU-seconds that it held, once it has ended."""
+        if self.started is None or self.ended is None:
+            return 0.0
+        return max(0.0, self.ended - self.started) * held_by(self.placement) / ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +204,16 @@ class Job:
         holds = self.state.holds_gpus
         started = self.attempts[-1].started if holds else None
         saved = self.checkpointed if holds else None
-        preempted = (a.stopping for a in reversed(self.attempts) if a.ending is Ending.PREEMPTED)
+        preempted = [a.stopping for a in self.attempts if a.ending is Ending.PREEMPTED]
         return Workload(
             id=self.id,
             request=replace(self.request, avoids=tuple(each.node for each in self.avoids))
             if self.avoids
             else self.request,
             submitted=self.queued or self.submitted,
-            preempted=next(preempted, None),
+            preempted=preempted[-1] if preempted else None,
+            preemptions=len(preempted),
+            served=sum([attempt.served for attempt in self.attempts]),
             running=holds,
             stopping=self.state is JobState.STOPPING,
             started=started,

@@ -54,7 +54,9 @@ class Cycle:
         self.kept: dict[str, Decision] = {}
         self.wakeup = Wakeup(now)
         self.reservations = Reservations(self.state, self.placer, self.settings, now)
-        self.take_back = TakeBack(self.state, self.placer, self.reservations, self.settings, self.budget, self.wakeup)
+        self.take_back = TakeBack(
+            self.state, self.placer, self.reservations, self.settings, self.budget, self.wakeup, planner.levels
+        )
         self.growth = Growth(
             self.state, self.placer, self.reservations, self.take_back, planner.partitions, self.wakeup
         )
@@ -62,6 +64,7 @@ class Cycle:
 
     def plan(self) -> Plan:
         self.planner.prepare()
+        self.wakeup.note(self.planner.lose_patience(self.now))
         self.planner.share_out()
         self._stop_the_stale()
         self._seat_sessions()
@@ -116,9 +119,9 @@ class Cycle:
             jobs = queue.next
             assert jobs is not None
             if self._start(jobs.first, queue.project, jobs.request, order):
-                queue.advance()
+                queue.advance(jobs)
             else:
-                queue.close()
+                queue.close(jobs)
                 self._close_the_hopeless(queue)
             order.changed(queue.project)
 
@@ -129,7 +132,7 @@ class Cycle:
         while (jobs := queue.next) is not None and jobs.request.priority <= least_important:
             if not self._hopeless(jobs, project):
                 return
-            queue.close()
+            queue.close(jobs)
 
     def _hopeless(self, jobs: JobClassQueue, project: ProjectState) -> bool:
         """Whether there is no place, no job to move or to reclaim from, and nothing to reserve."""
@@ -137,6 +140,7 @@ class Cycle:
         return (
             self._in_vain.get(name) == gains
             and self.take_back.nobody_moves_for(request)
+            and not self.take_back.may_pause(project, jobs.first)
             and project.allocated + request.gang_amount > max(project.guarantee, project.share)
             and not (self.reservations.open_to(project) and request.gang_amount <= project.due)
         )
@@ -185,6 +189,7 @@ class Cycle:
                 for request, jobs in classes.items()
                 if request.gang_amount <= reach
                 or request.priority > least_important
+                or self.take_back.may_pause(project, jobs[0])
                 or (request.gang_amount <= headroom and self._could_stand(request, fits, left_over))
             ]
             if self.reservations.open_to(project):
@@ -270,7 +275,9 @@ class Cycle:
         if all(eviction.job.moved for eviction in result.evictions):
             return f"Makes room for {job.id}."
         if all(eviction.job.project is project for eviction in result.evictions):
-            return f"{job.id} of the same project has a higher priority."
+            if any(eviction.job.priority < job.priority for eviction in result.evictions):
+                return f"{job.id} of the same project has a higher priority."
+            return f"Paused for {job.id} of the same project, which has been served less."
         return f"Project {project.name} reclaims GPUs for {job.id}."
 
     def _note_evictions(self, evictions: list[Eviction], what_for: str) -> None:

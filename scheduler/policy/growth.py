@@ -111,9 +111,9 @@ class Growth:
             if workers:
                 self.state.settle(job, workers)
                 self.grown[job.id] = job
-                queue.advance()
+                queue.advance(jobs)
             else:
-                queue.close()
+                queue.close(jobs)
             order.changed(queue.project)
 
     def _one_more(self, job: WorkloadState, project: ProjectState) -> list[WorkerPlacement] | None:

@@ -17,6 +17,7 @@ from scheduler.policy.partitions import Partition, build_partitions
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.requestclasses import RequestClasses
+from scheduler.policy.service import ServiceLevels, by_service
 from scheduler.policy.sets import union
 from scheduler.policy.topology import Topology
 from scheduler.policy.workloads import Options, RequestClass, WorkloadState
@@ -57,6 +58,12 @@ class PlannerState:
         self._options: dict[tuple[str, RequestClass], Options] = {}
         self.partitions = build_partitions(pool, index.all, self.trains)
         self.projects = self.partitions[0].projects
+        self.levels = ServiceLevels(pool.settings)
+        self.patient: dict[str, tuple[float, WorkloadState]] = {}
+        for partition in self.partitions:
+            for project in partition.projects.values():
+                if by_service(project, pool.settings.order):
+                    project.held = {}
         self.state.limited = any(project.quotas for project in self.projects.values())
         self.train = union(node.bit for node in index.all if node.spec.schedulable and self.trains(node))
         for workload in workloads:
@@ -67,7 +74,7 @@ class PlannerState:
         """A workload is new."""
         spec = workload.request
         build = spec.environment is Environment.BUILD
-        project, request = None if build else self.projects.get(spec.project), self.request_classes.of(spec)
+        project, request = None if build else self.projects.get(spec.project), self.class_of(spec)
         options: Options = ()
         if project is not None and len(self.partitions) > 1:
             options = self.options(spec.project, request)
@@ -84,6 +91,8 @@ class PlannerState:
             if not build:
                 self.homeless[job.id] = job
         else:
+            if project.held is not None:
+                self._find_level(job)
             jobs = self.waiting.setdefault(project, {}).setdefault(job.request, [])
             jobs.append(job)
             if len(jobs) > 1:
@@ -91,6 +100,29 @@ class PlannerState:
             if workload.nomination:
                 self.nominations[job.id] = job
         _demand(job, 1)
+
+    def class_of(self, spec: Request) -> RequestClass:
+        """What a request asks for; in a project with the order `served` a class is that of one user."""
+        project = self.projects.get(spec.project)
+        return self.request_classes.of(spec, project is not None and project.held is not None)
+
+    def _find_level(self, job: WorkloadState) -> None:
+        level, lowest_at = self.levels.when_waiting(job.workload, job.request.gang_amount)
+        job.waits_on(level)
+        if level:
+            self.patient[job.id] = lowest_at, job
+
+    def lose_patience(self, now: float) -> float | None:
+        """Put those who have waited for too long on the lowest level; returns when the next one will have."""
+        over = [job for at, job in self.patient.values() if at <= now]
+        for job in over:
+            del self.patient[job.id]
+            job.waits_on(0)
+            assert job.project is not None
+            jobs = self.waiting[job.project][job.request]
+            jobs.sort(key=_by_urgency)
+            self._positions.pop(job.workload.request.project, None)
+        return min([at for at, _ in self.patient.values()], default=None)
 
     def trains(self, node: NodeState) -> bool:
         return self.request_classes.environment_of(node.spec.node_pool) is Environment.TRAIN
@@ -139,7 +171,7 @@ class PlannerState:
         return [
             job.workload
             for job in self.workloads.values()
-            if (job.workload.request.project, self.request_classes.of(job.workload.request)) in changed
+            if (job.workload.request.project, self.class_of(job.workload.request)) in changed
         ]
 
     def _wished(self, spec: Request) -> Partition:
@@ -182,8 +214,8 @@ class PlannerState:
         if found is None:
             projects = [partition.projects[project] for partition in self.partitions]
             classes = [jobs for project in projects for jobs in self.waiting.get(project, {}).values()]
-            waiting = sorted([job.urgency for jobs in classes for job in jobs if job.id not in gone])
-            found = {id: position for position, (_, _, id) in enumerate(waiting, start=1)}
+            waiting = sorted([_in_line(job) for jobs in classes for job in jobs if job.id not in gone])
+            found = {id: position for position, (*_, id) in enumerate(waiting, start=1)}
             if not gone:
                 self._positions[project] = found
         return found
@@ -271,6 +303,7 @@ class PlannerState:
                 self._unsorted.pop(id(jobs), None)
                 if not classes:
                     del self.waiting[job.project]
+        self.patient.pop(job.id, None)
         for index in (self.sessions, self.elastic, self.reduced, self.nominations, self.homeless):
             index.pop(job.id, None)
         _demand(job, -1)
@@ -292,8 +325,15 @@ def _never(project: ProjectState, request: RequestClass) -> bool:
     )
 
 
-def _by_urgency(job: WorkloadState) -> tuple[int, float, str]:
+def _by_urgency(job: WorkloadState) -> tuple[int, int, float, str]:
     return job.urgency
+
+
+def _in_line(job: WorkloadState) -> tuple[int, Milli, int, float, str]:
+    """The order in which the jobs of one project would be judged as it is now."""
+    priority, level, submitted, id = job.urgency
+    held = job.project.held if job.project is not None else None
+    return priority, held.get(job.workload.request.user, 0) if held else 0, level, submitted, id
 
 
 def _demand(job: WorkloadState, sign: int) -> None:

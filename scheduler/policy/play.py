@@ -45,7 +45,16 @@ def after(workload: Workload, decision: Decision, now: float) -> Workload:
         case Action.GROW | Action.SHRINK:
             return replace(workload, placement=decision.placement)
         case Action.STOP:
-            return replace(workload, running=False, started=None, checkpointed=None, placement=(), preempted=now)
+            return replace(
+                workload,
+                running=False,
+                started=None,
+                checkpointed=None,
+                placement=(),
+                preempted=now,
+                preemptions=workload.preemptions + 1,
+                served=workload.served_until(now),
+            )
         case Action.KEEP if workload.stopping and decision.placement:
             return _begun(workload, decision, now)
         case Action.KEEP | Action.WAIT:
@@ -53,4 +62,12 @@ def after(workload: Workload, decision: Decision, now: float) -> Workload:
 
 
 def _begun(workload: Workload, decision: Decision, now: float) -> Workload:
-    return replace(workload, running=True, stopping=False, started=now, placement=decision.placement, nomination=())
+    return replace(
+        workload,
+        running=True,
+        stopping=False,
+        started=now,
+        placement=decision.placement,
+        nomination=(),
+        served=workload.served_until(now),
+    )

@@ -298,6 +298,8 @@ class PoolState:
     def _charge(self, job: WorkloadState, amount: int) -> None:
         if job.project is not None and amount:
             job.project.allocate(amount, not job.preemptible)
+            if job.project.held is not None:
+                job.project.allocate_to(job.workload.request.user, amount)
 
     def _count(self, job: WorkloadState, workers: tuple[WorkerPlacement, ...], sign: int) -> None:
         """Note what a job holds (or no longer holds) on the nodes for which its projects have a limit."""

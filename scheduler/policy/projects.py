@@ -45,12 +45,15 @@ class ProjectState:
 
     `overflow` is what its jobs ask for here because they can't have it in a partition that they prefer. `kept` is its
     fair share if part of what it holds did not count as recent use.
+
+    Where jobs wait in the order `served`, `held` is what each user holds of it and `returns` counts how often somebody
+    gave something back.
     """
 
     __slots__ = (
-        "allocated", "children", "created", "demand", "depth", "guarantee", "kept", "limit", "name",
-        "non_preemptible", "overflow", "parent", "partition", "path", "priority", "quotas", "releasing",
-        "share", "usage", "wanted", "weight",
+        "allocated", "children", "created", "demand", "depth", "guarantee", "held", "kept", "limit", "name",
+        "non_preemptible", "order", "overflow", "parent", "partition", "path", "priority", "quotas", "releasing",
+        "returns", "share", "usage", "wanted", "weight",
     )  # fmt: skip
 
     def __init__(self, project: Project, parent: ProjectState | None) -> None:
@@ -75,6 +78,9 @@ class ProjectState:
         self.non_preemptible: Milli = 0
         self.releasing: Milli = 0
         self.quotas: tuple[QuotaState, ...] = ()
+        self.order = project.order
+        self.held: dict[str | None, Milli] | None = None
+        self.returns = 0
 
     @property
     def due(self) -> Milli:
@@ -107,6 +113,12 @@ class ProjectState:
         if non_preemptible:
             for project in self.path:
                 project.non_preemptible += amount
+
+    def allocate_to(self, user: str | None, amount: Milli) -> None:
+        """A user holds `amount` more (or less) of a project whose jobs wait in the order `served`."""
+        assert self.held is not None
+        self.held[user] = self.held.get(user, 0) + amount
+        self.returns += amount < 0
 
     def allocate_releasing(self, amount: Milli) -> None:
         """Hold `amount` more (or less) until the releasing workloads are gone."""

@@ -15,7 +15,7 @@ from scheduler.model import Milli
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import RequestClass, WorkloadState
 
-UrgencyKey = tuple[int, float, str]
+UrgencyKey = tuple[int, Milli, int, float, str]
 OrderKey = tuple[bool, bool, int, float, float, Milli, float]
 
 
@@ -50,31 +50,59 @@ class JobClassQueue:
 
 
 class ProjectQueue:
-    """The job classes of one leaf project, as a heap by their first job."""
+    """The job classes of one leaf project, as a heap by their first job.
 
-    __slots__ = ("heap", "project")
+    In the order `served` a class is that of one user, and who holds less of the project comes first.
+    """
+
+    __slots__ = ("_returns", "heap", "project")
 
     def __init__(self, project: ProjectState, classes: Iterable[JobClassQueue]) -> None:
         self.project = project
-        self.heap = [(jobs.first.urgency, number, jobs) for number, jobs in enumerate(classes)]
+        self.heap = [(self._key(jobs), number, jobs) for number, jobs in enumerate(classes)]
         heapq.heapify(self.heap)
+        self._returns = project.returns
+
+    def _key(self, jobs: JobClassQueue) -> UrgencyKey:
+        first, held = jobs.first, self.project.held
+        priority, level, submitted, id = first.urgency
+        return priority, held.get(first.workload.request.user, 0) if held else 0, level, submitted, id
 
     @property
     def next(self) -> JobClassQueue | None:
+        if self.project.held is not None:
+            self._order_again()
         return self.heap[0][2] if self.heap else None
 
-    def advance(self) -> None:
-        """The first job was placed."""
-        _, number, jobs = self.heap[0]
+    def _order_again(self) -> None:
+        """What users hold has changed since: bring the first class to the top."""
+        heap = self.heap
+        if self._returns != self.project.returns:
+            self._returns = self.project.returns
+            heap[:] = [(self._key(jobs), number, jobs) for _, number, jobs in heap]
+            heapq.heapify(heap)
+        while heap and (key := self._key(heap[0][2])) != heap[0][0]:
+            heapq.heapreplace(heap, (key, *heap[0][1:]))
+
+    def advance(self, jobs: JobClassQueue) -> None:
+        """The first job of a class was placed."""
+        number = self._take_out(jobs)
         jobs.advance()
         if not jobs.over:
-            heapq.heapreplace(self.heap, (jobs.first.urgency, number, jobs))
-        else:
-            heapq.heappop(self.heap)
+            heapq.heappush(self.heap, (self._key(jobs), number, jobs))
 
-    def close(self) -> None:
-        """No job of the first class can be placed."""
-        heapq.heappop(self.heap)
+    def close(self, jobs: JobClassQueue) -> None:
+        """No job of a class can be placed."""
+        self._take_out(jobs)
+
+    def _take_out(self, jobs: JobClassQueue) -> int:
+        """The number of a class that was the next one; another one may be next since somebody was stopped for it."""
+        if self.heap[0][2] is jobs:
+            return heapq.heappop(self.heap)[1]
+        at, number = next((at, number) for at, (_, number, other) in enumerate(self.heap) if other is jobs)
+        del self.heap[at]
+        heapq.heapify(self.heap)
+        return number
 
 
 class ProjectOrder:

@@ -9,11 +9,12 @@ from collections.abc import Container
 
 from scheduler.model import ReclaimUpTo, Settings
 from scheduler.policy.consolidation import Consolidation
-from scheduler.policy.eligibility import Floor, Preemption, Reclaim
+from scheduler.policy.eligibility import EligibilityRules, Floor, Preemption, Reclaim
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.reservation import Reservations
+from scheduler.policy.service import Pausing, ServiceLevels
 from scheduler.policy.sets import NO_NODES, NodeSet
 from scheduler.policy.victims import Budget, SearchResult, VictimSearch
 from scheduler.policy.wakeup import Wakeup
@@ -31,6 +32,7 @@ class TakeBack:
         settings: Settings,
         budget: Budget,
         wakeup: Wakeup,
+        levels: ServiceLevels,
     ) -> None:
         self.state = state
         self.placer = placer
@@ -39,6 +41,8 @@ class TakeBack:
         self.budget = budget
         self.wakeup = wakeup
         self.moves = Consolidation(state, placer, reservations, wakeup.now)
+        self.levels = levels
+        self._highest: dict[tuple[ProjectState, int], tuple[int, int]] = {}
         self._no_moves: dict[tuple[int, NodeSet], int] = {}
         self._no_victims: dict[tuple[object, ...], int] = {}
 
@@ -124,7 +128,24 @@ class TakeBack:
         result = self._reclaim(job, project, limited, kept_from)
         if result is None and job.request.priority > self.least_important(project):
             result = self._preempt(job, project, limited, kept_from)
+        if result is None and self.may_pause(project, job):
+            result = self._preempt(job, project, limited, kept_from, pausing=True)
         return result
+
+    def may_pause(self, project: ProjectState, job: WorkloadState) -> bool:
+        """Whether a job of the same project and priority runs on a higher service level."""
+        candidates = self.state.candidates.get(project)
+        if project.held is None or not candidates or job.priority not in candidates.classes:
+            return False
+        name, now = (project, job.priority), self.wakeup.now
+        known = self._highest.get(name)
+        if known is None or known[0] != self.state.gains:
+            running = candidates.by_loss(job.priority, now)
+            found = [self.levels.when_running(other.workload, now) for _, other in running]
+            for _, at in found:
+                self.wakeup.note(at)
+            known = self._highest[name] = self.state.gains, max([level for level, _ in found])
+        return known[1] > job.level
 
     def _reclaim(
         self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet
@@ -153,13 +174,16 @@ class TakeBack:
         return result
 
     def _preempt(
-        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet
+        self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet, pausing: bool = False
     ) -> SearchResult | None:
+        """Take from less important jobs of the project or, if `pausing`, from those on higher service levels."""
         request = job.request
         if breaks_guarantee(request, project):
             return None
         over = max([step.allocated + request.gang_amount - step.limit for step in project.path]) if limited else 0
-        rules = Preemption(self.state, job, project, self.wakeup.now)
+        rules: EligibilityRules = Preemption(self.state, job, project, self.wakeup.now)
+        if pausing:
+            rules = Pausing(self.state, job, project, self.wakeup.now, self.levels)
         result = VictimSearch(self.state, self.placer, rules, self.budget, kept_from).search(
             over, project if limited else None
         )

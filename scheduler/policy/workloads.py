@@ -96,11 +96,11 @@ class WorkloadState:
 
     A session has no project: it counts against its user's quota, not against a project. A job that may stand in several
     parts of the pool has in `options` the project and the request for each, the best first, and begins with the first.
-    `told` is what was told of it last.
+    `told` is what was told of it last. Jobs wait in the order of their `urgency`; `level` is their service level.
     """
 
     __slots__ = (
-        "amount", "demands", "id", "moved", "options", "placement", "preemptible", "priority", "project",
+        "amount", "demands", "id", "level", "moved", "options", "placement", "preemptible", "priority", "project",
         "releasing", "request", "told", "urgency", "workload",
     )  # fmt: skip
 
@@ -120,7 +120,13 @@ class WorkloadState:
         self.priority = request.priority
         self.preemptible = request.preemptible
         self.told: Decision | None = None
-        self.urgency = (-request.priority, workload.submitted, workload.id)
+        self.level = 0
+        self.urgency = (-request.priority, 0, workload.submitted, workload.id)
+
+    def waits_on(self, level: int) -> None:
+        """Its service level, where its project's order looks at that."""
+        self.level = level
+        self.urgency = (-self.priority, level, self.workload.submitted, self.id)
 
     def tell(self, decision: Decision) -> Decision:
         """Note what was told of it, for the plans to come."""

@@ -121,13 +121,16 @@ def file_of(pool: Pool) -> PoolFile:
         topology=list(pool.topology),
         settings=SettingsEntry.model_validate(
             {name: getattr(pool.settings, name) for name in SettingsEntry.model_fields}
-            | {"reclaim": pool.settings.reclaim.value}
+            | {"reclaim": pool.settings.reclaim.value, "service_levels": list(pool.settings.service_levels)}
         ),
     )
 
 
 def settings_of(entry: SettingsEntry) -> Settings:
-    return Settings(**entry.model_dump() | {"reclaim": ReclaimUpTo(entry.reclaim)})
+    return Settings(
+        **entry.model_dump()
+        | {"reclaim": ReclaimUpTo(entry.reclaim), "service_levels": tuple(sorted(entry.service_levels))}
+    )
 
 
 def with_project(pool: Pool, entry: ProjectEntry, now: float) -> Pool:
@@ -180,6 +183,7 @@ def project_entry(project: Project) -> ProjectEntry:
         groups=sorted(project.groups),
         policy=policy_entry(project.policy),
         quotas=quota_entries(project),
+        order=project.order,
     )
 
 
@@ -264,6 +268,7 @@ def _project(entry: ProjectEntry, place: str, known: Project | None, now: float,
         groups=frozenset(entry.groups),
         policy=_policy(entry.policy, f"{place}.policy"),
         quotas=quotas_of(entry.quotas, f"{place}.quotas", pools),
+        order=entry.order,
     )
     if project.limit is not None and project.guaranteed is not None and project.limit < project.guaranteed:
         raise Invalid(

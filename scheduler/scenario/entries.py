@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
-from scheduler.model import Environment
+from scheduler.model import Environment, QueueOrder
 from scheduler.schema import NodePoolEntry, QuotaEntry, SettingsEntry, UserEntry, Wire
 
 Text = Annotated[str, Field(min_length=1, max_length=255)]
@@ -54,6 +54,7 @@ class ProjectEntry(Wire):
     priority: int = 0
     usage: Amount = 0
     created: Time = 0
+    order: QueueOrder | None = None
     quotas: list[QuotaEntry] = Field(default_factory=list)
 
 
@@ -107,6 +108,8 @@ class JobEntry(Wire):
     started: Time | None = None
     checkpointed: Time | None = None
     preempted: Time | None = None
+    preemptions: int = Field(0, ge=0)
+    served: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
     placement: list[WorkerEntry] = Field(default_factory=list)
     nomination: list[WorkerEntry] = Field(default_factory=list, validation_alias=AliasChoices("nomination", "claim"))
 

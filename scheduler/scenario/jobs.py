@@ -60,6 +60,8 @@ class Jobs:
                 started=entry.started,
                 checkpointed=entry.checkpointed,
                 preempted=entry.preempted,
+                preemptions=entry.preemptions,
+                served=entry.served,
                 placement=tuple(
                     worker or self._any_free(entry.placement[m], shapes[n][m], f"jobs[{n}].placement[{m}]")
                     for m, worker in enumerate(named[n])

@@ -118,6 +118,7 @@ def _projects(entries: list[ProjectEntry], pools: Sequence[str]) -> tuple[Projec
             weight=amount(entry.weight, f"projects[{n}].weight"),
             priority=entry.priority,
             created=entry.created,
+            order=entry.order,
             quotas=quotas_of(entry.quotas, f"projects[{n}].quotas", pools),
         )
         for n, entry in enumerate(entries)

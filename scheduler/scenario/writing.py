@@ -96,6 +96,7 @@ def _project(project: Project, now: float, usage: Mapping[str, float]) -> Projec
         priority=project.priority,
         usage=usage.get(project.name, 0.0),
         created=project.created - now,
+        order=project.order,
         quotas=quota_entries(project),
     )
 
@@ -129,6 +130,8 @@ def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) 
         started=_since(workload.started, now),
         checkpointed=_since(workload.checkpointed, now),
         preempted=_since(workload.preempted, now),
+        preemptions=workload.preemptions,
+        served=workload.served,
         placement=_workers([worker for worker in workload.placement if _is_there(worker, nodes)]),
         nomination=_workers(
             workload.nomination if all(_is_there(worker, nodes) for worker in workload.nomination) else ()

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from scheduler.model import Environment, SessionState
+from scheduler.model import Environment, QueueOrder, SessionState
 from scheduler.schema.jobs import WorkerView
 from scheduler.schema.poolfile import PolicyEntry, QuotaEntry
 from scheduler.schema.wire import Wire
@@ -91,6 +91,7 @@ class ProjectView(Wire):
     groups: list[str]
     policy: PolicyEntry
     quotas: list[QuotaEntry]
+    order: QueueOrder | None = Field(None, description="null: that of the project above, or of the settings")
     parts: list[PartView]
     takes_jobs: bool
     fair_share: float

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from scheduler.model import Environment, PlacementStyle
+from scheduler.model import Environment, PlacementStyle, QueueOrder, Settings
 from scheduler.schema.wire import Name, Wire
 
 
@@ -90,6 +90,9 @@ class ProjectEntry(Wire):
     groups: list[str] = Field(default_factory=list, description="JupyterHub groups")
     policy: PolicyEntry = PolicyEntry()
     quotas: list[QuotaEntry] = Field(default_factory=list, description="what it has of a node pool or of a type of GPU")
+    order: QueueOrder | None = Field(
+        None, description="of its jobs of one priority; null: that of the project above, or of the settings"
+    )
 
 
 class UserEntry(Wire):
@@ -111,6 +114,18 @@ class SettingsEntry(Wire):
         ge=0,
         description="seconds that an elastic job's attempt runs at least before it is ended to begin again with more "
         "workers",
+    )
+    order: QueueOrder = Field(QueueOrder.ARRIVAL, description="of the projects that set none")
+    service_levels: list[Annotated[float, Field(gt=0, le=1_000_000)]] = Field(
+        default_factory=lambda: list(Settings().service_levels),
+        max_length=20,
+        description="GPU-hours after which a job is on the next level, in the order `served`",
+    )
+    patience: float = Field(
+        Settings().patience,
+        ge=0,
+        le=1000,
+        description="a job that has waited so many times as long as it ran is on the lowest level again",
     )
 
 

@@ -16,7 +16,7 @@ from scheduler.errors import Invalid
 from scheduler.model import ONE
 from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.metrics import SIZES
-from scheduler.simulation.study import OURS, POOLED, STATIC, Result
+from scheduler.simulation.study import OURS, POOLED, SERVED, STATIC, Result
 
 HOUR, DAY = 3600.0, 86400.0
 BINS = 336
@@ -28,12 +28,12 @@ STAND_INS = {
     **{f"#0404{n:02x}": f"var(--c{n})" for n in range(8)},
 }
 TEXT, MUTED, LINE, *SERIES = STAND_INS
-COLOURS = {OURS: SERIES[0], STATIC: SERIES[1], POOLED: SERIES[2]}
+COLOURS = {OURS: SERIES[0], STATIC: SERIES[1], POOLED: SERIES[2], SERVED: SERIES[3]}
 
 
 def colours(names: Iterable[str]) -> dict[str, str]:
     """A colour for each policy: those that matter most always have the same."""
-    others = itertools.cycle(SERIES[3:])
+    others = itertools.cycle(SERIES[4:])
     return {name: COLOURS.get(name) or next(others) for name in names}
 
 

@@ -34,6 +34,9 @@ from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.sessions import Session
 from scheduler.simulation.trace import Trace, TraceJob
 
+ALWAYS = float("inf")
+"""When a job last saved its state that saves it whenever it is stopped."""
+
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -93,7 +96,8 @@ class Player:
     """One run of the policy over a trace. `every` (seconds) gathers what happens within it into one cycle; 0: none.
 
     `sessions` open and close meanwhile, on the build nodes among `nodes`; how they fared is in `opened` afterwards. The
-    policy is told on which type of GPU a job runs how fast, unless `throughputs_known` is false.
+    policy is told on which type of GPU a job runs how fast, unless `throughputs_known` is false, and with `saves_known`
+    that jobs save their state when they are asked to, where they do.
     """
 
     def __init__(
@@ -106,6 +110,7 @@ class Player:
         every: float = 0.0,
         sessions: Sequence[Session] = (),
         throughputs_known: bool = True,
+        saves_known: bool = False,
     ) -> None:
         self.trace = trace
         self.pool = replace(pool, settings=replace(pool.settings, resize_interval=0.0))
@@ -113,6 +118,7 @@ class Player:
         self.types = {node.name: node.gpu_type for node in self.nodes}
         self.costs = costs
         self.every = every
+        self.saved = ALWAYS if saves_known and costs.checkpoint_every is None else None
         self.clock = _Clock()
         self.planner = Planner(self.pool, self.nodes)
         self.waiting_or_running: dict[str, _Progress] = {}
@@ -200,6 +206,7 @@ class Player:
                 started=None,
                 checkpointed=None,
                 placement=(),
+                served=progress.workload.served_until(now),
             ),
         )
 
@@ -249,7 +256,14 @@ class Player:
             progress.overhead = self.costs.restarting
             progress.lost += self.costs.restarting * held_by(progress.placement) / ONE
         progress.version += 1
-        running = replace(progress.workload, running=True, started=now, placement=placement, nomination=())
+        running = replace(
+            progress.workload,
+            running=True,
+            started=now,
+            placement=placement,
+            nomination=(),
+            checkpointed=self.saved,
+        )
         self._now_is(progress, running)
         end = now + progress.overhead + progress.remaining / self._speed(progress)
         self.clock.at(end, "end", progress.job.id, progress.version)
@@ -283,8 +297,10 @@ class Player:
         progress.stopping = True
         progress.version += 1
         progress.lost += self.costs.saving * held_by(progress.placement) / ONE
-        preempted = progress.workload.preempted if nomination else now
-        self._now_is(progress, replace(progress.workload, stopping=True, nomination=nomination, preempted=preempted))
+        stopping = replace(progress.workload, stopping=True, nomination=nomination)
+        if not nomination:
+            stopping = replace(stopping, preempted=now, preemptions=stopping.preemptions + 1)
+        self._now_is(progress, stopping)
         self.clock.at(now + self.costs.saving, "stopped", progress.job.id, progress.version)
 
     def _now_is(self, progress: _Progress, workload: Workload) -> None:

@@ -12,7 +12,7 @@ from jinja2 import Environment as Templates
 from jinja2 import PackageLoader, StrictUndefined
 
 from scheduler.simulation import pictures
-from scheduler.simulation.study import OURS, POOLED, STATIC, Part, Result, Study
+from scheduler.simulation.study import OURS, POOLED, SCALED, STATIC, Part, Result, Study
 
 HOUR = 3600.0
 
@@ -31,7 +31,7 @@ def render(results: Sequence[Result], study: Study, facts: Mapping[str, str]) ->
         undefined=StrictUndefined,
     )
     templates.filters |= {"percent": _percent, "hours": _hours, "whole": _whole}
-    base = [result for result in policies if result.policy in (OURS, POOLED)]
+    base = [result for result in policies if result.policy in SCALED]
     return templates.get_template("report.html").render(
         first=first,
         static=static,

@@ -14,16 +14,20 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Environment, Milli, Node, NodePool, Pool, Project, gpu_count
+from scheduler.model import ONE, Environment, Milli, Node, NodePool, Pool, Project, QueueOrder, gpu_count
 from scheduler.simulation.baselines import POLICIES, Run, demand_quantile, play_baseline, play_static
 from scheduler.simulation.fairness import Comparison, compare, deprived
 from scheduler.simulation.metrics import Figures, figures
 from scheduler.simulation.play import Costs, Player
+from scheduler.simulation.preemptive import PREEMPTIVE, play_preemptive
 from scheduler.simulation.sessions import Session, build_nodes
 from scheduler.simulation.trace import Trace
 
-OURS, STATIC, POOLED = "runai", "static", "skip_ahead"
-NAMES = (OURS, STATIC, *POLICIES)
+OURS, SERVED, STATIC, POOLED = "runai", "served", "static", "skip_ahead"
+NAMES = (OURS, SERVED, STATIC, *POLICIES, *PREEMPTIVE)
+SCALED = (OURS, SERVED, POOLED)
+"""What is played on other pools, too."""
+
 SAVING = 0.25
 """The part of a stop's cost that is spent saving; the rest is restarting."""
 
@@ -94,7 +98,7 @@ class Study:
             if name != STATIC:
                 runs = self._runs(name, self.nodes, self.costs[0])
                 yield self._result(Part.POLICIES, name, name, self.nodes, runs, alone)
-        for name in [name for name in (OURS, POOLED) if name in names]:
+        for name in [name for name in SCALED if name in names]:
             for scale in self.scales:
                 nodes = max(1, round(self.nodes * scale))
                 runs = self._runs(name, nodes, self.costs[0])
@@ -113,7 +117,7 @@ class Study:
 
     def _check_sizes(self, names: Sequence[str]) -> None:
         """No job may be larger than the smallest pool: one that never starts is found before hours are played."""
-        scales = self.scales if {OURS, POOLED} & set(names) else ()
+        scales = self.scales if set(SCALED) & set(names) else ()
         nodes, scale = min((max(1, round(self.nodes * scale)), scale) for scale in (1.0, *scales))
         for job in self.played.jobs:
             if set(names) - {STATIC} and job.gpus > nodes * self.gpus_per_node * ONE:
@@ -142,19 +146,34 @@ class Study:
     def _runs(self, name: str, nodes: int, cost: float) -> tuple[Run, ...]:
         if name == STATIC:
             return play_static(self.played, self.partition, gpus_per_node=self.gpus_per_node)
-        if name == OURS:
-            return self._player(nodes, cost).play()
+        if name in (OURS, SERVED):
+            return self._player(nodes, cost, order=QueueOrder.SERVED if name == SERVED else None).play()
+        if name in PREEMPTIVE:
+            return play_preemptive(self.played, name, gpus=nodes * self.gpus_per_node, cost=cost)
         return play_baseline(self.played, name, nodes=nodes, gpus_per_node=self.gpus_per_node)
 
-    def _player(self, nodes: int, cost: float, sessions: bool = False, lending: bool = False) -> Player:
+    def _player(
+        self,
+        nodes: int,
+        cost: float,
+        sessions: bool = False,
+        lending: bool = False,
+        order: QueueOrder | None = None,
+    ) -> Player:
+        """With `order` all projects have that one, and the policy is told that jobs save when they are asked to."""
         pool = self.guaranteed(nodes)
+        if order is not None:
+            projects = tuple(replace(project, order=order) for project in pool.projects)
+            pool = replace(pool, projects=projects)
         fleet = tuple(Node(f"train-{number:04}", self.gpus_per_node) for number in range(nodes))
         if sessions:
             pool = replace(pool, settings=replace(pool.settings, lending=lending))
             fleet += build_nodes(self.users, self.gpus_per_node)
         costs = Costs(SAVING * cost, (1 - SAVING) * cost, self.checkpoint_every)
         opening = self.sessions if sessions else ()
-        return Player(self.played, pool, fleet, costs, every=self.every, sessions=opening)
+        return Player(
+            self.played, pool, fleet, costs, every=self.every, sessions=opening, saves_known=order is not None
+        )
 
     def _with_sessions(self, lending: bool, alone: Sequence[Run]) -> Result:
         player = self._player(self.nodes, self.costs[0], sessions=True, lending=lending)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from scheduler.model import Node
+from tests.engines import scripted
 from tests.live.conftest import Live, Open
 
 TRAIN = [{"name": "train", "environment": "train"}]
@@ -117,3 +119,57 @@ async def test_an_elastic_job_grows_after_its_resize_interval(
     live.bench.files.world.saved[elastic] = time.time()
     live.end(other)
     assert len(await live.nodes_of(elastic)) == workers
+
+
+@pytest.mark.parametrize(
+    ("settings", "own", "next_one"),
+    [
+        ({"order": "arrival"}, None, "owner"),
+        ({"order": "served"}, None, "mate"),
+        ({"order": "arrival"}, "served", "mate"),
+        ({"order": "served"}, "arrival", "owner"),
+    ],
+)
+async def test_who_uses_least_of_a_project_is_next_in_the_order_served(
+    open_pool: Open, settings: dict[str, Any], own: str | None, next_one: str
+) -> None:
+    """Ann has both GPUs, and she and then Ben wait for the next one. The project's own order comes before that of the
+    settings."""
+    projects = [{"name": "a", "members": ["*"], "order": own}]
+    live = await open_pool(Node("n1", gpus=2), node_pools=TRAIN, projects=projects, settings=settings)
+    first, second = await live.submit_all({"project": "a"}, {"project": "a"})
+    assert await live.runs(first, second) == [first, second]
+    waiting = {caller: await live.submit(caller, project="a") for caller in ("owner", "mate")}
+    live.end(second)
+    assert await live.runs(*waiting.values()) == [waiting[next_one]]
+    assert (await live.get("projects/a"))["order"] == own
+
+
+@pytest.mark.parametrize(
+    ("settings", "next_one"),
+    [
+        ({"service_levels": [0.02]}, "new"),
+        ({"service_levels": [1]}, "old"),
+        ({"service_levels": [0.02], "patience": 0}, "old"),
+    ],
+)
+async def test_who_was_served_least_is_next_unless_another_has_waited_for_too_long(
+    open_pool: Open, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], next_one: str
+) -> None:
+    """The old job ran for 100 s on one GPU before it was stopped for a more important one."""
+    later = [0.0]
+
+    def now() -> float:
+        return time.time() + later[0]
+
+    monkeypatch.setattr(scripted, "time", SimpleNamespace(time=now))  # the nodes' clocks, too
+    live = await with_settings(open_pool, 1, clock=now, order="served", **settings)
+    jobs = {"old": await live.submit(project="a")}
+    assert await live.runs(jobs["old"]) == [jobs["old"]]
+    later[0] += 100
+    urgent = await live.submit(project="a", priority=90)
+    assert await live.runs(urgent) == [urgent]
+    later[0] += 1
+    jobs["new"] = await live.submit(project="a")
+    live.end(urgent, at=now())
+    assert await live.runs(*jobs.values()) == [jobs[next_one]]

@@ -38,6 +38,8 @@ MEMBERS = PROJECTS + "members_and_groups_say_whose_jobs_a_project_of_that_name_t
 QUOTA = PROJECTS + "a_quota_guarantees_gpus_of_a_node_pool_or_of_a_type"
 ENVIRONMENT = PROJECTS + "a_node_pool_serves_the_environment_that_it_is_for"
 QUOTAS = PROJECTS + "a_user_of_a_name_has_a_build_quota_and_the_others_the_default"
+ORDER = SETTINGS + "who_uses_least_of_a_project_is_next_in_the_order_served"
+SERVED = SETTINGS + "who_was_served_least_is_next_unless_another_has_waited_for_too_long"
 RECENT_USE = SETTINGS + "who_has_just_used_the_gpus_comes_later"
 NAMED = SUBMISSION + "a_job_has_its_name_its_project_and_its_kind"
 GANG = SUBMISSION + "a_gang_of_groups"
@@ -74,6 +76,7 @@ POOL_FILE = {
     "ProjectEntry.groups": MEMBERS,
     "ProjectEntry.policy": INHERITED,
     "ProjectEntry.quotas": QUOTA,
+    "ProjectEntry.order": ORDER,
     "QuotaEntry.node_pool": QUOTA,
     "QuotaEntry.gpu_type": QUOTA,
     "QuotaEntry.guaranteed": QUOTA,
@@ -87,6 +90,9 @@ POOL_FILE = {
     "SettingsEntry.usage_half_life": RECENT_USE,
     "SettingsEntry.lending": SETTINGS + "lending_gives_idle_build_gpus_to_preemptible_jobs",
     "SettingsEntry.resize_interval": SETTINGS + "an_elastic_job_grows_after_its_resize_interval",
+    "SettingsEntry.order": ORDER,
+    "SettingsEntry.service_levels": SERVED,
+    "SettingsEntry.patience": SERVED,
     "PolicyEntry.defaults": INHERITED,
     "PolicyEntry.maxima": INHERITED,
     "PolicyEntry.allowed": INHERITED,

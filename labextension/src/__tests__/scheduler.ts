@@ -94,6 +94,7 @@ export function aProject(name: string, change: Partial<ProjectView> = {}): Proje
     groups: [],
     policy: NO_RULES,
     quotas: [],
+    order: null,
     parts: [],
     takes_jobs: true,
     fair_share: 2,

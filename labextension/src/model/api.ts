@@ -310,6 +310,8 @@ export interface ProjectView {
   groups: string[];
   policy: PolicyEntry;
   quotas: QuotaEntry[];
+  /** null: that of the project above, or of the settings */
+  order: QueueOrder | null;
   parts: PartView[];
   takes_jobs: boolean;
   fair_share: number;
@@ -322,6 +324,12 @@ export interface ProjectView {
   running: number;
   waiting: number;
 }
+
+/**
+ * Which of a project's jobs of one priority is next: the older one, or that of the user who uses least of the
+ * project now, then the one that was served least.
+ */
+export type QueueOrder = 'arrival' | 'served';
 
 /**
  * What a project has of the GPUs of a node pool, of a type, or of a type in a node pool.
