@@ -19,7 +19,7 @@ def honour_nominations(planner: PlannerState) -> list[WorkloadState]:
     """Give nominated workloads their places, the oldest first; returns those that got them."""
     state = planner.state
     honoured = []
-    for job in sorted(planner.nominations.values(), key=lambda job: job.urgency[2:]):
+    for job in sorted(planner.nominations.values(), key=lambda job: job.urgency[3:]):
         workers = job.workload.nomination
         if not _together(planner, job, workers):
             continue

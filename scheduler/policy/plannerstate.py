@@ -20,7 +20,7 @@ from scheduler.policy.requestclasses import RequestClasses
 from scheduler.policy.service import ServiceLevels, by_service
 from scheduler.policy.sets import union
 from scheduler.policy.topology import Topology
-from scheduler.policy.workloads import Options, RequestClass, WorkloadState
+from scheduler.policy.workloads import Options, RequestClass, UrgencyKey, WorkloadState
 
 Waiting = Mapping[ProjectState, Mapping[RequestClass, list[WorkloadState]]]
 """The waiting jobs of each project, by what they ask for."""
@@ -325,15 +325,13 @@ def _never(project: ProjectState, request: RequestClass) -> bool:
     )
 
 
-def _by_urgency(job: WorkloadState) -> tuple[int, int, float, str]:
+def _by_urgency(job: WorkloadState) -> UrgencyKey:
     return job.urgency
 
 
-def _in_line(job: WorkloadState) -> tuple[int, Milli, int, float, str]:
+def _in_line(job: WorkloadState) -> UrgencyKey:
     """The order in which the jobs of one project would be judged as it is now."""
-    priority, level, submitted, id = job.urgency
-    held = job.project.held if job.project is not None else None
-    return priority, held.get(job.workload.request.user, 0) if held else 0, level, submitted, id
+    return job.urgency_among(None if job.project is None else job.project.held)
 
 
 def _demand(job: WorkloadState, sign: int) -> None:

@@ -13,9 +13,8 @@ from itertools import count
 
 from scheduler.model import Milli
 from scheduler.policy.projects import ProjectState
-from scheduler.policy.workloads import RequestClass, WorkloadState
+from scheduler.policy.workloads import RequestClass, UrgencyKey, WorkloadState
 
-UrgencyKey = tuple[int, Milli, int, float, str]
 OrderKey = tuple[bool, bool, int, float, float, Milli, float]
 
 
@@ -64,9 +63,7 @@ class ProjectQueue:
         self._returns = project.returns
 
     def _key(self, jobs: JobClassQueue) -> UrgencyKey:
-        first, held = jobs.first, self.project.held
-        priority, level, submitted, id = first.urgency
-        return priority, held.get(first.workload.request.user, 0) if held else 0, level, submitted, id
+        return jobs.first.urgency_among(self.project.held)
 
     @property
     def next(self) -> JobClassQueue | None:
@@ -86,9 +83,13 @@ class ProjectQueue:
 
     def advance(self, jobs: JobClassQueue) -> None:
         """The first job of a class was placed."""
-        number = self._take_out(jobs)
         jobs.advance()
-        if not jobs.over:
+        if jobs.over:
+            self._take_out(jobs)
+        elif self.heap[0][2] is jobs:
+            heapq.heapreplace(self.heap, (self._key(jobs), self.heap[0][1], jobs))
+        else:
+            number = self._take_out(jobs)
             heapq.heappush(self.heap, (self._key(jobs), number, jobs))
 
     def close(self, jobs: JobClassQueue) -> None:

@@ -16,6 +16,9 @@ from scheduler.policy.projects import ProjectState
 from scheduler.policy.sets import NodeSet
 from scheduler.policy.types import Decision
 
+UrgencyKey = tuple[int, Milli, int, float, str]
+"""The order of a project's waiting jobs: priority, what their user holds, service level, age, id."""
+
 Scope = tuple[NodeSet, bool]
 """A set of nodes to be tried, and whether a gang is tried on one node of them only."""
 
@@ -121,12 +124,19 @@ class WorkloadState:
         self.preemptible = request.preemptible
         self.told: Decision | None = None
         self.level = 0
-        self.urgency = (-request.priority, 0, workload.submitted, workload.id)
+        self.urgency: UrgencyKey = (-request.priority, 0, 0, workload.submitted, workload.id)
+
+    def urgency_among(self, held: Mapping[str | None, Milli] | None) -> UrgencyKey:
+        """Its urgency where users hold so much of its project; nothing or `None`: users are alike."""
+        if not held:
+            return self.urgency
+        priority, _, level, submitted, id = self.urgency
+        return priority, held.get(self.workload.request.user, 0), level, submitted, id
 
     def waits_on(self, level: int) -> None:
         """Its service level, where its project's order looks at that."""
         self.level = level
-        self.urgency = (-self.priority, level, self.workload.submitted, self.id)
+        self.urgency = (-self.priority, 0, level, self.workload.submitted, self.id)
 
     def tell(self, decision: Decision) -> Decision:
         """Note what was told of it, for the plans to come."""
