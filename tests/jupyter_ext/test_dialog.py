@@ -119,7 +119,7 @@ REFUSED: list[tuple[str, dict[str, str], str, str]] = [
         "min_workers",
         "Minimum workers: 3 is more than workers",
     ),
-    ("train.py", {"after": "j-1,no id"}, "after", "Start after must be the id of a job"),
+    ("train.py", {"after": "j-1,no id"}, "after", "Start after must be the id or the name of a job"),
     (
         "train.py",
         {"max_parallel": "2"},
