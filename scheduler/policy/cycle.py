@@ -277,7 +277,9 @@ class Cycle:
         if all(eviction.job.project is project for eviction in result.evictions):
             if any(eviction.job.priority < job.priority for eviction in result.evictions):
                 return f"{job.id} of the same project has a higher priority."
-            return f"Paused for {job.id} of the same project, which has been served less."
+            if any(eviction.worker is None for eviction in result.evictions):
+                return f"Paused for {job.id} of the same project, which has been served less."
+            return f"{job.id} of the same project needs their GPUs."
         return f"Project {project.name} reclaims GPUs for {job.id}."
 
     def _note_evictions(self, evictions: list[Eviction], what_for: str) -> None:

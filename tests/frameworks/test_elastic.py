@@ -85,10 +85,12 @@ def test_ddp_below_torchrun_grows_and_shrinks(sender: Sender, tmp_path: Path) ->
         before = len(points())
         eventually(lambda: any(point["world"] == workers for point in points()[before:]))
 
-    other = sender.send(Framework.NONE, "python", "waiting.py", waiting=WAITING, env={"DONE": str(first)})
+    other = sender.send(
+        Framework.NONE, "python", "waiting.py", project="default", waiting=WAITING, env={"DONE": str(first)}
+    )
     eventually(lambda: client.job(other).state == "running")
     job = sender.send(
-        Framework.TORCH, "torchrun", "elastic.py", workers=3, least=1, elastic=ELASTIC,
+        Framework.TORCH, "torchrun", "elastic.py", workers=3, least=1, project="default", elastic=ELASTIC,
         env={"PYTHONPATH": str(ROOT), "DONE": str(last)},
     )  # fmt: skip
     trains_with(1)

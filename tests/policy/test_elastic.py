@@ -47,3 +47,19 @@ def test_elastic_jobs_shrink_before_anyone_is_stopped(snapshot: Snapshot) -> Non
     if any(plan.decisions[w.id].action is Action.STOP for w in running):
         for workload in running:
             assert len(plan.decisions[workload.id].placement) in (0, workload.request.min_workers)
+
+
+def test_surplus_workers_make_room_for_a_job_of_the_same_project_and_it_is_told_so() -> None:
+    elastic = Workload(
+        "elastic",
+        Request("a", workers=3, min_workers=1),
+        submitted=NOW - 5000,
+        running=True,
+        started=NOW - 4000,
+        placement=tuple(WorkerPlacement("n0", (gpu,)) for gpu in range(3)),
+    )
+    waiting = Workload("waiting", Request("a"), submitted=NOW - 100)
+    pool = Pool(projects=(Project("a", guaranteed=3000),))
+    decision = decide(Snapshot(NOW, pool, (Node("n0", gpus=3),), (elastic, waiting))).decisions["elastic"]
+    assert (decision.action, len(decision.placement)) == (Action.SHRINK, 2)
+    assert decision.reason == "waiting of the same project needs their GPUs."
