@@ -3,7 +3,8 @@ submission."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -187,13 +188,13 @@ async def test_max_runtime_ends_it(open_pool: Open) -> None:
 
 async def test_idle_timeout_ends_it_when_its_gpus_stand_idle(open_pool: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "LOOK", 0.01)
-    later = [0.0]
-    monkeypatch.setattr(controller, "monotonic", lambda: time.monotonic() + later[0])
+    minutes: list[Iterator[float]] = []
+    monkeypatch.setattr(controller, "monotonic", lambda: next(minutes[0]) if minutes else 0.0)
     live = await open_pool(Node("n1", gpus=2), node_pools=TRAIN)
     live.bench.machines.use = {GpuKey(("n1", gpu)): GpuUsage(0.0, 1, 2) for gpu in range(2)}
     patient, impatient = await live.submit_all({}, {"idle_timeout": 60})
     assert await live.runs(patient, impatient) == [patient, impatient]
-    later[0] = 61.0
+    minutes.append(count(60.0, 60.0))  # from one look to the next
     await live.service.until(impatient, JobState.FAILED)
     assert (await live.job(impatient))["attempts"][-1]["ending"] == "idle"
     assert await live.runs(patient) == [patient]
