@@ -196,8 +196,8 @@ class Placer:
             return request.eligible
         bits = union([self.nodes.by_name[worker.node].bit for worker in placement])
         if request.require == NODE:
-            return bits
-        return union([domain for domain in self.topology.domains(request.require) if domain & bits])
+            return bits & request.eligible
+        return union([domain for domain in self.topology.domains(request.require) if domain & bits]) & request.eligible
 
     def bound(self, demand: Demand, mask: NodeSet, when: When, enough: int | None) -> int:
         """How many workers fit at the most, judged by GPUs (exactly, where neither CPUs nor memory are asked for)."""

@@ -77,6 +77,8 @@ class Stream:
         match decision.action:
             case Action.STOP | Action.MOVE:
                 return replace(workload, stopping=True, nomination=decision.placement)
+            case Action.GROW if decision.after:
+                return replace(workload, stopping=True, nomination=decision.placement)
             case Action.KEEP if workload.stopping:
                 return replace(workload, nomination=decision.placement)
             case Action.START | Action.WAIT if promised or decision.action is Action.WAIT:

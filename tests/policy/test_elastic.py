@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -63,3 +65,20 @@ def test_surplus_workers_make_room_for_a_job_of_the_same_project_and_it_is_told_
     decision = decide(Snapshot(NOW, pool, (Node("n0", gpus=3),), (elastic, waiting))).decisions["elastic"]
     assert (decision.action, len(decision.placement)) == (Action.SHRINK, 2)
     assert decision.reason == "waiting of the same project needs their GPUs."
+
+
+def test_an_elastic_job_does_not_grow_onto_a_node_that_takes_no_more_jobs() -> None:
+    """Not even where somebody who gives way holds GPUs there, in the domain that it requires."""
+
+    def running(id: str, project: str, node: str, gpus: tuple[int, ...], **asked: object) -> Workload:
+        places = tuple(WorkerPlacement(node, (gpu,)) for gpu in gpus)
+        request = Request(project, **asked)  # type: ignore[arg-type]
+        return Workload(id, request, submitted=NOW - 900, running=True, started=NOW - 900, placement=places)
+
+    rack = {"rack": "r0"}
+    nodes = Node("n0", gpus=2, labels=rack, schedulable=False), Node("n1", gpus=2, labels=rack)
+    pool = Pool(projects=(Project("a", guaranteed=4000), Project("b")), topology=("rack",))
+    elastic = replace(running("elastic", "a", "n1", (0,), workers=4, min_workers=1, require="rack"), checkpointed=NOW)
+    others = running("o1", "b", "n1", (1,)), replace(running("o2", "b", "n0", (0,)), stopping=True)
+    decision = decide(Snapshot(NOW, pool, nodes, (elastic, *others))).decisions["elastic"]
+    assert (decision.action, {worker.node for worker in decision.placement}) == (Action.GROW, {"n1"})
