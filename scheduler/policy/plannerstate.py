@@ -74,7 +74,8 @@ class PlannerState:
         """A workload is new."""
         spec = workload.request
         build = spec.environment is Environment.BUILD
-        project, request = None if build else self.projects.get(spec.project), self.class_of(spec)
+        project = None if build else self.projects.get(spec.project)
+        request = self.class_of(spec, project)
         options: Options = ()
         if project is not None and len(self.partitions) > 1:
             options = self.options(spec.project, request)
@@ -101,10 +102,10 @@ class PlannerState:
                 self.nominations[job.id] = job
         _demand(job, 1)
 
-    def class_of(self, spec: Request) -> RequestClass:
+    def class_of(self, spec: Request, project: ProjectState | None) -> RequestClass:
         """What a request asks for; in a project with the order `served` a class is that of one user."""
-        project = self.projects.get(spec.project)
-        return self.request_classes.of(spec, project is not None and project.held is not None)
+        by_user = project is not None and project.held is not None
+        return self.request_classes.of(spec, spec.user if by_user else None)
 
     def _find_level(self, job: WorkloadState) -> None:
         level, lowest_at = self.levels.when_waiting(job.workload, job.request.gang_amount)
@@ -168,11 +169,12 @@ class PlannerState:
                 changed.add(key)
         if not changed:
             return []
-        return [
-            job.workload
-            for job in self.workloads.values()
-            if (job.workload.request.project, self.class_of(job.workload.request)) in changed
-        ]
+        workloads = [job.workload for job in self.workloads.values()]
+        return [workload for workload in workloads if self._wish(workload.request) in changed]
+
+    def _wish(self, spec: Request) -> tuple[str, RequestClass]:
+        """The project and the class of a request, as `options` are kept by."""
+        return spec.project, self.class_of(spec, self.projects.get(spec.project))
 
     def _wished(self, spec: Request) -> Partition:
         """The partition to which a job that fits nowhere is assigned."""

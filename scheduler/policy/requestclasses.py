@@ -48,14 +48,14 @@ class RequestClasses:
             return known.environment
         return Environment.BUILD if node_pool == Environment.BUILD else Environment.TRAIN
 
-    def of(self, spec: Request, by_user: bool = False) -> RequestClass:
-        """The class of a request; with `by_user` that of its user."""
+    def of(self, spec: Request, user: str | None = None) -> RequestClass:
+        """The class of a request, or of those of one user."""
         shape = spec.shape
         name = (
             shape.gpus, shape.gpu_memory, shape.cpus, shape.memory, spec.workers, spec.min_workers,
             spec.priority, spec.preemptible, spec.gpu_types, spec.node_pools, spec.require,
             spec.prefer, spec.environment, spec.groups, spec.throughputs,
-            spec.spread_throughputs, spec.avoids, by_user, spec.user if by_user else None,
+            spec.spread_throughputs, spec.avoids, user,
         )  # fmt: skip
         request = self._classes.get(name)
         if request is None:
