@@ -144,6 +144,21 @@ class SubmitDialog extends Dialog<null> {
     }
   }
 
+  /** A notebook that opens meanwhile takes the focus: it goes back to where the user was, not to the first field. */
+  override handleEvent(event: Event): void {
+    if (event.type === 'focus') {
+      const target = event.target as HTMLElement;
+      if (this.node.contains(target)) {
+        this._focused = target;
+      } else if (this._focused?.isConnected) {
+        event.stopPropagation();
+        this._focused.focus();
+        return;
+      }
+    }
+    super.handleEvent(event);
+  }
+
   override dispose(): void {
     this._submission.changed.disconnect(this._show, this);
     super.dispose();
@@ -162,6 +177,8 @@ class SubmitDialog extends Dialog<null> {
       button.disabled = this._submission.state.sending;
     }
   }
+
+  private _focused: HTMLElement | null = null;
 }
 
 class FormWidget extends ReactWidget {

@@ -133,6 +133,16 @@ describe('the dialog of a job', () => {
     expect(server.forms).toHaveLength(1);
   });
 
+  it('keeps the focus where it was while a notebook opens beneath it', async () => {
+    const dialog = await open();
+    const editor = document.body.appendChild(document.createElement('textarea'));
+    const more = dialog.querySelector('summary')!;
+    more.focus();
+    editor.focus();
+    expect(document.activeElement).toBe(more);
+    editor.remove();
+  });
+
   it('sends nothing where the user gives up', async () => {
     await open();
     fireEvent.keyDown(field('GPUs'), { key: 'Escape' });
