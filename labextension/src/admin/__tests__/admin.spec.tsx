@@ -6,7 +6,9 @@ import type { GpuView, Occupant } from '../../model/api';
 import { PoolModel } from '../../model/pool';
 import { plain } from '../../trans';
 import { gpuWords } from '../grid';
-import { byPosition, PoolPage } from '../page';
+import { viewOf } from '../address';
+import { byPosition } from '../overview';
+import { PoolPage } from '../page';
 import { asTree } from '../projects';
 import { measured } from '../tiles';
 import { ServiceTransport, xsrfToken } from '../transport';
@@ -191,6 +193,38 @@ describe('the page', () => {
   it('offers nothing to those who may not', async () => {
     const [, model] = await page(false);
     expect(screen.queryByRole('button', { name: /Cancel/ })).toBeNull();
+    model.dispose();
+  });
+});
+
+describe('the views', () => {
+  afterEach(() => {
+    location.hash = '';
+  });
+
+  it.each([
+    ['', 'pool'],
+    ['#nodes', 'nodes'],
+    ['#elsewhere', 'pool']
+  ])('%j is the view of %s', (hash, view) => {
+    expect(viewOf(hash)).toBe(view);
+  });
+
+  it('have addresses, and say which one is shown', async () => {
+    const scheduler = new Scheduler();
+    scheduler.projects = [aProject('vision', { weight: 3, members: ['*'], groups: ['linguists'] })];
+    const model = new PoolModel(scheduler, { gather: 1, figures: 1 }, true);
+    render(<PoolPage model={model} />);
+    await act(async () => model.start());
+    const link = await screen.findByRole('link', { name: 'Projects' });
+    act(() => {
+      location.hash = link.getAttribute('href')!;
+      window.dispatchEvent(new HashChangeEvent('hashchange'));
+    });
+    expect(screen.getByRole('link', { current: 'page' })).toBe(link);
+    const row = await screen.findByRole('row', { name: /^vision/ });
+    expect(row.textContent).toContain('everybody, @linguists');
+    expect(screen.queryByRole('region', { name: 'Queue' })).toBeNull();
     model.dispose();
   });
 });
