@@ -37,14 +37,15 @@ OWN = (
 class Setup:
     """What the service tells the backend that it is to make.
 
-    `patience` is how many seconds another scheduler that is about to end is waited for. `config` is the service's whole
-    configuration, for settings of the backend's own.
+    `patience` is how many seconds another scheduler that is about to end is waited for; infinite for a `standby`, which
+    takes over from whoever leads. `config` is the service's whole configuration, for settings of the backend's own.
     """
 
     folder: StateFolder
     declared_gpus: int | None = None
     jobs_as: str = "scheduler"
     patience: float = 0.0
+    standby: bool = False
     config: Config = field(default_factory=Config)
 
 

@@ -15,6 +15,14 @@ _ASK_AGAIN = 0.05
 class Leadership(ABC):
     """Held from `acquire` until `release`, the end of the process, or until it is lost."""
 
+    def election(self) -> str:
+        """The name of the election, where its winner may end who led before by force; known once this process leads."""
+        return ""
+
+    def leader(self) -> str:
+        """Who leads, or where, for people; empty where nobody knows."""
+        return ""
+
     @abstractmethod
     async def acquire(self) -> None:
         """Wait until this process leads. Raises `Conflict` where another one does and is not waited for."""
@@ -37,6 +45,10 @@ class FolderLeadership(Leadership):
     def __init__(self, folder: StateFolder, patience: float) -> None:
         self._folder = folder
         self._patience = patience
+
+    def leader(self) -> str:
+        endpoint = self._folder.endpoint()
+        return "" if endpoint is None else f"at {endpoint.url}"
 
     async def acquire(self) -> None:
         until = time.monotonic() + self._patience

@@ -106,6 +106,12 @@ class RunaiService(JupyterApp):
         config=True,
         help="Where jobs run: `local` on this machine, or by another engine that an installed package brings.",
     )
+    standby = Bool(
+        False,
+        config=True,
+        help="Wait while another scheduler leads, and take over when it ends. Needs PostgreSQL, and a state folder "
+        "that both can write to.",
+    )
     scrape_token = Unicode(config=True, help="A token that may read /metrics and nothing else. Default: none.")
     idle_timeout = Float(
         0,
@@ -222,6 +228,7 @@ class RunaiService(JupyterApp):
             hub_managed=self.hub_managed,
             log=self.log,
             engine=self.engine,
+            standby=self.standby,
             config=self.config,
         )
         asyncio.run(serve(options))

@@ -14,6 +14,7 @@ import gc
 import getpass
 import hashlib
 import logging
+import math
 import os
 import resource
 import signal
@@ -45,6 +46,7 @@ from scheduler.policy import SnapshotPlanner
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import parse, pool_of
 from scheduler.service.retention import Retention
+from scheduler.service.standby import standing_by
 from scheduler.store import Store
 from scheduler.telemetry import Inventory
 
@@ -88,12 +90,15 @@ class Options:
     hub_managed: bool
     log: logging.Logger
     engine: str = "local"
+    standby: bool = False
     config: Config = field(default_factory=Config)
 
 
 async def serve(options: Options) -> None:
     """Run until SIGTERM or SIGINT. Raises `Conflict` where another scheduler holds the folder, `Invalid` for
     options."""
+    if options.standby and options.db_url.startswith("sqlite"):
+        raise Invalid("A standby needs a PostgreSQL database; set db_url.", field="standby")
     sys.setswitchinterval(SWITCH)
     gc.set_threshold(*COLLECT)
     stopped = _stop_signals()
@@ -106,26 +111,43 @@ async def serve(options: Options) -> None:
             folder,
             declared_gpus=options.declared_gpus,
             jobs_as=options.jobs_as,
-            patience=PREDECESSOR if options.hub_managed else GLANCE,
+            patience=math.inf if options.standby else PREDECESSOR if options.hub_managed else GLANCE,
+            standby=options.standby,
             config=options.config,
         ),
     )
     _allow_descriptors()  # after the backend has seen what workers get
-    if not await _leads(ours.leadership, stopped):
-        return
-    lost = asyncio.create_task(ours.leadership.lost())
-    try:
-        async with _running(options, folder, ours, lost) as (url, server, controller):
-            folder.write_endpoint(url)
-            options.log.info("The scheduler answers at %s; its state is in %s", url, folder.path)
-            idle = _idle(server, controller, options.idle_timeout) if options.idle_timeout else None
-            await _first(stopped.wait(), controller.lost.wait(), asyncio.shield(lost), gone, idle)
-            if _is_lost(controller, lost):
-                raise Unavailable("Another scheduler has taken over the state. This one ends; running jobs continue.")
-            options.log.info("Stopping; running jobs continue")
-    finally:
-        lost.cancel()
-        await ours.leadership.release()
+    lost: asyncio.Task[None] | None = None
+    async with contextlib.AsyncExitStack() as standby:
+        sockets = await _stand_by(options, folder, ours.leadership, standby) if options.standby else None
+        try:
+            if not await _leads(ours.leadership, stopped):
+                return
+            lost = asyncio.create_task(ours.leadership.lost())
+            async with _running(options, folder, ours, lost, sockets, standby) as (url, server, controller):
+                folder.write_endpoint(url)
+                options.log.info("The scheduler answers at %s; its state is in %s", url, folder.path)
+                idle = _idle(server, controller, options.idle_timeout) if options.idle_timeout else None
+                await _first(stopped.wait(), controller.lost.wait(), asyncio.shield(lost), gone, idle)
+                if _is_lost(controller, lost):
+                    raise Unavailable(
+                        "Another scheduler has taken over the state. This one ends; running jobs continue."
+                    )
+                options.log.info("Stopping; running jobs continue")
+        finally:
+            if lost is not None:
+                lost.cancel()
+            await ours.leadership.release()
+
+
+async def _stand_by(
+    options: Options, folder: StateFolder, leadership: Leadership, standby: contextlib.AsyncExitStack
+) -> list[socket.socket]:
+    """Listen, and refuse what is asked until `standby` is closed."""
+    sockets = _listen(options.ip, options.port, folder, reserved=options.hub_managed)
+    await standby.enter_async_context(standing_by(sockets, options.base_url, leadership.leader))
+    options.log.info("Standing by at %s", _address(sockets[0], options.base_url))
+    return sockets
 
 
 def _allow_descriptors() -> None:
@@ -180,12 +202,18 @@ async def _idle(server: Server, controller: Controller, patience: float) -> None
 
 @contextlib.asynccontextmanager
 async def _running(
-    options: Options, folder: StateFolder, ours: Backend, lost: asyncio.Task[None]
+    options: Options,
+    folder: StateFolder,
+    ours: Backend,
+    lost: asyncio.Task[None],
+    sockets: list[socket.socket] | None,
+    standby: contextlib.AsyncExitStack,
 ) -> AsyncIterator[tuple[str, Server, Controller]]:
-    """The service, ready: its address, and what answers there."""
+    """The service, ready: its address, and what answers there. It listens on `sockets`, or on new ones, once nobody
+    stands by there any more."""
     async with contextlib.AsyncExitStack() as ends:
-        sockets = _listen(options.ip, options.port, folder, reserved=options.hub_managed)
-        store = Store(options.db_url)
+        sockets = sockets or _listen(options.ip, options.port, folder, reserved=options.hub_managed)
+        store = Store(options.db_url, ours.leadership.election())
         store.open()
         ends.callback(store.close)
         metrics = Metrics()
@@ -209,6 +237,7 @@ async def _running(
         api = app.settings["api"]
         retention = asyncio.create_task(Retention(controller, store, api.blobs, api.owners).forever())
         ends.push_async_callback(_cancel, retention)
+        await standby.aclose()
         server = make_server(app)
         server.add_sockets(sockets)
         ends.push_async_callback(_close, server)

@@ -39,6 +39,10 @@ LET_GO = 2
 
 _LOCK_KEY = 0x72756E61
 _LOCK_NOT_AVAILABLE = "55P03"
+_END_HOLDERS = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' "
+    "AND classid = :key AND granted AND datname = current_database() AND application_name = :application"
+)
 _MANY = 500
 """How many ids one statement names."""
 
@@ -64,11 +68,18 @@ class Loaded:
 
 
 class Store:
-    """`url` is SQLAlchemy's: `sqlite:////folder/runai.sqlite` or `postgresql://user@host/database`."""
+    """`url` is SQLAlchemy's: `sqlite:////folder/runai.sqlite` or `postgresql://user@host/database`.
 
-    def __init__(self, url: str) -> None:
+    Who has won an `election` ends the connection of whoever won it before, and may have lost it without having noticed.
+    """
+
+    def __init__(self, url: str, election: str = "") -> None:
         self._url = _understood(url)
-        self._engine: Engine = sqlite.make_engine(self._url) if self._is_sqlite else _postgresql(self._url)
+        self._application = f"jupyter-runai {election}".strip()
+        self._elected = bool(election)
+        self._engine: Engine = (
+            sqlite.make_engine(self._url) if self._is_sqlite else _postgresql(self._url, self._application)
+        )
         self._last = sqlite.LastEvent(self._file) if self._is_sqlite else None
         self._writer = Writer(self._own_connection, self._last.note if self._last is not None else None)
         # Beside the file itself: whatever link leads a second scheduler to it leads to the same lock.
@@ -93,6 +104,8 @@ class Store:
             if self._lock is not None:
                 self._lock.take()
                 sqlite.prepare(self._file)
+            if self._elected:
+                self._end_predecessor()
             self._writer.open()
             if self._last is not None:
                 self._last.check(self._writer.last_event)
@@ -150,6 +163,10 @@ class Store:
             connection.close()
             raise
         return connection
+
+    def _end_predecessor(self) -> None:
+        with self._engine.connect() as connection:
+            connection.execute(_END_HOLDERS, {"key": _LOCK_KEY, "application": self._application})
 
     def _take_database(self, connection: Connection) -> None:
         """Hold the database as long as the connection lives; one that has just ended may take a moment to let go of
@@ -352,8 +369,9 @@ def _understood(url: str) -> URL:
     return parsed
 
 
-def _postgresql(url: URL) -> Engine:
+def _postgresql(url: URL, application: str) -> Engine:
     try:
-        return create_engine(url, isolation_level="REPEATABLE READ")
+        named = {"application_name": application}
+        return create_engine(url, isolation_level="REPEATABLE READ", connect_args=named)
     except (ModuleNotFoundError, NoSuchModuleError):
         raise Invalid("PostgreSQL needs its driver: pip install 'jupyter-runai[postgres]'.", field="db_url") from None

@@ -13,6 +13,7 @@ import math
 import os
 import random
 import signal
+import subprocess
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -22,10 +23,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import pytest
 import sqlalchemy
 
+from hub_spawner.ports import any_free
 from scheduler.client import AsyncClient
 from scheduler.controller.retries import LOSSES
 from scheduler.discovery.statefolder import StateFolder
@@ -37,6 +40,7 @@ from tests.chaos.campaign import LONG, seed, tell
 from tests.chaos.witness import Witness
 from tests.engines.workplace import processes, supervisors
 from tests.hub.running import TOKEN, Hub
+from tests.kubernetes.forwarding import Address, forwarded
 from tests.store.conftest import postgresql_server, postgresql_url
 
 __all__ = ["postgresql_server", "postgresql_url"]
@@ -146,6 +150,51 @@ class OnPostgreSQL(Alone):
                 return list(ended.scalars())
         finally:
             engine.dispose()
+
+
+class WithAStandby(Alone):
+    """Two schedulers, of which one leads. Connections go to the leader, as a Service of Kubernetes sends them."""
+
+    def __init__(self, folder: Path, db_url: str) -> None:
+        super().__init__(folder, f"--db-url={db_url}", "--RunaiService.standby=True")
+        self.kinds = {"leader": 5, "standby": 2, "launcher": 1, "supervisor": 2}
+        self.port = any_free()
+        self._ends = contextlib.ExitStack()
+
+    def start(self) -> None:
+        self._ends.enter_context(forwarded("127.0.0.1", self.port, self._leader))
+        self.revive()
+        until(self._leader)
+
+    def client(self) -> AsyncClient:
+        token = self.service.folder.read_token()
+        assert token is not None
+        return AsyncClient(f"http://127.0.0.1:{self.port}/", token)
+
+    def clean(self) -> None:
+        end_all(self.folder)
+        for process in self.service.spawned:
+            process.wait()
+        self._ends.close()
+
+    def kill(self, kind: str, chance: random.Random) -> bool:
+        leader = self.service.folder.holder()
+        if kind == "leader":
+            return kill_one([leader] if leader else [], chance)
+        if kind == "standby":
+            return kill_one([process.pid for process in self._alive() if process.pid != leader], chance)
+        return kill_worker(kind, self.state_dir, leader, chance)
+
+    def revive(self) -> None:
+        while len(self._alive()) < 2:
+            self.service.spawn()
+
+    def _alive(self) -> list[subprocess.Popen[bytes]]:
+        return [process for process in self.service.spawned if process.poll() is None]
+
+    def _leader(self) -> Address | None:
+        endpoint = self.service.folder.endpoint()
+        return None if endpoint is None else ("127.0.0.1", urlsplit(endpoint.url).port or 0)
 
 
 def kill_worker(kind: str, state_dir: Path, scheduler: int | None, chance: random.Random) -> bool:
@@ -335,6 +384,10 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
 
 def test_nor_with_postgresql_whose_connections_are_cut(tmp_path: Path, postgresql_url: str) -> None:
     campaign(OnPostgreSQL(tmp_path, postgresql_url), tmp_path)
+
+
+def test_nor_with_a_standby_that_takes_over(tmp_path: Path, postgresql_url: str) -> None:
+    campaign(WithAStandby(tmp_path, postgresql_url), tmp_path)
 
 
 @pytest.mark.skipif(not LONG, reason="a hub is killed in `make chaos`")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+Address = tuple[str, int]
 
 IP_FREEBIND = 15
 """From linux/in.h: the address need not be there yet; a node has it while it has pods."""
 
 
 @contextlib.contextmanager
-def forwarded(host: str, port: int, to: tuple[str, int]) -> Iterator[None]:
-    """Connections to `host` and `port` go `to` another address, for as long as the context is open."""
+def forwarded(host: str, port: int, to: Address | Callable[[], Address | None]) -> Iterator[None]:
+    """Connections to `host` and `port` go `to` another address, for as long as the context is open. Where that is asked
+    for each of them, and there is none, they are closed."""
     callers: list[socket.socket] = []
     threads: list[threading.Thread] = []
 
@@ -21,8 +24,12 @@ def forwarded(host: str, port: int, to: tuple[str, int]) -> Iterator[None]:
         with contextlib.suppress(OSError):  # the end
             while True:
                 caller, _ = listening.accept()
+                there = to() if callable(to) else to
+                if there is None:
+                    caller.close()
+                    continue
                 callers.append(caller)
-                threads.append(threading.Thread(target=_connect, args=(caller, to)))
+                threads.append(threading.Thread(target=_connect, args=(caller, there)))
                 threads[-1].start()
 
     with socket.socket() as listening:
@@ -42,7 +49,7 @@ def forwarded(host: str, port: int, to: tuple[str, int]) -> Iterator[None]:
                 thread.join()
 
 
-def _connect(caller: socket.socket, to: tuple[str, int]) -> None:
+def _connect(caller: socket.socket, to: Address) -> None:
     with caller, contextlib.suppress(OSError), socket.create_connection(to, timeout=10) as called:
         called.settimeout(None)
         back = threading.Thread(target=_copy, args=(called, caller))

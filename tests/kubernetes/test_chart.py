@@ -29,6 +29,7 @@ EVERYTHING: Values = {
     "auth": "hub",
     "hub": {"apiUrl": "http://hub.jupyterhub.svc:8081/hub/api", "existingSecret": "hub-token"},
     "database": {"existingSecret": "database"},
+    "replicas": 2,
     "persistence": {"existingClaim": "state"},
     "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]},
     "metrics": {"existingSecret": "scrape", "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
@@ -56,11 +57,33 @@ def test_lints_and_renders_with_the_least_and_with_everything(tmp_path: Path) ->
         "Service/runai",
         "ServiceAccount/runai",
     ]
-    assert everything.keys() - least.keys() == {"ServiceMonitor/runai"}
+    elects = {"Role/runai-leader", "RoleBinding/runai-leader"}
+    assert everything.keys() - least.keys() == {"ServiceMonitor/runai", *elects}
     assert least.keys() - everything.keys() == {"PersistentVolumeClaim/runai"}
     endpoint = everything["ServiceMonitor/runai"]["spec"]["endpoints"][0]
     assert endpoint["path"] == "/services/runai/metrics"
     assert endpoint["authorization"]["credentials"] == {"name": "scrape", "key": "token"}
+
+
+def test_two_replicas_share_a_volume_and_may_elect_a_leader_and_nothing_more(tmp_path: Path) -> None:
+    one = rendered(tmp_path, NEEDED)
+    two = rendered(tmp_path, {**NEEDED, "replicas": 2, "database": {"existingSecret": "database"}})
+    assert two.keys() - one.keys() == {"Role/runai-leader", "RoleBinding/runai-leader"}
+    assert two["PersistentVolumeClaim/runai"]["spec"]["accessModes"] == ["ReadWriteMany"]
+    config = json.loads(two["ConfigMap/runai"]["data"]["jupyter_runai_config.json"])
+    assert config["RunaiService"]["standby"] is True
+    name = f"runai-{config['Kubernetes']['instance']}"
+    assert two["Role/runai-leader"]["rules"] == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": [name],
+            "verbs": ["get", "update"],
+        },
+    ]
+    with pytest.raises(Refused, match="a second scheduler needs PostgreSQL"):
+        rendered(tmp_path, {**NEEDED, "replicas": 2})
 
 
 def test_the_values_of_the_page_are_values_of_the_chart(tmp_path: Path) -> None:
@@ -76,7 +99,7 @@ def test_the_values_of_the_page_are_values_of_the_chart(tmp_path: Path) -> None:
     [
         ({"jobs": NEEDED["jobs"]}, "image"),
         ({**NEEDED, "jobs": {"image": ""}}, "jobs/image"),
-        ({**NEEDED, "replicas": 2}, "replicas"),
+        ({**NEEDED, "replicas": 0}, "replicas"),
         ({**NEEDED, "auth": "none"}, "auth"),
         ({**NEEDED, "auth": "hub"}, "hub"),
         ({**NEEDED, "metrics": {"serviceMonitor": {"enabled": True}}}, "metrics/existingSecret"),

@@ -214,6 +214,7 @@ SERVICE_SETTINGS = {
     "jobs_as": SERVICE + "jobs_as_owner_needs_root_and_a_folder_that_owners_can_access",
     "engine": SERVICE + "the_engine_is_one_that_is_installed",
     "scrape_token": SERVICE + "the_scrape_token_reads_the_metrics_and_nothing_else",
+    "standby": "app/test_standby.py::test_a_standby_is_alive_and_not_ready_and_says_where_the_leader_is",
     "idle_timeout": SERVICE + "after_idle_timeout_it_ends",
 }
 
@@ -225,7 +226,7 @@ KUBERNETES_SETTINGS = dict.fromkeys(
         *("tolerations", "pod_template", "upload_seconds"),
     ),
     CLUSTER,
-)
+) | {"lease_seconds": "kubernetes/test_replicas.py::test_lease_seconds_say_how_long_a_silent_leader_is_waited_for"}
 
 RUNNING = {"kernel", "open_pool", "pool", "service", "shared"}
 """The fixtures that are a running service, or talk to one."""

@@ -1,11 +1,12 @@
-"""The backend of a Kubernetes cluster: pods, what their agents upload, its nodes, and the lock on the state folder."""
+"""The backend of a Kubernetes cluster: pods, what their agents upload, its nodes, and who leads."""
 
 from __future__ import annotations
 
 from scheduler.engines.agents.agents import Agents
 from scheduler.engines.backend import Backend, Setup
 from scheduler.engines.base import Traits
-from scheduler.engines.leadership import FolderLeadership
+from scheduler.engines.kubernetes.names import lease_name
+from scheduler.engines.leadership import FolderLeadership, Leadership
 from scheduler.errors import Invalid
 
 
@@ -21,6 +22,7 @@ def kubernetes(setup: Setup) -> Backend:
     from scheduler.engines.kubernetes.api import Api
     from scheduler.engines.kubernetes.engine import KubernetesEngine
     from scheduler.engines.kubernetes.inventory import ClusterInventory
+    from scheduler.engines.kubernetes.lease import Elector, LeaseLeadership, own_namespace
     from scheduler.engines.kubernetes.settings import Kubernetes
 
     settings = Kubernetes(config=setup.config)
@@ -28,11 +30,19 @@ def kubernetes(setup: Setup) -> Backend:
     api = Api(settings.kubeconfig, settings.context)
     inventory = ClusterInventory(api, settings)
     agents = Agents(setup.folder)
+    leadership: Leadership = FolderLeadership(setup.folder, setup.patience)
+    if setup.standby:
+        # Calls of its own: renewals do not wait behind the engine's.
+        calls = Api(settings.kubeconfig, settings.context)
+        elsewhere = bool(settings.kubeconfig or settings.context)
+        namespace = settings.namespace if elsewhere else own_namespace(settings.namespace)
+        elector = Elector(calls, namespace, lease_name(settings.instance), settings.lease_seconds)
+        leadership = LeaseLeadership(elector, setup.folder)
     return Backend(
         engine=KubernetesEngine(api, inventory, agents, settings),
         files=agents.files,
         inventory=inventory,
-        leadership=FolderLeadership(setup.folder, setup.patience),
+        leadership=leadership,
         agents=agents,
         traits=Traits(shares=False, picks_gpus=True, shared_folders=False),
     )

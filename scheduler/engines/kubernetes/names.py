@@ -22,6 +22,11 @@ def attempt_name(job: str, attempt: int) -> str:
     return f"runai-{job.lower()}-{attempt}"
 
 
+def lease_name(instance: str) -> str:
+    """The Lease by which the schedulers of an instance elect their leader."""
+    return f"runai-{instance}"
+
+
 def pod_name(worker: Worker) -> str:
     return f"{attempt_name(worker.job, worker.attempt)}-{worker.rank}"
 

@@ -57,6 +57,14 @@ class Kubernetes(Configurable):
         config=True,
         help="Seconds that a stopped worker has beyond its grace period to upload what it has written.",
     )
+    lease_seconds = Integer(
+        3,
+        min=2,
+        max=60,
+        config=True,
+        help="Seconds after which a standby takes over from a leader that it does not hear of. A leader that cannot "
+        "renew its Lease for two thirds of that ends.",
+    )
 
     @validate("pod_template")
     def _checked(self, proposal: Bunch) -> dict[str, Any]:
