@@ -84,6 +84,11 @@ class Replicas(Service):
         spec: dict[str, Any] = self.cluster.api.get(self.lease_path).json()["spec"]
         return spec
 
+    def token(self) -> str:
+        found = self.folder.read_token()
+        assert found is not None
+        return found
+
     def objects(self, kind: str) -> list[dict[str, Any]]:
         label = {"labelSelector": "app.kubernetes.io/managed-by=jupyter-runai"}
         items: list[dict[str, Any]] = self.cluster.api.get(f"{self.path}/{kind}", params=label).json()["items"]
@@ -109,7 +114,7 @@ def test_jobs_keep_running_when_the_leader_is_killed_and_the_standby_adopts_them
     with forwarded(HOST, service.pods_port, service.leader):
         leader, standby = service.two()
         code = "import time\nfor i in range(80):\n    print(i, flush=True)\n    time.sleep(0.1)"
-        token = service.folder.read_token()
+        token = service.token()
         with Client(leader.url, token) as client:
             jobs = [client.submit(JobSubmit(command=["python3", "-c", code])) for _ in range(2)]
             until(lambda: all(client.job(job.id).state == "running" for job in jobs))
@@ -165,5 +170,5 @@ def test_a_leader_that_slept_finds_that_it_is_none_any_more(service: Replicas) -
     leader.process.send_signal(signal.SIGCONT)
     assert leader.process.wait(30) not in (None, 0)
     assert standby.is_ready()
-    with Client(standby.url, service.folder.read_token()) as client:
+    with Client(standby.url, service.token()) as client:
         client.cancel(client.submit(JobSubmit(command=["true"])).id)
