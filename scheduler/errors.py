@@ -75,6 +75,13 @@ class Conflict(RunaiError):
     slug = "conflict"
 
 
+class Changed(RunaiError):
+    """The thing is no longer as the caller has seen it."""
+
+    status = 412
+    slug = "changed"
+
+
 class TooLarge(RunaiError):
     """A body or a file is over its bound."""
 
@@ -98,7 +105,7 @@ class Unavailable(RunaiError):
 
 BY_STATUS: dict[int, type[RunaiError]] = {
     kind.status: kind
-    for kind in (Invalid, Forbidden, Unauthenticated, NotFound, Conflict, TooLarge, TooMany, Unavailable)
+    for kind in (Invalid, Forbidden, Unauthenticated, NotFound, Conflict, Changed, TooLarge, TooMany, Unavailable)
 }
 
 

@@ -32,6 +32,8 @@ VIEWS = (
     schema.ViewFigures,
     schema.StreamShows,
     schema.Problem,
+    schema.ProjectEntry,
+    schema.Applied,
 )
 """What the front end reads; whatever these refer to comes along."""
 

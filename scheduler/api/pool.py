@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from scheduler.api import views
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import endpoint
 from scheduler.api.preview import previewed
-from scheduler.api.projects import project_views
-from scheduler.errors import Conflict, Invalid, NotFound
+from scheduler.api.projects import etag, project_views
+from scheduler.errors import Changed, Conflict, Invalid, NotFound
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import file_of, pool_of, with_project, without_project
 from scheduler.scenario import scenario_of, spoken
@@ -24,6 +24,12 @@ class ApplyQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     preview: bool = False
+
+
+class PreviewQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    remove: bool = Field(False, description="what removing the project of that name would bring about")
 
 
 class MeHandler(ApiHandler):
@@ -84,15 +90,18 @@ class PoolApplyHandler(ApiHandler):
 
 class PoolPreviewHandler(ApiHandler):
     @endpoint(
-        "What adding a project or changing it would bring about, with the warnings that are new",
+        "What adding a project, changing or removing it would bring about, with the warnings that are new",
         Scope.ADMIN,
         body=ProjectEntry,
+        query=PreviewQuery,
         answer=Applied,
         refuses=(Invalid, Conflict),
     )
     async def post(self) -> None:
-        before = self.api.book.pool
-        found = await previewed(self.api, with_project(before, self.body(ProjectEntry), self.api.clock()))
+        before, entry, now = self.api.book.pool, self.body(ProjectEntry), self.api.clock()
+        remove = self.query(PreviewQuery).remove
+        after = without_project(before, entry.name, now) if remove else with_project(before, entry, now)
+        found = await previewed(self.api, after)
         known = warnings(before, self.api.inventory.nodes(before))
         self.answer(found.model_copy(update={"warnings": [w for w in found.warnings if w not in known]}))
 
@@ -104,33 +113,65 @@ class ProjectsHandler(ApiHandler):
         self.answer(ProjectList(projects=project_views(self.api.book, self.access, self.api.clock())))
 
 
+_IF_MATCH = ("If-Match", "the ETag of the project as the caller has seen it; absent: whatever it has become")
+
+
 class ProjectHandler(ApiHandler):
-    @endpoint("One project", Scope.READ, answer=ProjectView, refuses=(NotFound,))
+    @endpoint("One project; its ETag names what is declared of it", Scope.READ, answer=ProjectView, refuses=(NotFound,))
     async def get(self, name: str) -> None:
-        self.answer(self._view(name))
+        self._answer(name)
 
     @endpoint(
         "Add a project or change it",
         Scope.ADMIN,
         body=ProjectEntry,
         answer=ProjectView,
-        refuses=(Invalid, Conflict),
+        headers=(_IF_MATCH, ("If-None-Match", "`*`: add a project, and change none")),
+        refuses=(Invalid, Conflict, Changed),
     )
     async def put(self, name: str) -> None:
         entry = self.body(ProjectEntry)
         if entry.name != name:
             raise Invalid(f"name is {entry.name!r}, and the path says {name!r}; make them the same.", field="name")
         async with self.api.changing:
+            self._refuse_changed(name)
             await self.api.controller.apply(with_project(self.api.book.pool, entry, self.api.clock()))
-        self.answer(self._view(name))
+        self._answer(name)
 
-    @endpoint("Remove a project", Scope.ADMIN, status=204, refuses=(NotFound, Invalid, Conflict))
+    @endpoint(
+        "Remove a project",
+        Scope.ADMIN,
+        status=204,
+        headers=(_IF_MATCH,),
+        refuses=(NotFound, Invalid, Conflict, Changed),
+    )
     async def delete(self, name: str) -> None:
         async with self.api.changing:
             self._view(name)
+            self._refuse_changed(name)
             await self.api.controller.apply(without_project(self.api.book.pool, name, self.api.clock()))
         self.set_status(204)
         self.finish()
+
+    def _refuse_changed(self, name: str) -> None:
+        """Raise `Changed` where the project is not what the caller's request is meant for."""
+        headers = self.request.headers
+        now = self._etag(name)
+        if now is not None and headers.get("If-None-Match") == "*":
+            raise Changed(f"There is a project {name!r} already; choose another name, or edit that one.", field="name")
+        seen = headers.get("If-Match")
+        if seen is not None and now is None:
+            raise Changed(f"Project {name!r} has been removed meanwhile; add it again, or leave it so.")
+        if seen is not None and seen.removeprefix("W/") != now:
+            raise Changed(f"Project {name!r} has been changed meanwhile; look at it again, then repeat your change.")
+
+    def _etag(self, name: str) -> str | None:
+        return next((etag(project) for project in self.api.book.pool.projects if project.name == name), None)
+
+    def _answer(self, name: str) -> None:
+        view = self._view(name)
+        self.set_header("ETag", self._etag(name) or "")
+        self.answer(view)
 
     def _view(self, name: str) -> ProjectView:
         found = (view for view in project_views(self.api.book, self.access, self.api.clock()) if view.name == name)

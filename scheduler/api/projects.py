@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -13,13 +14,18 @@ from scheduler.controller.usage import averages
 from scheduler.model import Project
 from scheduler.policy import quotas
 from scheduler.policy.types import ProjectFigures
-from scheduler.pool.file import policy_entry, quota_entries
+from scheduler.pool.file import policy_entry, project_entry, quota_entries
 from scheduler.schema import PartView, ProjectView
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
 
 _NOTHING = ProjectFigures(fair_share=0, allocated=0, demand=0, could_start=0)
+
+
+def etag(project: Project) -> str:
+    """What is declared of a project, as `ETag` and `If-Match` name it: how the project stands does not change it."""
+    return f'"{hashlib.sha256(project_entry(project).model_dump_json().encode()).hexdigest()[:16]}"'
 
 
 def project_views(book: Book, access: Access, now: float) -> list[ProjectView]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -51,3 +52,59 @@ def test_every_view_has_an_address_and_is_reached_by_the_keyboard(admin: Page) -
     expect(admin.get_by_role("region", name=name)).to_be_visible()
     admin.go_back()
     expect(views.last).not_to_have_attribute("aria-current", "page")
+
+
+def api(page: Page, path: str, method: str = "GET", body: Any = None) -> Any:
+    """Ask the scheduler as the page does."""
+    return page.evaluate(
+        """async ([path, method, body]) => {
+            const xsrf = document.cookie.match(/(?:^|; )_xsrf=([^;]*)/)[1];
+            const answer = await fetch('/services/runai/api/v1/' + path, {
+                method, headers: {'X-XSRFToken': xsrf, 'Content-Type': 'application/json'},
+                body: body === null ? undefined : JSON.stringify(body),
+            });
+            const text = await answer.text();
+            return text ? JSON.parse(text) : null;
+        }""",
+        [path, method, body],
+    )
+
+
+def test_a_project_is_added_changed_and_retired_on_the_page(admin: Page) -> None:
+    admin.get_by_role("link", name="Projects").click()
+    admin.get_by_role("button", name="New project").click()
+    admin.keyboard.type("speech")
+    admin.get_by_label("Guarantee (GPUs)").fill("40")
+    expect(admin.get_by_role("dialog")).to_contain_text("40 of 18 GPUs guaranteed: not all can be met")
+    shots(admin, "admin-new-project")
+    admin.keyboard.press("Enter")
+    expect(admin.get_by_role("dialog")).to_contain_text("speech is added.")
+    expect(admin.get_by_role("dialog")).to_contain_text("the guarantees cannot all be met at the same time")
+    admin.get_by_role("button", name="Back").click()
+    admin.get_by_label("Guarantee (GPUs)").fill("4")
+    admin.get_by_role("button", name="Review the change").click()
+    admin.get_by_role("button", name="Apply").click()
+    row = admin.get_by_role("row", name="speech")
+    expect(row).to_be_visible()
+
+    edit = admin.get_by_role("button", name="Edit speech")
+    edit.click()
+    admin.get_by_label("Limit (GPUs)").fill("6")
+    admin.get_by_role("button", name="Review the change").click()
+    expect(admin.get_by_role("dialog")).to_contain_text("speech: limit none → 6")
+    shots(admin, "admin-review-project")
+    api(admin, "projects/speech", "PUT", {"name": "speech", "guaranteed": 5})
+    admin.get_by_role("button", name="Apply").click()
+    expect(admin.get_by_role("alert")).to_contain_text("has been changed meanwhile")
+    expect(admin.get_by_label("Limit (GPUs)")).to_have_value("6")
+    expect(admin.get_by_label("Guarantee (GPUs)")).to_have_value("5")
+    admin.get_by_role("button", name="Review the change").click()
+    admin.get_by_role("button", name="Apply").click()
+    expect(edit).to_be_focused()
+    found = api(admin, "projects/speech")
+    assert (found["guaranteed"], found["limit"]) == (5, 6)
+
+    edit.click()
+    admin.get_by_role("button", name="Retire…").click()
+    admin.get_by_role("button", name="Retire", exact=True).click()
+    expect(row).to_have_count(0)

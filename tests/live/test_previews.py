@@ -98,3 +98,46 @@ async def test_random_changes_do_what_their_previews_say(open_pool: Open) -> Non
             await live.service.http["admin"].post(f"jobs/{job['id']}/cancel")
         await live.bench.settled()
     assert min(said["stop"], said["start"]) > 0
+
+
+async def test_a_removal_is_previewed(open_pool: Open) -> None:
+    projects = [{"name": "nlp", "guaranteed": 8, "members": ["*"]}, {"name": "vision", "members": ["*"]}]
+    live = await open_pool(*NODES, node_pools=TRAIN, projects=projects)
+    admin = live.service.http["admin"]
+    found = (await admin.post("pool/preview", params={"remove": "true"}, json={"name": "nlp"})).json()
+    assert [(change["action"], change["name"]) for change in found["changes"]] == [("remove", "nlp")]
+    job = await live.submit(project="nlp")
+    refused = await admin.post("pool/preview", params={"remove": "true"}, json={"name": "nlp"})
+    assert refused.json()["detail"] == (await admin.delete("projects/nlp")).json()["detail"]
+    assert job in refused.json()["detail"]
+
+
+async def test_a_change_of_a_project_that_is_no_longer_as_it_was_seen_is_refused(open_pool: Open) -> None:
+    live = await open_pool(*NODES, node_pools=TRAIN, projects=[{"name": "nlp", "members": ["*"]}])
+    admin = live.service.http["admin"]
+    seen = (await admin.get("projects/nlp")).headers["ETag"]
+    await live.submit(project="nlp")
+    assert (await admin.get("projects/nlp")).headers["ETag"] == seen, "how it stands is not what is declared of it"
+
+    mine, theirs = {"name": "nlp", "guaranteed": 2}, {"name": "nlp", "limit": 4}
+    changed = await admin.put("projects/nlp", json=theirs, headers={"If-Match": seen})
+    assert changed.is_success
+    for refused in (
+        await admin.put("projects/nlp", json=mine, headers={"If-Match": seen}),
+        await admin.delete("projects/nlp", headers={"If-Match": seen}),
+    ):
+        assert refused.status_code == 412
+        assert refused.json()["detail"].startswith("Project 'nlp' has been changed meanwhile; ")
+    assert (await live.get("projects/nlp"))["limit"] == 4
+    again = await admin.put("projects/nlp", json=mine, headers={"If-Match": changed.headers["ETag"]})
+    assert again.json()["guaranteed"] == 2
+
+
+async def test_a_project_is_added_only_where_there_is_none(open_pool: Open) -> None:
+    live = await open_pool(*NODES, node_pools=TRAIN, projects=[{"name": "nlp", "members": ["*"]}])
+    admin, anew = live.service.http["admin"], {"If-None-Match": "*"}
+    assert (await admin.put("projects/speech", json={"name": "speech"}, headers=anew)).is_success
+    twice = await admin.put("projects/speech", json={"name": "speech", "limit": 1}, headers=anew)
+    assert (twice.status_code, twice.json()["field"]) == (412, "name")
+    gone = await admin.put("projects/gone", json={"name": "gone"}, headers={"If-Match": '"seen"'})
+    assert gone.status_code == 412

@@ -1,5 +1,6 @@
 /** A scheduler in memory behind the transport: real responses and streams, and a line that can be cut. */
 import type {
+  Applied,
   DisplayLine,
   Event as PoolEvent,
   JobState,
@@ -8,6 +9,7 @@ import type {
   OutputFile,
   PolicyEntry,
   PoolView,
+  ProjectEntry,
   ProjectView,
   SessionView,
   StreamShows,
@@ -141,6 +143,9 @@ export class Scheduler implements ITransport {
   readonly files = new Map<string, OutputFile[]>();
   sessions: SessionView[] = [aSession('s1')];
   projects: ProjectView[] = [aProject('vision')];
+  /** What a preview answers, and what was to be previewed. */
+  previewed: Applied = { preview: true, changes: [], warnings: [], effects: [] };
+  readonly previews: ProjectEntry[] = [];
   me: Me = {
     name: 'ada',
     admin: false,
@@ -185,6 +190,13 @@ export class Scheduler implements ITransport {
     }
     if (collection === 'jobs' && id) {
       return this._job(id, what, url, init.method ?? 'GET');
+    }
+    if (url.pathname === '/pool/preview') {
+      this.previews.push(JSON.parse(String(init.body)) as ProjectEntry);
+      return json(this.previewed);
+    }
+    if (collection === 'projects' && id) {
+      return this._project(id, init);
     }
     const states = url.searchParams.getAll('state') as JobState[];
     const answers: Record<string, unknown> = {
@@ -281,6 +293,22 @@ export class Scheduler implements ITransport {
       this.set({ ...job, state: states[what ?? ''] ?? job.state });
     }
     return json(this.jobs.get(id));
+  }
+
+  private _project(name: string, init: RequestInit): Response {
+    const view = this.projects.find(project => project.name === name);
+    const version = JSON.stringify(view && [view.guaranteed, view.limit]);
+    const seen = new Headers(init.headers).get('If-Match');
+    if (seen !== null && seen !== version) {
+      return json({ detail: `Project ${name} has been changed meanwhile.`, status: 412 }, 412);
+    }
+    if (init.method) {
+      const others = this.projects.filter(project => project !== view);
+      const entry = init.body ? (JSON.parse(String(init.body)) as ProjectEntry) : null;
+      this.projects = entry ? [...others, aProject(name, entry)] : others;
+      this.tell('pool.changed', 'pool');
+    }
+    return new Response(JSON.stringify(view ?? {}), { headers: { ETag: version ?? '' } });
   }
 
   private _stream(after: string | null, signal: AbortSignal | undefined): Response {

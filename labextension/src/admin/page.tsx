@@ -34,7 +34,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
   };
   const views: Record<ViewName, (pool: PoolView) => ReactElement> = {
     pool: pool => <Overview model={model} state={state} pool={pool} actions={actions} />,
-    projects: pool => <ProjectsView projects={state.projects} pool={pool} />,
+    projects: pool => <ProjectsView client={model.client} state={state} pool={pool} />,
     jobs: () => (
       <Card title={trans.__('Jobs')}>
         <JobList

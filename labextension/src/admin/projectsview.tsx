@@ -1,21 +1,36 @@
 /** The tree of projects: what each was given, and how it stands. */
-import type { ReactElement } from 'react';
+import { useState, type ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import type { PoolView, ProjectView } from '../model/api';
 import { amount } from '../model/format';
+import type { Client } from '../model/client';
+import type { PoolState } from '../model/state';
 import { Card } from './card';
+import { ProjectDialog } from './projectdialog';
 import { asTree } from './projects';
 
 export interface ProjectsViewProps {
-  projects: readonly ProjectView[];
+  client: Client;
+  state: PoolState;
   pool: PoolView;
 }
 
-export function ProjectsView({ projects }: ProjectsViewProps): ReactElement {
+export function ProjectsView({ client, state, pool }: ProjectsViewProps): ReactElement {
   const trans = useTrans();
+  const admin = state.me?.admin ?? false;
+  const [edited, setEdited] = useState<{ name: string | null } | null>(null);
   const or = (value: number | null, none: string) => (value === null ? none : amount(value));
   return (
-    <Card title={trans.__('Projects')}>
+    <Card
+      title={trans.__('Projects')}
+      aside={
+        admin && (
+          <button type="button" className="runai-Button" onClick={() => setEdited({ name: null })}>
+            {trans.__('New project')}
+          </button>
+        )
+      }
+    >
       <div className="runai-TableBox">
         <table className="runai-Table">
           <thead>
@@ -39,10 +54,11 @@ export function ProjectsView({ projects }: ProjectsViewProps): ReactElement {
               <th scope="col" className="runai-Table-text runai-Wide">
                 {trans.__('Members and groups')}
               </th>
+              {admin && <th className="runai-Table-edit" />}
             </tr>
           </thead>
           <tbody>
-            {asTree(projects).map(({ project, depth }) => (
+            {asTree(state.projects).map(({ project, depth }) => (
               <tr key={project.name}>
                 <th scope="row" style={{ paddingLeft: `${8 + 16 * depth}px` }}>
                   {project.name}
@@ -59,11 +75,26 @@ export function ProjectsView({ projects }: ProjectsViewProps): ReactElement {
                 <td className="runai-Table-text runai-Wide runai-Table-people">
                   {people(project, trans.__('everybody')) || '–'}
                 </td>
+                {admin && (
+                  <td className="runai-Table-edit">
+                    <button
+                      type="button"
+                      className="runai-Link"
+                      aria-label={trans.__('Edit %1', project.name)}
+                      onClick={() => setEdited({ name: project.name })}
+                    >
+                      {trans.__('Edit')}
+                    </button>
+                  </td>
+                )}
               </tr>
             ))}
           </tbody>
         </table>
       </div>
+      {edited && (
+        <ProjectDialog client={client} state={state} pool={pool} name={edited.name} close={() => setEdited(null)} />
+      )}
     </Card>
   );
 }

@@ -7,6 +7,17 @@ export interface AllowedEntry {
   preemptible: boolean[] | null;
 }
 
+/**
+ * warnings says what an administrator should know (more build GPUs promised than there are, say). A preview has
+ * the effects that the change would have now.
+ */
+export interface Applied {
+  preview: boolean;
+  changes: Change[];
+  warnings: string[];
+  effects: EffectView[];
+}
+
 export interface AttemptView {
   number: number;
   created: number;
@@ -17,6 +28,15 @@ export interface AttemptView {
   reason: string;
   /** why it ended, or is ending; after resized and moved the next attempt begins at once */
   ending: Ending | null;
+}
+
+/** One line of a preview: what would be added, changed or removed. */
+export interface Change {
+  action: 'add' | 'change' | 'remove';
+  kind: 'node_pool' | 'project' | 'user' | 'settings' | 'pool';
+  name: string;
+  before: Record<string, unknown> | null;
+  after: Record<string, unknown> | null;
 }
 
 /** What a job gets where it says nothing. */
@@ -53,6 +73,16 @@ export interface DisplayLine {
   log: number;
   display: number;
   output: Record<string, unknown>;
+}
+
+/** What would happen at once to some jobs of a project; ids names the first 20 of them. */
+export interface EffectView {
+  action: 'stop' | 'move' | 'resize' | 'start';
+  project: string;
+  jobs: number;
+  /** that they hold now, or would hold once they have started */
+  gpus: number;
+  ids: string[];
 }
 
 /**
@@ -287,6 +317,27 @@ export interface Problem {
   status: number;
   detail: string;
   field: string | null;
+}
+
+export interface ProjectEntry {
+  name: string;
+  parent: string | null;
+  /** GPUs; null: without bound */
+  guaranteed: number | null;
+  /** GPUs; null: none */
+  limit: number | null;
+  /** absent: the guarantee, or 1 where that is 0 */
+  weight: number | null;
+  priority: number;
+  /** user names; "*": everybody */
+  members: string[];
+  /** JupyterHub groups */
+  groups: string[];
+  policy: PolicyEntry;
+  /** what it has of a node pool or of a type of GPU */
+  quotas: QuotaEntry[];
+  /** of its jobs of one priority; null: that of the project above, or of the settings */
+  order: QueueOrder | null;
 }
 
 export interface ProjectList {

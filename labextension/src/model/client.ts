@@ -1,5 +1,6 @@
 /** The scheduler's API as functions: each answers the view it names or rejects with a `PoolError`. */
 import type {
+  Applied,
   DisplayLine,
   JobPage,
   JobState,
@@ -9,6 +10,7 @@ import type {
   OutputFile,
   OutputList,
   PoolView,
+  ProjectEntry,
   ProjectList,
   ProjectView,
   SessionList,
@@ -17,6 +19,12 @@ import type {
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
 
 export type JobVerb = 'cancel' | 'pause' | 'resume' | 'delete';
+
+/** A project, and the version of what is declared of it: a change of it is refused once it has another. */
+export interface SeenProject {
+  view: ProjectView;
+  version: string;
+}
 
 export interface JobQuery {
   states?: readonly JobState[];
@@ -51,6 +59,25 @@ export class Client {
 
   async projects(): Promise<ProjectView[]> {
     return (await this._json<ProjectList>('projects')).projects;
+  }
+
+  async project(name: string): Promise<SeenProject> {
+    const response = await this._send(projectPath(name));
+    return { view: (await response.json()) as ProjectView, version: response.headers.get('ETag') ?? '' };
+  }
+
+  /** What adding, changing or removing a project would bring about. */
+  previewProject(entry: ProjectEntry, remove: boolean): Promise<Applied> {
+    return this._json(`pool/preview${remove ? '?remove=true' : ''}`, withJson('POST', entry));
+  }
+
+  /** Changes the project that was seen, or adds one that is not there yet. */
+  async putProject(entry: ProjectEntry, seen: string | null): Promise<void> {
+    await this._send(projectPath(entry.name), withJson('PUT', entry, only(seen)));
+  }
+
+  async removeProject(name: string, seen: string): Promise<void> {
+    await this._send(projectPath(name), { method: 'DELETE', headers: only(seen) });
   }
 
   async sessions(): Promise<SessionView[]> {
@@ -153,11 +180,7 @@ export class Client {
 
   /** Says which jobs the view shows from now on. */
   async show(stream: string, jobs: readonly string[]): Promise<void> {
-    await this._send(`events/${encodeURIComponent(stream)}`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ jobs })
-    });
+    await this._send(`events/${encodeURIComponent(stream)}`, withJson('POST', { jobs }));
   }
 
   private async _json<T>(path: string, init?: RequestInit): Promise<T> {
@@ -180,4 +203,17 @@ export class Client {
     }
     return response;
   }
+}
+
+function withJson(method: string, body: unknown, headers: Record<string, string> = {}): RequestInit {
+  return { method, headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(body) };
+}
+
+function projectPath(name: string): string {
+  return `projects/${encodeURIComponent(name)}`;
+}
+
+/** Only what was seen is changed; nothing seen: only where there is nothing. */
+function only(seen: string | null): Record<string, string> {
+  return seen === null ? { 'If-None-Match': '*' } : { 'If-Match': seen };
 }

@@ -1,0 +1,124 @@
+/** A project as it is edited: texts of fields, what they say, and what they promise. */
+import type { PoolView, ProjectEntry, ProjectView, QueueOrder } from '../model/api';
+import { amount, gpus } from '../model/format';
+import type { Trans } from '../trans';
+
+export interface Fields {
+  name: string;
+  parent: string;
+  guaranteed: string;
+  limit: string;
+  weight: string;
+  priority: string;
+  order: string;
+  members: string;
+  groups: string;
+}
+
+export type Field = keyof Fields;
+
+/** The texts of a project's fields; of a new one where it is null. */
+export function fieldsOf(project: ProjectView | null): Fields {
+  const text = (value: number | null | undefined) => (value === null || value === undefined ? '' : String(value));
+  return {
+    name: project?.name ?? '',
+    parent: project?.parent ?? '',
+    guaranteed: project ? text(project.guaranteed) : '0',
+    limit: text(project?.limit),
+    weight: text(project?.weight),
+    priority: String(project?.priority ?? 0),
+    order: project?.order ?? '',
+    members: (project?.members ?? []).join(', '),
+    groups: (project?.groups ?? []).join(', ')
+  };
+}
+
+/** A field whose text says nothing that could be sent. */
+export class Unreadable extends Error {
+  constructor(
+    readonly field: Field,
+    sentence: string
+  ) {
+    super(sentence);
+  }
+}
+
+/** What the fields declare; policies and quotas stay those of `base`. Throws `Unreadable`. */
+export function entryOf(fields: Fields, base: ProjectView | null, trans: Trans): ProjectEntry {
+  const number = (field: Field, empty: string): number | null => {
+    const text = fields[field].trim();
+    const value = Number(text);
+    if (text !== '' && !(Number.isFinite(value) && value >= 0)) {
+      throw new Unreadable(field, trans.__('Write a number such as 4 or 0.5, or leave it empty: %1.', empty));
+    }
+    return text === '' ? null : value;
+  };
+  const priority = Number(fields.priority.trim() || '0');
+  if (!Number.isInteger(priority)) {
+    throw new Unreadable('priority', trans.__('Write a whole number, such as 0 or 10.'));
+  }
+  return {
+    name: fields.name.trim(),
+    parent: fields.parent || null,
+    guaranteed: number('guaranteed', trans.__('without bound')),
+    limit: number('limit', trans.__('no limit')),
+    weight: number('weight', trans.__('as the guarantee')),
+    priority,
+    order: (fields.order || null) as QueueOrder | null,
+    members: names(fields.members),
+    groups: names(fields.groups),
+    ...(base ? { policy: base.policy, quotas: base.quotas } : NO_RULES)
+  };
+}
+
+const NO_RULES = { policy: {} as ProjectEntry['policy'], quotas: [] };
+
+function names(text: string): string[] {
+  return [...new Set(text.split(/[\s,]+/).filter(Boolean))];
+}
+
+export interface Promised {
+  words: string;
+  /** More is promised than there is. */
+  over: boolean;
+}
+
+/**
+ * What would be guaranteed to this project and those beside it, of what there is for all of them; null where the pool is
+ * shared out in parts, of which only the preview knows.
+ */
+export function promiseOf(
+  fields: Fields,
+  own: string | null,
+  projects: readonly ProjectView[],
+  pool: PoolView,
+  trans: Trans
+): Promised | null {
+  const parent = projects.find(project => project.name === fields.parent);
+  if (projects.some(project => project.parts.length > 0) || parent?.guaranteed === null) {
+    return null;
+  }
+  const beside = projects.filter(project => (project.parent ?? '') === fields.parent && project.name !== own);
+  const text = fields.guaranteed.trim();
+  const given = text === '' ? Infinity : Number(text);
+  const sum = beside.reduce((all, project) => all + (project.guaranteed ?? Infinity), given);
+  if (Number.isNaN(sum)) {
+    return null;
+  }
+  const there = parent ? (parent.guaranteed ?? 0) : pool.train.gpus;
+  const all = Number.isFinite(sum) ? amount(sum) : trans.__('any number');
+  const words = parent
+    ? trans.__('%1 of the %2 of %3 guaranteed', all, gpus(there, trans), parent.name)
+    : trans.__('%1 of %2 guaranteed', all, gpus(there, trans));
+  return { words, over: sum > there };
+}
+
+/** A project and all below it: none of them can be its parent. */
+export function family(name: string, projects: readonly ProjectView[]): ReadonlySet<string> {
+  const found = new Set([name]);
+  for (let before = 0; before < found.size;) {
+    before = found.size;
+    projects.filter(one => one.parent !== null && found.has(one.parent)).forEach(one => found.add(one.name));
+  }
+  return found;
+}
