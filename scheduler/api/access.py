@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scheduler.errors import Forbidden, NotFound
-from scheduler.model import Job, Pool, Project, Session
+from scheduler.model import Job, Pool, Project, ProjectName, Session, UserName
 from scheduler.store import EventRecord
 
 
@@ -39,12 +39,12 @@ _INCLUDES = {
 class Caller:
     """Who sends a request, as the authenticator knows them (never as a body or a header says)."""
 
-    name: str
+    name: UserName
     scopes: frozenset[Scope]
     groups: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, name: str, scopes: frozenset[Scope], groups: frozenset[str] = frozenset()) -> Caller:
+    def of(cls, name: UserName, scopes: frozenset[Scope], groups: frozenset[str] = frozenset()) -> Caller:
         """A caller with `scopes` and all that these include."""
         return cls(name, frozenset().union(*(_INCLUDES[scope] for scope in scopes)), groups)
 
@@ -67,17 +67,17 @@ class Members:
         self.leaves = frozenset(project.name for project in leaves(pool))
         self.without_guarantee = frozenset(project.name for project in pool.projects if project.all_guaranteed == 0)
         self._place = {project.name: place for place, project in enumerate(pool.projects)}
-        self._users: dict[str, list[str]] = defaultdict(list)
-        self._groups: dict[str, list[str]] = defaultdict(list)
+        self._users: dict[UserName, list[ProjectName]] = defaultdict(list)
+        self._groups: dict[str, list[ProjectName]] = defaultdict(list)
         for project in pool.projects:
             for user in project.members:
                 self._users[user].append(project.name)
             for group in project.groups:
                 self._groups[group].append(project.name)
 
-    def projects_of(self, caller: Caller) -> list[str]:
+    def projects_of(self, caller: Caller) -> list[ProjectName]:
         """In the pool's order."""
-        found = {*self._users.get("*", ()), *self._users.get(caller.name, ())}
+        found = {*self._users.get(UserName("*"), ()), *self._users.get(caller.name, ())}
         for group in caller.groups:
             found.update(self._groups.get(group, ()))
         return sorted(found, key=self._place.__getitem__)
@@ -145,7 +145,7 @@ class Access:
             raise NotFound(f"There is no session {session_id} that you may see.")
         return session
 
-    def project_for(self, name: str | None) -> str:
+    def project_for(self, name: str | None) -> ProjectName:
         """The project that a job goes to: the one named, where it takes the caller's jobs, or the caller's first."""
         if name is None:
             if not self.projects:
@@ -155,10 +155,10 @@ class Access:
                 )
             return self.projects[0]
         if name in self.projects:
-            return name
+            return ProjectName(name)
         if any(project.name == name for project in leaves(self.pool)) and not self.caller.admin:
             raise Forbidden(f"Project {name} does not take your jobs; {self._choices()}", field="project")
-        return name
+        return ProjectName(name)
 
     def _choices(self) -> str:
         if not self.projects:

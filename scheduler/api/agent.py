@@ -22,6 +22,7 @@ from scheduler.engines.base import WorkerState
 from scheduler.engines.files import Area, JobFile
 from scheduler.engines.outputs import part
 from scheduler.errors import Conflict, Invalid, NotFound, TooLarge
+from scheduler.model import UserName
 from scheduler.schema.agent import (
     AgentFileInfo,
     AgentFileList,
@@ -71,7 +72,7 @@ class AgentHandler(ApiHandler):
         if live is None:
             raise unauthenticated(self)
         self.live = live
-        return Caller(f"worker {live.worker}", frozenset({scope}))
+        return Caller(UserName(f"worker {live.worker}"), frozenset({scope}))
 
     @property
     def agents(self) -> Agents:

@@ -17,6 +17,7 @@ from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler
 
 from scheduler.api.access import Caller, Scope
+from scheduler.model import UserName
 
 _AUTHORIZATION = re.compile(r"(?:token|bearer)\s+(\S+)\s*", re.IGNORECASE)
 
@@ -59,7 +60,7 @@ class TokenAuth(Authenticator):
         if not token:
             raise ValueError("The token must not be empty.")
         self._token = token
-        self._caller = Caller.of(user, frozenset({Scope.ADMIN}))
+        self._caller = Caller.of(UserName(user), frozenset({Scope.ADMIN}))
 
     async def identify(self, handler: RequestHandler) -> Caller | None:
         return await self._whose(token_of(handler.request))

@@ -31,10 +31,12 @@ from scheduler.model import (
     MiB,
     Milli,
     Program,
+    ProjectName,
     Request,
     Session,
     SessionId,
     Shape,
+    UserName,
     WorkerGroup,
     session_request,
     size_of,
@@ -124,7 +126,7 @@ def _said_otherwise(sent: JobSubmit, name: str) -> bool:
     return name == "gpus" and sent.gpu_memory_gib is not None
 
 
-def job_of(sent: JobSubmit, *, user: str, project: str, now: float, idempotency_key: str | None) -> Job:
+def job_of(sent: JobSubmit, *, user: UserName, project: ProjectName, now: float, idempotency_key: str | None) -> Job:
     """The job that `user` sends, queued at `now`."""
     groups = _groups(sent)
     shape = max((group.shape for group in groups), key=size_of, default=None) or _shape_of_worker(sent)
@@ -201,7 +203,9 @@ def _shape_of_worker(sent: JobSubmit | GroupSubmit) -> Shape:
     )
 
 
-def jobs_of(sent: ArraySubmit, *, user: str, project: str, now: float, idempotency_key: str | None) -> list[Job]:
+def jobs_of(
+    sent: ArraySubmit, *, user: UserName, project: ProjectName, now: float, idempotency_key: str | None
+) -> list[Job]:
     """The jobs of an array, called `<array>-<index>`; the first one carries the key for all of them."""
     array = new_id("a")
     indices = [member.index for member in sent.members]
@@ -231,14 +235,14 @@ def jobs_of(sent: ArraySubmit, *, user: str, project: str, now: float, idempoten
 
 def _after(given: str) -> After:
     job, _, condition = given.partition(":")
-    return After(job, afterany=condition == "any")
+    return After(JobId(job), afterany=condition == "any")
 
 
 def session_of(sent: SessionOpen, *, now: float) -> Session:
     return Session(
         id=SessionId(new_id("s")),
         server=sent.server,
-        request=session_request(sent.user, shape_of(gpus_per_worker(sent.gpus), sent)),
+        request=session_request(UserName(sent.user), shape_of(gpus_per_worker(sent.gpus), sent)),
         requested=now,
     )
 

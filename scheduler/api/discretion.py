@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from scheduler.api.access import Access
+from scheduler.model import JobId
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
@@ -62,13 +63,13 @@ def _hidden(value: object, book: Book, access: Access) -> bool:
     """Whether this is the id of a workload that the caller may not see."""
     if not isinstance(value, str) or not _WORKLOAD.fullmatch(value):
         return False
-    job = book.jobs.get(value)
+    job = book.jobs.get(JobId(value))
     return job is None or not access.sees_job(job)
 
 
 def _name(id: str, book: Book, access: Access) -> str:
     """The name of a job, or of an array's jobs, that the caller may see."""
-    job = book.jobs.get(id)
+    job = book.jobs.get(JobId(id))
     if job is not None:
         return job.name if access.sees_job(job) else ""
     members = (job for job in book.dependent if job.request.array is not None and job.request.array.id == id)
@@ -77,7 +78,7 @@ def _name(id: str, book: Book, access: Access) -> str:
 
 
 def _somebody(id: str, book: Book) -> str:
-    job = book.jobs.get(id)
+    job = book.jobs.get(JobId(id))
     if job is not None:
         return f"a job of project {job.request.project}"
     return "a session" if id.startswith("s-") else "another job"

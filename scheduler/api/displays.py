@@ -62,7 +62,7 @@ class _Shown:
     """The log of an attempt's first worker with its displays in their places."""
 
     files: JobFiles
-    job: str
+    job: JobId
     attempt: int
     log: int
     display: int

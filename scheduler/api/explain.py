@@ -24,9 +24,12 @@ from scheduler.model import (
     JobState,
     Milli,
     Node,
+    NodeName,
     Pool,
+    ProjectName,
     Request,
     WorkerPlacement,
+    WorkloadId,
     duration,
     gpu_count,
 )
@@ -89,7 +92,7 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
 # -- who holds what it waits for ----------------------------------------------------------------------------
 
 
-def _nodes(request: Request, pool: Pool, nodes: Iterable[Node]) -> frozenset[str]:
+def _nodes(request: Request, pool: Pool, nodes: Iterable[Node]) -> frozenset[NodeName]:
     """The nodes that a job may use and that are large enough for one of its workers."""
     environments = {node_pool.name: node_pool.environment for node_pool in pool.node_pools}
     lent = pool.settings.lending and request.preemptible and not request.node_pools
@@ -105,7 +108,7 @@ def _nodes(request: Request, pool: Pool, nodes: Iterable[Node]) -> frozenset[str
 
 
 def _holding(
-    blocked: Mapping[str, Any], nodes: frozenset[str], standing: Iterable[Job], book: Book
+    blocked: Mapping[str, Any], nodes: frozenset[NodeName], standing: Iterable[Job], book: Book
 ) -> Iterator[tuple[Job, Milli]]:
     """The jobs that hold what is waited for, and how much."""
     within = None
@@ -117,7 +120,7 @@ def _holding(
             yield job, amount
 
 
-def _below(project: str, pool: Pool) -> frozenset[str]:
+def _below(project: ProjectName, pool: Pool) -> frozenset[ProjectName]:
     """A project and those below it."""
     found = {project}
     while more := {p.name for p in pool.projects if p.parent in found} - found:
@@ -125,11 +128,11 @@ def _below(project: str, pool: Pool) -> frozenset[str]:
     return frozenset(found)
 
 
-def _on(nodes: frozenset[str], placement: Iterable[WorkerPlacement]) -> Milli:
+def _on(nodes: frozenset[NodeName], placement: Iterable[WorkerPlacement]) -> Milli:
     return held(worker for worker in placement if worker.node in nodes)
 
 
-def _free(names: frozenset[str], standing: Iterable[Job], nodes: Iterable[Node]) -> Milli:
+def _free(names: frozenset[NodeName], standing: Iterable[Job], nodes: Iterable[Node]) -> Milli:
     """What the jobs leave of these nodes."""
     gpus = sum(node.gpus * ONE for node in nodes if node.name in names)
     return gpus - sum(_on(names, job.placement) for job in standing)
@@ -163,7 +166,7 @@ def _holders(holding: list[tuple[Job, Milli]], book: Book, access: Access) -> It
         )
 
 
-def _turn(job: Job, order: Mapping[str, int]) -> tuple[float, str]:
+def _turn(job: Job, order: Mapping[WorkloadId, int]) -> tuple[float, str]:
     return order.get(job.id, float("inf")), job.id
 
 
@@ -209,7 +212,7 @@ def _speed(throughputs: Sequence[MeasuredThroughput]) -> str:
 # -- what its project has had --------------------------------------------------------------------------------
 
 
-def _recent_use(project: str, book: Book, now: float) -> str:
+def _recent_use(project: ProjectName, book: Book, now: float) -> str:
     """`Project vision has used 3.2 GPUs on average recently, 40 % of the pool.`: where that counts."""
     shares = usage.shares(book.usage, book.pool, book.nodes, now)
     if project not in shares:

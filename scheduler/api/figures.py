@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scheduler.api import discretion, views
 from scheduler.api.messages import mentioned, written
 from scheduler.api.projects import Standing
-from scheduler.model import Environment, Job, JobId, JobState
+from scheduler.model import Environment, Job, JobId, JobState, ProjectName
 from scheduler.schema import Event, PoolFigures, WaitingView, Wire
 from scheduler.schema.events import MOST_SHOWN
 
@@ -55,7 +55,7 @@ class Figures:
         self._clock = clock
         self.number = 0
         self._waiting: dict[str, Piece] = {}
-        self._projects: dict[tuple[str, bool], Piece] = {}
+        self._projects: dict[tuple[ProjectName, bool], Piece] = {}
         self._pool = Piece()
         self._standing: Standing | None = None
         self._fresh: set[Hashable] = set()
@@ -117,7 +117,7 @@ class Figures:
     def _shown(self, listener: Listener, book: Book) -> Iterator[Job]:
         if listener.subject is not None or listener.shown is not None:
             ids = listener.shown if listener.subject is None else (listener.subject,)
-            found = (book.jobs.get(id) for id in ids or ())
+            found = (book.jobs.get(JobId(id)) for id in ids or ())
             return (job for job in found if job is not None)
         mine = book.jobs_of(listener.reader.access.caller.name)
         return iter(list(mine.values())[-MOST_SHOWN:])
@@ -163,11 +163,11 @@ class Figures:
             piece.texts[alike] = written(event)
         return piece.texts[alike]
 
-    def _shown_projects(self, listener: Listener) -> Iterable[str]:
+    def _shown_projects(self, listener: Listener) -> Iterable[ProjectName]:
         access = listener.reader.access
         return self._standing_now().projects if listener.all_projects else access.projects
 
-    def _project(self, name: str, access: Access) -> Piece:
+    def _project(self, name: ProjectName, access: Access) -> Piece:
         named = access.sees_project(name)
         piece = self._projects.setdefault((name, named), Piece())
         if (name, named) not in self._fresh:

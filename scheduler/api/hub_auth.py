@@ -22,13 +22,14 @@ from scheduler.api.access import Caller, Scope
 from scheduler.api.auth import Authenticator, same, token_of
 from scheduler.api.pages import page_routes
 from scheduler.errors import Forbidden
+from scheduler.model import UserName
 
 CACHE_SECONDS = 30
 """For how long the hub's answer to a token is believed: the longest that a revoked token, or a lost group, goes on to
 work."""
 
 
-SERVICE = Caller.of("service/runai", frozenset({Scope.ADMIN}))
+SERVICE = Caller.of(UserName("service/runai"), frozenset({Scope.ADMIN}))
 """This process itself."""
 
 
@@ -68,7 +69,7 @@ class HubAuthenticator(Authenticator):
         """Who a user model of the hub describes, and what their token may do here."""
         name = str(model["name"])
         return Caller.of(
-            f"service/{name}" if model.get("kind") == "service" else name,
+            UserName(f"service/{name}" if model.get("kind") == "service" else name),
             frozenset(scope for scope in Scope if self._has(scope, model)),
             frozenset(str(group) for group in model.get("groups") or ()),
         )

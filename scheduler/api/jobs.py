@@ -14,7 +14,7 @@ from scheduler.api.convert import job_of, jobs_of, with_defaults
 from scheduler.api.endpoint import endpoint
 from scheduler.api.explain import explanation
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
-from scheduler.model import Job, JobId, JobState
+from scheduler.model import Job, JobId, JobState, ProjectName
 from scheduler.pool.rules import rules_of
 from scheduler.schema import ArraySubmit, ArrayView, Explanation, JobPage, JobSubmit, JobView
 from scheduler.store import JobFilter
@@ -55,7 +55,7 @@ class SubmitHandler(ApiHandler):
         for digest in job.program.blobs:
             self._check_blob(digest, sent)
 
-    def _with_defaults(self, sent: JobSubmit, project: str) -> JobSubmit:
+    def _with_defaults(self, sent: JobSubmit, project: ProjectName) -> JobSubmit:
         return with_defaults(sent, rules_of(project, self.api.book.pool))
 
     def _check_blob(self, digest: str, sent: JobSubmit) -> None:

@@ -167,7 +167,7 @@ class _Text:
     """A worker's log, byte for byte."""
 
     files: JobFiles
-    job: str
+    job: JobId
     attempt: int
     rank: int
     seen: int

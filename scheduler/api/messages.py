@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from scheduler.api import discretion, views
+from scheduler.model import SessionId
 from scheduler.schema import Event
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Message:
             return told.model_copy(update={"job": views.job_views([self._job], book, access)[0]})
         if record.kind.startswith("job."):
             told.data.pop("reason", None)  # it may name jobs that the caller may not see, and can no longer be checked
-        elif record.kind.startswith("session.") and (session := book.sessions.get(record.subject)):
+        elif record.kind.startswith("session.") and (session := book.sessions.get(SessionId(record.subject))):
             view = views.session_view(session, {node.name: node for node in book.nodes}, self._session_env(session))
             return told.model_copy(update={"session": view})
         elif record.kind.startswith(("project.", "pool.")) and not access.caller.admin:

@@ -7,6 +7,7 @@ from scheduler.api.auth import same, token_of
 from scheduler.api.base import ApiHandler
 from scheduler.api.endpoint import TEXT, endpoint
 from scheduler.errors import Unavailable
+from scheduler.model import UserName
 
 
 class HealthHandler(ApiHandler):
@@ -40,7 +41,7 @@ class MetricsHandler(ApiHandler):
     async def authenticate(self, scope: Scope) -> Caller:
         token, scrape = token_of(self.request), self.api.scrape_token
         if token is not None and scrape is not None and same(token, scrape):
-            return Caller("metrics", frozenset())
+            return Caller(UserName("metrics"), frozenset())
         return await super().authenticate(scope)
 
     @endpoint("Figures for Prometheus", Scope.ADMIN, media=TEXT)

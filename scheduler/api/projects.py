@@ -11,7 +11,7 @@ from scheduler.api.access import Access, leaves
 from scheduler.api.convert import from_milli
 from scheduler.api.views import Guarantees
 from scheduler.controller.usage import averages
-from scheduler.model import Project
+from scheduler.model import Project, ProjectName
 from scheduler.policy import quotas
 from scheduler.policy.types import ProjectFigures
 from scheduler.pool.file import policy_entry, project_entry, quota_entries
@@ -79,7 +79,9 @@ class Standing:
         )
 
 
-def _part_view(project: str, part: quotas.PartitionKey, figures: ProjectFigures, guarantees: Guarantees) -> PartView:
+def _part_view(
+    project: ProjectName, part: quotas.PartitionKey, figures: ProjectFigures, guarantees: Guarantees
+) -> PartView:
     node_pool, gpu_type = part
     guaranteed = guarantees.of(project, part)
     return PartView(
@@ -93,14 +95,14 @@ def _part_view(project: str, part: quotas.PartitionKey, figures: ProjectFigures,
     )
 
 
-def _counts(book: Book) -> tuple[Mapping[str, int], Mapping[str, int]]:
+def _counts(book: Book) -> tuple[Mapping[ProjectName, int], Mapping[ProjectName, int]]:
     parents = {project.name: project.parent for project in book.pool.projects}
-    running: dict[str, int] = defaultdict(int)
-    waiting: dict[str, int] = defaultdict(int)
+    running: dict[ProjectName, int] = defaultdict(int)
+    waiting: dict[ProjectName, int] = defaultdict(int)
     holding = Counter(job.request.project for job in book.holding.values())
     for counts, found in ((running, holding), (waiting, book.queued)):
         for project, jobs in found.items():
-            name: str | None = project
+            name: ProjectName | None = project
             while name is not None:
                 counts[name] += jobs
                 name = parents.get(name)

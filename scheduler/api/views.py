@@ -22,10 +22,14 @@ from scheduler.model import (
     JobState,
     Milli,
     Node,
+    NodeName,
     Pool,
+    ProjectName,
     Session,
+    UserName,
     WorkerGroup,
     WorkerPlacement,
+    WorkloadId,
 )
 from scheduler.policy import quotas
 from scheduler.policy.types import Action, Decision
@@ -68,16 +72,16 @@ class Guarantees:
         node = next((self._nodes[worker.node] for worker in placement if worker.node in self._nodes), None)
         return quotas.REMAINDER if node is None else quotas.partition_of(node, self.parts)
 
-    def of(self, project: str, part: quotas.PartitionKey) -> Milli | None:
+    def of(self, project: ProjectName, part: quotas.PartitionKey) -> Milli | None:
         return self.parts[part].get(project, 0)
 
-    def beyond(self, project: str, part: quotas.PartitionKey, amount: Milli) -> Milli:
+    def beyond(self, project: ProjectName, part: quotas.PartitionKey, amount: Milli) -> Milli:
         """How much of `amount` goes beyond."""
         guaranteed = self.of(project, part)
         return 0 if guaranteed is None else max(0, amount - guaranteed)
 
 
-def over_quota_jobs(book: Book) -> frozenset[str]:
+def over_quota_jobs(book: Book) -> frozenset[WorkloadId]:
     """The jobs that hold what is beyond their project's guarantee: by the plan, those that would lose it first."""
     return book.plan.stop_order.over_quota
 
@@ -206,7 +210,7 @@ def job_views(jobs: Iterable[Job], book: Book, access: Access) -> list[JobView]:
 # -- sessions -----------------------------------------------------------------------------------------------
 
 
-def session_view(session: Session, nodes: Mapping[str, Node], env: Mapping[str, str]) -> SessionView:
+def session_view(session: Session, nodes: Mapping[NodeName, Node], env: Mapping[str, str]) -> SessionView:
     """`env` is what the server's process must have."""
     placed = [nodes[worker.node] for worker in session.placement if worker.node in nodes]
     return SessionView(
@@ -300,7 +304,7 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
         for gpu, share in _foreign(node, held_of).items():
             free[of_node[node.name]] -= min(share, max(0, ONE - held_of[GpuKey((node.name, gpu))]))
     guarantees = Guarantees(book)
-    by_project: dict[tuple[str, quotas.PartitionKey], Milli] = defaultdict(int)
+    by_project: dict[tuple[ProjectName, quotas.PartitionKey], Milli] = defaultdict(int)
     for job in book.holding.values():
         by_project[job.request.project, guarantees.part_of(job.placement)] += held(job.placement)
     over = sum(guarantees.beyond(*place, amount) for place, amount in by_project.items())
@@ -363,8 +367,8 @@ def _occupant(
     *,
     id: str,
     name: str,
-    user: str,
-    project: str | None,
+    user: UserName,
+    project: ProjectName | None,
     worker: WorkerPlacement,
     over_quota: bool,
 ) -> Occupant:
@@ -394,5 +398,5 @@ def me(access: Access) -> Me:
     )
 
 
-def build_quota(pool: Pool, user: str) -> Milli:
+def build_quota(pool: Pool, user: UserName) -> Milli:
     return next((known.build_quota for known in pool.users if known.name == user), pool.default_build_quota)

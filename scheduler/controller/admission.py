@@ -24,9 +24,11 @@ from scheduler.model import (
     Pool,
     Program,
     Project,
+    ProjectName,
     Request,
     Session,
     Shape,
+    UserName,
     gpu_count,
 )
 from scheduler.pool.rules import check_job
@@ -115,7 +117,7 @@ def admit_name(field: str, name: str) -> None:
         raise Invalid(f"{field}: give a name of 1 to {LONGEST_NAME} printable characters.", field=field)
 
 
-def admit_more(user: str, unfinished: int, more: int, pool: Pool) -> None:
+def admit_more(user: UserName, unfinished: int, more: int, pool: Pool) -> None:
     """Raises `TooMany` where a user with so many unfinished jobs may not have so many more."""
     most = pool.max_jobs_per_user
     if most is not None and unfinished + more > most:
@@ -132,7 +134,7 @@ def _is_unicode(text: str) -> bool:
 # -- names ------------------------------------------------------------------------------------------------------
 
 
-def _project(name: str, pool: Pool) -> Project:
+def _project(name: ProjectName, pool: Pool) -> Project:
     projects = {project.name: project for project in pool.projects}
     children = [project.name for project in pool.projects if project.parent == name]
     if name not in projects:

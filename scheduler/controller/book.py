@@ -22,11 +22,15 @@ from scheduler.model import (
     Milli,
     Node,
     Pool,
+    ProjectName,
     ProjectUsage,
     Session,
+    SessionId,
     SessionState,
+    UserName,
     WorkerPlacement,
     Workload,
+    WorkloadId,
 )
 from scheduler.policy import Decision, Forecast, Plan
 from scheduler.store import ChangeSet
@@ -52,32 +56,32 @@ class Book:
         self.forecast = Forecast()
         self.last_event = 0
         self.releases = 0
-        self.usage: dict[str, ProjectUsage] = {}
+        self.usage: dict[ProjectName, ProjectUsage] = {}
         self._jobs = JobIndex()
-        self._sessions: dict[str, Session] = {}
-        self._workloads: dict[str, Workload] = {}
-        self._dependent: dict[str, Job] = {}
+        self._sessions: dict[SessionId, Session] = {}
+        self._workloads: dict[WorkloadId, Workload] = {}
+        self._dependent: dict[JobId, Job] = {}
 
     @property
-    def jobs(self) -> Mapping[str, Job]:
+    def jobs(self) -> Mapping[WorkloadId, Job]:
         return MappingProxyType(self._jobs.jobs)
 
     @property
-    def holding(self) -> Mapping[str, Job]:
+    def holding(self) -> Mapping[JobId, Job]:
         """The jobs that hold GPUs."""
         return MappingProxyType(self._jobs.holding)
 
     @property
-    def queued(self) -> Mapping[str, int]:
+    def queued(self) -> Mapping[ProjectName, int]:
         """How many jobs each project has queued."""
         return MappingProxyType(self._jobs.queued)
 
     @property
-    def sessions(self) -> Mapping[str, Session]:
+    def sessions(self) -> Mapping[SessionId, Session]:
         return MappingProxyType(self._sessions)
 
     @property
-    def workloads(self) -> Mapping[str, Workload]:
+    def workloads(self) -> Mapping[WorkloadId, Workload]:
         """What holds GPUs or waits for them, as the policy sees it."""
         return MappingProxyType(self._workloads)
 
@@ -86,7 +90,7 @@ class Book:
         """The jobs that may have to wait for other jobs."""
         return self._dependent.values()
 
-    def jobs_of(self, user: str) -> Mapping[str, Job]:
+    def jobs_of(self, user: UserName) -> Mapping[JobId, Job]:
         """A user's unfinished jobs, those submitted first before the others."""
         return MappingProxyType(self._jobs.of_user(user))
 
@@ -137,7 +141,7 @@ class Book:
             self._sessions[session.id] = session
             self._put_workload(session.id, session.workload())
 
-    def _put_workload(self, id: str, workload: Workload | None) -> None:
+    def _put_workload(self, id: WorkloadId, workload: Workload | None) -> None:
         before = self._workloads.get(id)
         if before is not None and before.running and not (workload is not None and workload.running):
             self.releases += 1

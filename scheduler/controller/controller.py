@@ -34,7 +34,7 @@ from scheduler.controller.statewriter import StateWriter
 from scheduler.controller.submissions import Submissions
 from scheduler.engines.backend import Backend
 from scheduler.errors import RunaiError
-from scheduler.model import Job, JobId, JobState, Node, Pool, Session, SessionId
+from scheduler.model import Job, JobId, JobState, Node, Pool, Session, SessionId, WorkloadId
 from scheduler.policy import Action, Decision, Forecast, Plan, Snapshot, SnapshotPlanner, forecast
 from scheduler.pool.changes import refuse_harm
 from scheduler.store import ChangeSet, EventRecord, Store
@@ -83,7 +83,7 @@ class Controller:
         self._checkpoints = Checkpoints(backend.files, lambda: self._decided.jobs.values(), self._jobs.saved)
         self._idleness = Idleness()
         self._looking: asyncio.TimerHandle | None = None
-        self._blocked: Mapping[str, Decision] = {}
+        self._blocked: Mapping[WorkloadId, Decision] = {}
         self._pauses = Pauses()
         self._next_retry: float | None = None
         self._releases = 0
@@ -285,7 +285,7 @@ class Controller:
                 self._answer(session, planned.plan.decisions[session])
         self._writer.feed.tell_of_plan()
 
-    def _start(self, workload: str, decision: Decision, holdings: Holdings) -> None:
+    def _start(self, workload: WorkloadId, decision: Decision, holdings: Holdings) -> None:
         """Give a waiting job or session its GPUs, if it still waits and they are still there."""
         job = self._decided.jobs.get(workload)
         queued = job is not None and job.state is JobState.QUEUED
@@ -298,7 +298,7 @@ class Controller:
         else:
             self._sessions.lease(SessionId(workload), decision.placement)
 
-    def _answer(self, session: str, decision: Decision) -> None:
+    def _answer(self, session: SessionId, decision: Decision) -> None:
         """A session that was not leased its GPUs by this plan waits for those that come back, or is refused."""
         if decision.action is Action.WAIT and self._decided.releases != self._releases:
             return  # the plan is older than GPUs that the session might get

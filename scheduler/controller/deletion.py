@@ -17,7 +17,7 @@ from scheduler.controller import dependencies, notices
 from scheduler.controller.statewriter import StateWriter
 from scheduler.engines.files import JobFiles
 from scheduler.errors import Conflict, RunaiError
-from scheduler.model import Job
+from scheduler.model import Job, JobId
 from scheduler.store import ChangeSet, Store
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Deletion:
         await self._writer.durable(self._writer.commit(ChangeSet(deleted=ids, events=events)))
         await self._clear(ids)
 
-    async def _clear(self, jobs: Sequence[str]) -> None:
+    async def _clear(self, jobs: Sequence[JobId]) -> None:
         for job in jobs:
             try:
                 await self._files.forget(job)

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping
 from scheduler.controller.lifecycle import AS_ENDED, never_starts
 from scheduler.controller.retries import again_at
 from scheduler.errors import Conflict
-from scheduler.model import After, Ending, Job, JobState, duration
+from scheduler.model import After, Ending, Job, JobId, JobState, WorkloadId, duration
 from scheduler.policy.blocking import AfterJobs, ArrayFull, RetryPause
 from scheduler.policy.types import Action, Decision
 
@@ -38,13 +38,15 @@ def names(jobs: Iterable[Job]) -> frozenset[str]:
     return frozenset(found)
 
 
-def blocked(dependent: Collection[Job], jobs: Collection[str], pauses: Mapping[str, float]) -> dict[str, Decision]:
+def blocked(
+    dependent: Collection[Job], jobs: Collection[str], pauses: Mapping[str, float]
+) -> dict[WorkloadId, Decision]:
     """Those of the queued jobs that must not start now, with what they wait for; `jobs` are the unfinished ones,
     `pauses` says when those that pause may be tried again."""
     if not dependent:
         return {}
     arrays = names(dependent)
-    found: dict[str, Decision] = {}
+    found: dict[WorkloadId, Decision] = {}
     running: dict[str, int] = defaultdict(int)
     waiting: dict[str, list[Job]] = defaultdict(list)
     for job in dependent:
@@ -68,7 +70,7 @@ def blocked(dependent: Collection[Job], jobs: Collection[str], pauses: Mapping[s
     return found
 
 
-def _beyond(jobs: list[Job], running: int) -> Mapping[str, Decision]:
+def _beyond(jobs: list[Job], running: int) -> Mapping[WorkloadId, Decision]:
     """Those of an array's waiting jobs that would be too many."""
     array = jobs[0].request.array
     if array is None or array.max_parallel is None:
@@ -116,7 +118,7 @@ def never_satisfied(ended: Job, dependent: Iterable[Job], now: float) -> tuple[J
         for after in job.request.after:
             if not after.afterany:
                 followers[after.job].append(job)
-    over: dict[str, Job] = {}
+    over: dict[JobId, Job] = {}
     causes = [ended]
     for cause in causes:
         if cause.state is JobState.SUCCEEDED:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Self
 
-from scheduler.model import Job, JobId, JobState
+from scheduler.model import Job, JobId, JobState, ProjectName, UserName, WorkloadId
 
 ENDED = 1000
 """So many of the jobs that ended last are in memory, too, for those who are told of it or ask at once."""
@@ -17,13 +17,13 @@ class JobIndex:
     queued."""
 
     def __init__(self) -> None:
-        self.jobs: dict[str, Job] = {}
-        self.holding: dict[str, Job] = {}
-        self.queued: Counter[str] = Counter()
-        self._users: dict[str, dict[str, Job]] = {}
-        self._ended: dict[str, Job] = {}
+        self.jobs: dict[WorkloadId, Job] = {}
+        self.holding: dict[JobId, Job] = {}
+        self.queued: Counter[ProjectName] = Counter()
+        self._users: dict[UserName, dict[JobId, Job]] = {}
+        self._ended: dict[JobId, Job] = {}
 
-    def of_user(self, user: str) -> dict[str, Job]:
+    def of_user(self, user: UserName) -> dict[JobId, Job]:
         return self._users.get(user, {})
 
     def find(self, job_id: JobId) -> Job | None:
@@ -54,7 +54,7 @@ class JobIndex:
             if not self._users[job.user]:
                 del self._users[job.user]
 
-    def forget(self, deleted: Iterable[str]) -> None:
+    def forget(self, deleted: Iterable[JobId]) -> None:
         """Those that were deleted, and those that ended before many others."""
         for job_id in [*list(self._ended)[:-ENDED], *deleted]:
             self._ended.pop(job_id, None)

@@ -15,7 +15,7 @@ from scheduler.controller.throughputs import type_of
 from scheduler.controller.workertracker import WorkerTracker
 from scheduler.engines.base import Engine, Traits
 from scheduler.errors import NotFound
-from scheduler.model import Job, JobId, JobState, Node, WorkerPlacement
+from scheduler.model import Job, JobId, JobState, Node, WorkerPlacement, WorkloadId
 from scheduler.policy import Action, Decision
 from scheduler.store import EVERY_JOB, ChangeSet, JobFilter, Store
 
@@ -153,7 +153,7 @@ class Jobs:
                 step = lifecycle.preempt(job, decision.reason, now)
         self._take(job, step)
 
-    def nominate(self, placements: Mapping[str, tuple[WorkerPlacement, ...]]) -> None:
+    def nominate(self, placements: Mapping[WorkloadId, tuple[WorkerPlacement, ...]]) -> None:
         """Write down which jobs are to start where others leave first."""
         jobs = self._writer.decided.jobs
         known = [(jobs[id], placement) for id, placement in placements.items() if id in jobs]
@@ -162,7 +162,7 @@ class Jobs:
         if changed:
             self._writer.commit(ChangeSet(jobs=changed))
 
-    def disclaim(self, nominations: Mapping[str, tuple[WorkerPlacement, ...]]) -> None:
+    def disclaim(self, nominations: Mapping[WorkloadId, tuple[WorkerPlacement, ...]]) -> None:
         """These jobs cannot have the places that they were promised."""
         for id, nomination in nominations.items():
             job = self._writer.decided.jobs.get(id)
@@ -191,7 +191,7 @@ class Jobs:
             if job.checkpointed is None:
                 self._wake()  # it may grow now
 
-    def _observe(self, job_id: str, attempt: int) -> None:
+    def _observe(self, job_id: JobId, attempt: int) -> None:
         """What is known of an attempt's workers has changed."""
         job = self._writer.decided.jobs.get(job_id)
         if job is None or not _runs(job, attempt):

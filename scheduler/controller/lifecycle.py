@@ -17,7 +17,7 @@ from scheduler.controller.retries import is_tried_again, why_again
 from scheduler.controller.sentences import blame, clause, starting, where
 from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.errors import Conflict
-from scheduler.model import Attempt, Avoided, Ending, Fault, Job, JobState, WorkerPlacement, duration
+from scheduler.model import Attempt, Avoided, Ending, Fault, Job, JobId, JobState, WorkerPlacement, duration
 
 AVOIDED = 600.0
 """Seconds for which a job stays away from a node that could not run it."""
@@ -30,7 +30,7 @@ PAUSING = "Pausing"
 class LaunchAttempt:
     """Start the workers of the job's latest attempt."""
 
-    job: str
+    job: JobId
     attempt: int
 
 
@@ -38,7 +38,7 @@ class LaunchAttempt:
 class StopAttempt:
     """End the workers of an attempt, with `grace` seconds between asking and killing."""
 
-    job: str
+    job: JobId
     attempt: int
     grace: float
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from scheduler.controller.loop import Loop
-from scheduler.model import WorkerPlacement
+from scheduler.model import WorkerPlacement, WorkloadId
 from scheduler.policy import Action, Decision, Plan, Snapshot
 
 TOGETHER = 0.003
@@ -29,8 +29,8 @@ class PlannedActions:
 
     snapshot: Snapshot
     plan: Plan
-    acts: Mapping[str, Decision]
-    lost: Mapping[str, tuple[WorkerPlacement, ...]]
+    acts: Mapping[WorkloadId, Decision]
+    lost: Mapping[WorkloadId, tuple[WorkerPlacement, ...]]
 
 
 class PlanLoop(Loop):

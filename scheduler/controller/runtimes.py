@@ -18,7 +18,7 @@ from posixpath import basename
 from statistics import median
 
 from scheduler.controller.throughputs import MeasuredThroughput, ThroughputHistory, throughputs_of
-from scheduler.model import Job, JobState, Milli, RelativeThroughputs, Workload
+from scheduler.model import Job, JobId, JobState, Milli, RelativeThroughputs, Workload
 
 RECENT = 10
 """So many of the latest jobs of a kind are remembered …"""
@@ -94,7 +94,7 @@ class RunTimes:
 
     def __init__(self) -> None:
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
-        self._unfinished: dict[Hashable, dict[str, None]] = {}
+        self._unfinished: dict[Hashable, dict[JobId, None]] = {}
 
     def estimate(self, job: Job) -> Estimate | None:
         """The owner's word before what was learned before the longest run time, which bounds them all."""
@@ -138,7 +138,7 @@ class RunTimes:
             if not self._unfinished[kind]:
                 del self._unfinished[kind]
 
-    def learn(self, job: Job) -> list[str]:
+    def learn(self, job: Job) -> list[JobId]:
         """Learn from a job that has ended; the unfinished jobs that are now expected to run notably differently."""
         ran, measured = _ran(job), throughputs_of(job) if job.state.final else []
         if ran is None and not measured:

@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 
 from scheduler.engines.base import Engine, Grant, Seat, Traits, addressed
 from scheduler.errors import Unavailable
-from scheduler.model import Node, Session
+from scheduler.model import Node, NodeName, Session, SessionId
 
 log = logging.getLogger(__name__)
 
@@ -34,17 +34,17 @@ class Seats:
         self._seating: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def recover(self, sessions: Iterable[Session], nodes: Mapping[str, Node]) -> None:
+    def recover(self, sessions: Iterable[Session], nodes: Mapping[NodeName, Node]) -> None:
         """Give their GPUs again to sessions of before. One that runs is not ended where that does not work: it is tried
         on."""
         for session in sessions:
             self.run(self._seat_again(session, nodes))
 
-    def grant(self, session: str) -> Grant | None:
+    def grant(self, session: SessionId) -> Grant | None:
         """What a session has been given."""
         return self._grants.get(session)
 
-    async def seat(self, session: Session, nodes: Mapping[str, Node]) -> None:
+    async def seat(self, session: Session, nodes: Mapping[NodeName, Node]) -> None:
         """Return once a session has its GPUs. Raises `RunaiError` where it cannot have them, `Closed` where it is
         closed."""
         if session.id in self._grants:
@@ -57,7 +57,7 @@ class Seats:
             raise Closed("The session was closed before it had its GPUs.")
         seating.result()
 
-    async def unseat(self, session: str) -> None:
+    async def unseat(self, session: SessionId) -> None:
         """Return once a session's GPUs are free."""
         if (seating := self._seating.get(session)) is not None:
             seating.cancel()
@@ -102,13 +102,13 @@ class Seats:
         if not task.cancelled():
             task.exception()  # whoever waits for it hears of it; nobody may be left who does
 
-    async def _seat(self, session: Session, nodes: Mapping[str, Node]) -> None:
+    async def _seat(self, session: Session, nodes: Mapping[NodeName, Node]) -> None:
         try:
             self._grants[session.id] = await self._engine.seat(_order(session, nodes, self._traits))
         finally:
             self._seating.pop(session.id, None)
 
-    async def _seat_again(self, session: Session, nodes: Mapping[str, Node]) -> None:
+    async def _seat_again(self, session: Session, nodes: Mapping[NodeName, Node]) -> None:
         while True:
             try:
                 return await self.seat(session, nodes)
@@ -117,7 +117,7 @@ class Seats:
                 await asyncio.sleep(AGAIN)
 
 
-def _order(session: Session, nodes: Mapping[str, Node], traits: Traits) -> Seat:
+def _order(session: Session, nodes: Mapping[NodeName, Node], traits: Traits) -> Seat:
     missing = [worker.node for worker in session.placement if worker.node not in nodes]
     if missing:
         raise Unavailable(f"Node {missing[0]} is gone.")

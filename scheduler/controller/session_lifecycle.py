@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from scheduler.controller.sentences import where
 from scheduler.errors import Conflict, RunaiError, Unavailable
-from scheduler.model import Session, SessionState, WorkerPlacement
+from scheduler.model import NodeName, Session, SessionState, WorkerPlacement
 from scheduler.policy import Action, Decision
 from scheduler.policy.blocking import OverBuildQuota
 
@@ -97,7 +97,7 @@ def close(session: Session, now: float) -> Step:
     return Step(_ended(session, "Its server stopped.", now))
 
 
-def observe_nodes(session: Session, nodes: Collection[str], now: float) -> Step:
+def observe_nodes(session: Session, nodes: Collection[NodeName], now: float) -> Step:
     """These nodes are there."""
     if all(worker.node in nodes for worker in session.placement):
         return Step(session)

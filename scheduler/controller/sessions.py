@@ -18,7 +18,7 @@ from scheduler.controller.statewriter import StateWriter
 from scheduler.engines.base import Engine, Traits, addressed
 from scheduler.engines.contract import visible
 from scheduler.errors import NotFound, RunaiError, Unavailable
-from scheduler.model import Node, Session, SessionId, SessionState, WorkerPlacement, Workload
+from scheduler.model import Node, NodeName, Session, SessionId, SessionState, WorkerPlacement, Workload
 from scheduler.policy import Decision
 from scheduler.store import ChangeSet, Store
 
@@ -55,7 +55,7 @@ class Sessions:
         self.grant = self._seats.grant
         self._wake = wake
         self._clock = clock
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[SessionId, Waiting] = {}
 
     async def open(self, session: Session) -> Session:
         """Lease GPUs to a user's server; asked again for the same user and server it gives the same lease.
@@ -127,7 +127,7 @@ class Sessions:
 
     # -- what a plan needs to know, and what it decides ---------------------------------------------------
 
-    def waiting(self) -> Collection[str]:
+    def waiting(self) -> Collection[SessionId]:
         """The sessions that no plan has leased their GPUs yet, the first to ask before the others."""
         return [session.id for session in self._unleased()]
 
@@ -206,7 +206,7 @@ class Sessions:
                 answer.set_result(session)
 
     @property
-    def _nodes(self) -> Mapping[str, Node]:
+    def _nodes(self) -> Mapping[NodeName, Node]:
         return {node.name: node for node in self._writer.decided.nodes}
 
     # -- requests -----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from scheduler.controller.book import Book
 from scheduler.controller.feed import Feed
 from scheduler.controller.runtimes import REMEMBERED
 from scheduler.errors import RunaiError
-from scheduler.model import JobState, Node, ProjectUsage
+from scheduler.model import JobId, JobState, Node, ProjectUsage
 from scheduler.store import ChangeSet, EventRecord, JobFilter, Store
 
 log = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ class StateWriter:
         for do in then:
             do()
 
-    def _expect_anew(self, alike: list[str]) -> None:
+    def _expect_anew(self, alike: list[JobId]) -> None:
         """Jobs that are like one that has ended are expected to run as long; many of them bit by bit."""
         jobs = self.decided.jobs
         self.decided.put(ChangeSet(jobs=tuple([jobs[id] for id in alike[:TOGETHER] if id in jobs])))

@@ -11,7 +11,7 @@ from scheduler.controller import admission, dependencies, notices
 from scheduler.controller.statewriter import StateWriter
 from scheduler.engines.base import Traits
 from scheduler.errors import Invalid
-from scheduler.model import After, Job, JobId, JobState
+from scheduler.model import After, Job, JobId, JobState, UserName
 from scheduler.store import ChangeSet, JobFilter, Store
 
 
@@ -65,7 +65,7 @@ class Submissions:
         await self._may_follow(job.request.after)
         self._may_have(job.user, more=1)
 
-    async def _submit_once(self, jobs: Sequence[Job], user: str, key: str) -> Sequence[Job]:
+    async def _submit_once(self, jobs: Sequence[Job], user: UserName, key: str) -> Sequence[Job]:
         first = await self._store.job_with_key(user, key)
         if first is None:
             return await self._submit(jobs)
@@ -96,7 +96,7 @@ class Submissions:
         await self._writer.durable(written)
         return queued
 
-    def _may_have(self, user: str, more: int) -> None:
+    def _may_have(self, user: UserName, more: int) -> None:
         decided = self._writer.decided
         admission.admit_more(user, len(decided.jobs_of(user)), more, decided.pool)
 

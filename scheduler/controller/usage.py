@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from scheduler.model import ONE, Environment, Job, Milli, Node, Pool, ProjectUsage, held_by
+from scheduler.model import (
+    ONE,
+    Environment,
+    Job,
+    Milli,
+    Node,
+    Pool,
+    ProjectName,
+    ProjectUsage,
+    WorkloadId,
+    held_by,
+)
 from scheduler.policy import Snapshot
 
 AGAIN = 1 / 32
@@ -20,10 +31,10 @@ AGAIN_AT_MOST = 60.0
 
 
 def after(
-    usage: Mapping[str, ProjectUsage], before: Mapping[str, Job], jobs: Iterable[Job], half_life: float
-) -> dict[str, ProjectUsage]:
+    usage: Mapping[ProjectName, ProjectUsage], before: Mapping[WorkloadId, Job], jobs: Iterable[Job], half_life: float
+) -> dict[ProjectName, ProjectUsage]:
     """The usage of the projects of which it is another once `jobs` are as they are now; `before` is how they were."""
-    found: dict[str, ProjectUsage] = {}
+    found: dict[ProjectName, ProjectUsage] = {}
     for job in jobs:
         project = job.request.project
         for more, since in _steps(before.get(job.id), job):
@@ -49,12 +60,12 @@ def _runs(job: Job, attempt: int) -> bool:
     return job.state.holds_gpus and len(job.attempts) == attempt
 
 
-def averages(usage: Mapping[str, ProjectUsage], pool: Pool, now: float) -> dict[str, float]:
+def averages(usage: Mapping[ProjectName, ProjectUsage], pool: Pool, now: float) -> dict[ProjectName, float]:
     """What each project held on average recently, those below it included, in thousandths of a GPU."""
     half_life, parents = pool.settings.usage_half_life, {p.name: p.parent for p in pool.projects}
     found = dict.fromkeys(parents, 0.0)
     for project, used in usage.items():
-        name: str | None = project
+        name: ProjectName | None = project
         average = used.average_at(now, half_life)
         while name is not None and name in parents:
             found[name] += average
@@ -62,7 +73,9 @@ def averages(usage: Mapping[str, ProjectUsage], pool: Pool, now: float) -> dict[
     return found
 
 
-def shares(usage: Mapping[str, ProjectUsage], pool: Pool, nodes: Iterable[Node], now: float) -> dict[str, float]:
+def shares(
+    usage: Mapping[ProjectName, ProjectUsage], pool: Pool, nodes: Iterable[Node], now: float
+) -> dict[ProjectName, float]:
     """The same as shares of the GPUs for training, where the pool counts usage at all."""
     if not pool.settings.time_aware:
         return {}

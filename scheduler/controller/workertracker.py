@@ -16,7 +16,7 @@ from scheduler.controller.lifecycle import Instruction, LaunchAttempt
 from scheduler.engines import base
 from scheduler.engines.base import Engine, Traits, WorkerState, WorkerStatus, addressed
 from scheduler.errors import RunaiError, Unavailable, printable
-from scheduler.model import Fault, Job, Node, Shape
+from scheduler.model import Fault, Job, JobId, Node, NodeName, Shape
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ AGAIN = 1.0
 FAREWELL = 5.0
 """Seconds that launches under way have to get done when the scheduler stops."""
 
-Attempt = tuple[str, int]
+Attempt = tuple[JobId, int]
 """A job and the number of its attempt."""
 
 
@@ -41,7 +41,7 @@ class Refusal:
 class WorkerTracker:
     """`changed(job id, attempt)` is called when something new is known of an attempt's workers."""
 
-    def __init__(self, engine: Engine, traits: Traits, changed: Callable[[str, int], None]) -> None:
+    def __init__(self, engine: Engine, traits: Traits, changed: Callable[[JobId, int], None]) -> None:
         self._engine = engine
         self._traits = traits
         self._changed = changed
@@ -91,19 +91,19 @@ class WorkerTracker:
         """Why a job's latest attempt was not accepted; nothing of it runs."""
         return self._refusals.get((job.id, len(job.attempts)))
 
-    def dismiss(self, job: str, attempt: int) -> None:
+    def dismiss(self, job: JobId, attempt: int) -> None:
         """The attempt is over; nothing needs to be known of its workers any more."""
         self._workers.pop((job, attempt), None)
         self._refusals.pop((job, attempt), None)
 
-    def do(self, instruction: Instruction, job: Job, nodes: Mapping[str, Node]) -> None:
+    def do(self, instruction: Instruction, job: Job, nodes: Mapping[NodeName, Node]) -> None:
         if isinstance(instruction, LaunchAttempt):
             self._launching.add((instruction.job, instruction.attempt))
             self._run(self._launch(job, nodes))
         else:
             self._run(self._stop(instruction.job, instruction.attempt, instruction.grace))
 
-    def lose(self, job: Job, nodes: frozenset[str], now: float) -> None:
+    def lose(self, job: Job, nodes: frozenset[NodeName], now: float) -> None:
         """These nodes are gone: nobody will hear of the workers on them again."""
         attempt = job.attempts[-1].number
         for rank, worker in enumerate(job.placement):
@@ -133,7 +133,7 @@ class WorkerTracker:
 
     # -- what the engine is asked -------------------------------------------------------------------------
 
-    async def _launch(self, job: Job, nodes: Mapping[str, Node]) -> None:
+    async def _launch(self, job: Job, nodes: Mapping[NodeName, Node]) -> None:
         attempt = (job.id, len(job.attempts))
         try:
             await self._engine.launch(_order(job, nodes, self._traits))
@@ -149,7 +149,7 @@ class WorkerTracker:
         self._launching.discard(attempt)
         self._changed(*attempt)
 
-    async def _stop(self, job: str, attempt: int, grace: float) -> None:
+    async def _stop(self, job: JobId, attempt: int, grace: float) -> None:
         while True:
             try:
                 return await self._engine.stop(job, attempt, grace)
@@ -167,7 +167,7 @@ def _same(known: WorkerStatus, status: WorkerStatus) -> bool:
     return (known.state, known.reason) == (status.state, status.reason)
 
 
-def _order(job: Job, nodes: Mapping[str, Node], traits: Traits) -> base.Launch:
+def _order(job: Job, nodes: Mapping[NodeName, Node], traits: Traits) -> base.Launch:
     attempt = job.attempts[-1]
     missing = [worker.node for worker in attempt.placement if worker.node not in nodes]
     if missing:

@@ -16,7 +16,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from scheduler.model import Fault, Node, Program, Shape, WorkerGroup, WorkerPlacement
+from scheduler.model import (
+    AttemptKey,
+    Fault,
+    JobId,
+    Node,
+    NodeName,
+    Program,
+    SessionId,
+    Shape,
+    UserName,
+    WorkerGroup,
+    WorkerPlacement,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +80,7 @@ class WorkerStatus:
     their times decide.
     """
 
-    job: str
+    job: JobId
     attempt: int
     rank: int
     state: WorkerState
@@ -92,13 +104,13 @@ class Launch:
     `shapes` is what each rank asked for; empty where nobody has said.
     """
 
-    job: str
+    job: JobId
     attempt: int
     program: Program
     workers: tuple[WorkerPlacement, ...]
-    nodes: Mapping[str, Node]
+    nodes: Mapping[NodeName, Node]
     env: Mapping[str, str]
-    user: str
+    user: UserName
     groups: tuple[WorkerGroup, ...] = ()
     shapes: tuple[Shape, ...] = ()
 
@@ -107,11 +119,11 @@ class Launch:
 class Seat:
     """The GPUs of a session: `workers` is where it stands, `nodes` has each node by name; both as in `Launch`."""
 
-    session: str
-    user: str
+    session: SessionId
+    user: UserName
     server: str
     workers: tuple[WorkerPlacement, ...]
-    nodes: Mapping[str, Node]
+    nodes: Mapping[NodeName, Node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +165,7 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    async def stop(self, job: str, attempt: int, grace: float) -> None:
+    async def stop(self, job: JobId, attempt: int, grace: float) -> None:
         """SIGTERM now, SIGKILL after `grace` seconds, to every process of the attempt; returns at once.
 
         Asked for before a worker has started, it never starts. The grace period also ends when the scheduler has died.
@@ -161,7 +173,7 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
+    async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
         """Find the workers of `(job, attempt, world size)` again and report how each stands.
 
         Returns those attempts of which nothing was ever launched (to be launched now); a gang that was being launched
@@ -176,5 +188,5 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    async def unseat(self, session: str) -> None:
+    async def unseat(self, session: SessionId) -> None:
         """Take a session's GPUs back: when this returns they are free. Harmless where it has none."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scheduler.engines.base import Launch
 from scheduler.engines.rendezvous import Meeting, Wrapper, variables, wrapper
-from scheduler.model import Framework, Node, WorkerPlacement
+from scheduler.model import Framework, JobId, Node, NodeName, WorkerPlacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ def _group(launch: Launch, rank: int) -> dict[str, str]:
     return {}
 
 
-def identifying(job: str, attempt: int, rank: int) -> dict[str, str]:
+def identifying(job: JobId, attempt: int, rank: int) -> dict[str, str]:
     """Those variables that no other worker of the pool has."""
     return {"RUNAI_JOB_ID": job, "RUNAI_ATTEMPT": str(attempt), "RUNAI_RANK": str(rank)}
 
 
-def visible(workers: Iterable[WorkerPlacement], nodes: Mapping[str, Node]) -> dict[str, str]:
+def visible(workers: Iterable[WorkerPlacement], nodes: Mapping[NodeName, Node]) -> dict[str, str]:
     """What shows a process the GPUs of these workers, and no others."""
     gpus = ",".join(gpu for worker in workers for gpu in devices(worker, nodes.get(worker.node)))
     return {"CUDA_VISIBLE_DEVICES": gpus, "RUNAI_GPUS": gpus}

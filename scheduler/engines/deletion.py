@@ -8,6 +8,7 @@ import uuid
 from pathlib import Path
 
 from scheduler.files.removal import remove_tree
+from scheduler.model import JobId
 
 
 def delete(folder: Path) -> None:
@@ -20,11 +21,11 @@ def delete(folder: Path) -> None:
     remove_tree(doomed)
 
 
-def kept(jobs: Path) -> frozenset[str]:
+def kept(jobs: Path) -> frozenset[JobId]:
     """The jobs that have a folder; what was out of sight already is taken away."""
     names = os.listdir(jobs)
     for name in names:
         if name.startswith("."):
             with contextlib.suppress(OSError):
                 remove_tree(jobs / name)
-    return frozenset(name for name in names if not name.startswith("."))
+    return frozenset(JobId(name) for name in names if not name.startswith("."))

@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
 
+from scheduler.model import JobId
+
 
 class Area(StrEnum):
     """What a job writes where: `log` (`<attempt>/<rank>`), its output folder and its checkpoint folder."""
@@ -25,17 +27,17 @@ class Area(StrEnum):
 class JobFile:
     """One file of a job; `path` is relative to its area, with `/` between its parts."""
 
-    job: str
+    job: JobId
     area: Area
     path: str
 
 
-def log_file(job: str, attempt: int, rank: int) -> JobFile:
+def log_file(job: JobId, attempt: int, rank: int) -> JobFile:
     """What a worker prints."""
     return JobFile(job, Area.LOG, f"{attempt}/{rank}")
 
 
-def output_file(job: str, path: str) -> JobFile:
+def output_file(job: JobId, path: str) -> JobFile:
     """A file that a job brings back."""
     return JobFile(job, Area.OUTPUT, path)
 
@@ -85,7 +87,7 @@ class JobFiles(ABC):
         """
 
     @abstractmethod
-    async def list(self, job: str, area: Area) -> tuple[FileInfo, ...]:
+    async def list(self, job: JobId, area: Area) -> tuple[FileInfo, ...]:
         """The files of an area, by path; links and what is not a file are left out."""
 
     @abstractmethod
@@ -93,10 +95,10 @@ class JobFiles(ABC):
         """Open a file. Raises `NotFound` where there is none."""
 
     @abstractmethod
-    async def forget(self, job: str) -> None:
+    async def forget(self, job: JobId) -> None:
         """Delete everything that is kept of a job that has ended. Raises `Conflict` while something of it runs."""
 
     @abstractmethod
-    async def kept(self) -> frozenset[str]:
+    async def kept(self) -> frozenset[JobId]:
         """The jobs of which anything is kept. What was being forgotten when the scheduler died is gone when this
         returns."""

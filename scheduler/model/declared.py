@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NewType
 
 from scheduler.model.amounts import ONE, MiB, Milli
-
-GpuKey = NewType("GpuKey", tuple[str, int])
-"""One GPU: the name of its node, and its number there."""
+from scheduler.model.names import NodeName, ProjectName, UserName
 
 
 class Environment(StrEnum):
@@ -70,7 +67,7 @@ class Node:
     pool.
     """
 
-    name: str
+    name: NodeName
     gpus: int
     gpu_type: str | None = None
     gpu_memory: MiB | None = None
@@ -188,14 +185,14 @@ class Project:
     that of the project above, or that of the pool's settings.
     """
 
-    name: str
-    parent: str | None = None
+    name: ProjectName
+    parent: ProjectName | None = None
     guaranteed: Milli | None = 0
     limit: Milli | None = None
     weight: Milli | None = None
     priority: int = 0
     created: float = 0.0
-    members: frozenset[str] = frozenset()
+    members: frozenset[UserName] = frozenset()
     groups: frozenset[str] = frozenset()
     policy: ProjectRules = ProjectRules()
     quotas: tuple[Quota, ...] = ()
@@ -213,7 +210,7 @@ class Project:
 class User:
     """A person with a fixed quota of build GPUs."""
 
-    name: str
+    name: UserName
     build_quota: Milli = ONE
 
 
@@ -262,7 +259,7 @@ class Pool:
         NodePool("build", Environment.BUILD),
         NodePool("train", Environment.TRAIN),
     )
-    projects: tuple[Project, ...] = (Project("default", members=frozenset({"*"})),)
+    projects: tuple[Project, ...] = (Project(ProjectName("default"), members=frozenset({UserName("*")})),)
     users: tuple[User, ...] = ()
     default_build_quota: Milli = ONE
     build_overcommit: bool = False

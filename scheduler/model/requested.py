@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from scheduler.model.amounts import ONE, MiB, Milli
 from scheduler.model.declared import Environment
+from scheduler.model.names import JobId, NodeName, ProjectName, UserName
 
 RelativeThroughputs = tuple[tuple[str, Milli], ...]
 
@@ -59,7 +60,7 @@ def relative_throughputs(throughputs: Mapping[str, float], best: float = 0.0) ->
 class After:
     """Another job that must have succeeded, or only ended (`afterany`), before this one may start."""
 
-    job: str
+    job: JobId
     afterany: bool = False
 
 
@@ -96,8 +97,8 @@ class Request:
     never asked for. `avoids` names nodes that could not run it, for as long as it stays away from them.
     """
 
-    project: str
-    user: str | None = None
+    project: ProjectName
+    user: UserName | None = None
     environment: Environment = Environment.TRAIN
     shape: Shape = Shape()
     workers: int = 1
@@ -115,7 +116,7 @@ class Request:
     groups: tuple[WorkerGroup, ...] = ()
     throughputs: RelativeThroughputs = ()
     spread_throughputs: RelativeThroughputs = ()
-    avoids: tuple[str, ...] = ()
+    avoids: tuple[NodeName, ...] = ()
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -136,9 +137,9 @@ class Request:
         return sum(shape.gpus for shape in self.shapes)
 
 
-def session_request(user: str, shape: Shape) -> Request:
+def session_request(user: UserName, shape: Shape) -> Request:
     """What a notebook server asks for: build GPUs, which nobody takes back."""
-    return Request(project="", user=user, environment=Environment.BUILD, shape=shape, preemptible=False)
+    return Request(project=ProjectName(""), user=user, environment=Environment.BUILD, shape=shape, preemptible=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NewType
 
 from scheduler.model.amounts import ONE, Milli
+from scheduler.model.names import JobId, NodeName, SessionId, UserName, WorkloadId
 from scheduler.model.requested import Program, Request
-
-JobId = NewType("JobId", str)
-
-SessionId = NewType("SessionId", str)
-
-AttemptKey = NewType("AttemptKey", tuple[str, int])
-"""One attempt: its job, and its number."""
 
 
 class JobState(StrEnum):
@@ -79,7 +72,7 @@ class Fault(StrEnum):
 class Avoided:
     """A node that a job stays away from `until` an instant, since that could not run it."""
 
-    node: str
+    node: NodeName
     until: float
 
 
@@ -87,7 +80,7 @@ class Avoided:
 class WorkerPlacement:
     """Where one worker stands: the GPUs of a node, `share` of each (below 1000 only on a single GPU)."""
 
-    node: str
+    node: NodeName
     gpus: tuple[int, ...] = ()
     share: Milli = ONE
 
@@ -107,7 +100,7 @@ class Workload:
     last and `preemptions` how often. `served` is what its earlier attempts held, in GPU-seconds.
     """
 
-    id: str
+    id: WorkloadId
     request: Request
     submitted: float
     running: bool = False
@@ -183,8 +176,8 @@ class Job:
     avoids: tuple[Avoided, ...] = ()
 
     @property
-    def user(self) -> str:
-        return self.request.user or ""
+    def user(self) -> UserName:
+        return self.request.user or UserName("")
 
     @property
     def attempt(self) -> Attempt | None:
@@ -246,8 +239,8 @@ class Session:
     ended: float | None = None
 
     @property
-    def user(self) -> str:
-        return self.request.user or ""
+    def user(self) -> UserName:
+        return self.request.user or UserName("")
 
     def workload(self) -> Workload:
         return Workload(

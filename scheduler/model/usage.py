@@ -12,13 +12,14 @@ import math
 from dataclasses import dataclass, replace
 
 from scheduler.model.amounts import Milli
+from scheduler.model.names import ProjectName
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectUsage:
     """`average` is in thousandths of a GPU, at the instant `at`; `held` is what the project has held since then."""
 
-    project: str
+    project: ProjectName
     average: float = 0.0
     held: Milli = 0
     at: float = 0.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from scheduler.model import ONE, Milli, gpu_count, number
+from scheduler.model import ONE, JobId, Milli, NodeName, ProjectName, UserName, gpu_count, number
 from scheduler.policy.quotas import REMAINDER, PartitionKey, in_words
 
 
@@ -35,7 +35,7 @@ class AtLimit:
     """The project would exceed its limit."""
 
     kind: ClassVar = BlockKind.LIMIT
-    project: str
+    project: ProjectName
     limit: Milli
     allocated: Milli
     asked: Milli
@@ -47,7 +47,7 @@ class OutsideGuarantee:
     """A job that can't be preempted would leave its project's guarantee. `allocated` is what such jobs have already."""
 
     kind: ClassVar = BlockKind.GUARANTEE
-    project: str
+    project: ProjectName
     guaranteed: Milli
     allocated: Milli
     asked: Milli
@@ -92,7 +92,7 @@ class AvoidsNodes:
     kind: ClassVar = BlockKind.CAPACITY
     wants: str
     asked: Milli
-    nodes: tuple[str, ...]
+    nodes: tuple[NodeName, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class AboveShare:
 
     kind: ClassVar = BlockKind.FAIR_SHARE
     wants: str
-    project: str
+    project: ProjectName
     fair_share: Milli
     allocated: Milli
     asked: Milli
@@ -146,7 +146,7 @@ class OverBuildQuota:
     """A session would exceed its user's fixed quota."""
 
     kind: ClassVar = BlockKind.QUOTA
-    user: str
+    user: UserName
     quota: Milli
     allocated: Milli
     asked: Milli
@@ -157,7 +157,7 @@ class NoQueue:
     """The project is unknown, or only its children take jobs."""
 
     kind: ClassVar = BlockKind.PROJECT
-    project: str
+    project: ProjectName
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class AfterJobs:
     """The job comes after others that have not ended."""
 
     kind: ClassVar = BlockKind.AFTER
-    jobs: tuple[str, ...]
+    jobs: tuple[JobId, ...]
 
 
 @dataclass(frozen=True, slots=True)

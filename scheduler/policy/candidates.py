@@ -10,10 +10,10 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from scheduler.model import Milli
+from scheduler.model import Milli, WorkloadId
 from scheduler.policy.workloads import WorkloadState
 
-Entry = tuple[float, float, str, WorkloadState]
+Entry = tuple[float, float, WorkloadId, WorkloadState]
 """When it saved its state and when it started, both negated; its name."""
 
 
@@ -24,7 +24,7 @@ class Candidates:
 
     def __init__(self) -> None:
         self.classes: dict[int, dict[Milli, list[Entry]]] = {}
-        self.elastic: dict[str, WorkloadState] = {}
+        self.elastic: dict[WorkloadId, WorkloadState] = {}
         self.ranked: dict[int, _Ranked] = {}
 
     def add(self, job: WorkloadState) -> None:
@@ -67,7 +67,7 @@ class _Ranked:
 
     __slots__ = ("_found", "_rest", "now")
 
-    def __init__(self, now: float, losses: Iterator[tuple[float, float, float, str, WorkloadState]]) -> None:
+    def __init__(self, now: float, losses: Iterator[tuple[float, float, float, WorkloadId, WorkloadState]]) -> None:
         self.now = now
         self._found: list[tuple[float, WorkloadState]] = []
         self._rest = losses
@@ -86,7 +86,7 @@ class _Ranked:
             at += 1
 
 
-def rank(job: WorkloadState) -> tuple[float, float, str]:
+def rank(job: WorkloadState) -> tuple[float, float, WorkloadId]:
     """The order of jobs that lose equally much: who saved its state last, then the younger."""
     saved, started = job.saved, job.workload.started
     return (
@@ -102,7 +102,7 @@ def _entry(job: WorkloadState) -> Entry:
 
 def _losses(
     entries: list[Entry], amount: Milli, now: float
-) -> Iterator[tuple[float, float, float, str, WorkloadState]]:
+) -> Iterator[tuple[float, float, float, WorkloadId, WorkloadState]]:
     for entry in entries:
         loss = now + entry[0]
         yield (loss * amount if loss > 0 else 0.0), *entry

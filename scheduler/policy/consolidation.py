@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from scheduler.model import ReclaimUpTo, WorkerPlacement
+from scheduler.model import ProjectName, ReclaimUpTo, WorkerPlacement, WorkloadId
 from scheduler.policy.demands import Demand
 from scheduler.policy.eligibility import EligibilityRules, Eviction, Floor, Losses, Reclaim
 from scheduler.policy.nodes import LATER, NOW, NodeState
@@ -98,7 +98,7 @@ class Consolidation:
         """Places for the newcomer's gang, the jobs that move for it, and those that are stopped for it or for a job
         that moves."""
         rules = Moving(self.state, reclaim.newcomer, self.now, self.reservations)
-        in_vain: set[tuple[int, str]] = set()
+        in_vain: set[tuple[int, ProjectName]] = set()
 
         def settle(eviction: Eviction) -> list[Eviction] | None:
             job, project = eviction.job, eviction.job.project
@@ -224,5 +224,5 @@ def settle_elsewhere(state: PoolState, placer: Placer, job: WorkloadState, kept_
     return True
 
 
-def _largest_first(eviction: Eviction) -> tuple[int, str]:
+def _largest_first(eviction: Eviction) -> tuple[int, WorkloadId]:
     return -eviction.amount, eviction.job.id

@@ -7,7 +7,7 @@ closed for this cycle. Classes that could not get a place in any of these ways a
 
 from __future__ import annotations
 
-from scheduler.model import Milli, WorkerPlacement
+from scheduler.model import Milli, ProjectName, WorkerPlacement, WorkloadId
 from scheduler.policy.blocking import Blocked, names
 from scheduler.policy.consolidation import settle_elsewhere
 from scheduler.policy.decisions import Decisions
@@ -47,11 +47,11 @@ class Cycle:
         self.state = planner.state
         self.placer = Placer(planner.state, planner.topology)
         self.budget = Budget(LOOKS)
-        self.blocked: dict[str, Blocked] = {}
+        self.blocked: dict[WorkloadId, Blocked] = {}
         self.started: list[WorkloadState] = []
-        self.stopped: dict[str, str] = {}
-        self.evicted: dict[str, WorkloadState] = {}
-        self.kept: dict[str, Decision] = {}
+        self.stopped: dict[WorkloadId, str] = {}
+        self.evicted: dict[WorkloadId, WorkloadState] = {}
+        self.kept: dict[WorkloadId, Decision] = {}
         self.wakeup = Wakeup(now)
         self.reservations = Reservations(self.state, self.placer, self.settings, now)
         self.take_back = TakeBack(
@@ -154,7 +154,7 @@ class Cycle:
             else:
                 self.started.append(job)
 
-    def _expect_gang(self, partition: Partition, queues: dict[str, ProjectQueue]) -> None:
+    def _expect_gang(self, partition: Partition, queues: dict[ProjectName, ProjectQueue]) -> None:
         """Find the nodes of the first gang that others could starve, so that jobs ahead of it avoid these nodes,
         too."""
         self.reservations.expected = None
@@ -169,7 +169,7 @@ class Cycle:
         if gang is not None and gang.next is not None and len(queues) > 1:
             self.reservations.expect(gang.next.first, gang.project, gang.next.request)
 
-    def _open_queues(self, partition: Partition, waiting: Waiting) -> dict[str, ProjectQueue]:
+    def _open_queues(self, partition: Partition, waiting: Waiting) -> dict[ProjectName, ProjectQueue]:
         """The queues of the classes that may get GPUs of this partition in this cycle."""
         here = [(project, classes) for project, classes in waiting.items() if project.partition == partition.key]
         if not here:
@@ -315,7 +315,7 @@ class Cycle:
 
     # -- the plan -----------------------------------------------------------------------------------------
 
-    def _after(self, job: WorkloadState) -> tuple[str, ...]:
+    def _after(self, job: WorkloadState) -> tuple[WorkloadId, ...]:
         """The workloads that must end before a job gets its places."""
         if not self.state.releasing_jobs:
             return ()
@@ -325,7 +325,7 @@ class Cycle:
         return tuple(sorted(after - {job.id}))
 
     def _decisions(self) -> Decisions:
-        changed: dict[str, Decision] = {}
+        changed: dict[WorkloadId, Decision] = {}
         for job in self.started:
             after = self._after(job)
             reason = f"Starts when {names(after)} {_release(after)} GPUs." if after else "Starts now."
@@ -347,7 +347,7 @@ class Cycle:
         why = Why(self.planner, self.reservations.kept)
         return Decisions(self.planner, changed, self.kept, self.blocked, self.reservations.starts, why)
 
-    def _figures(self) -> dict[str, ProjectFigures]:
+    def _figures(self) -> dict[ProjectName, ProjectFigures]:
         by_partition = {partition.key: self._figures_in(partition) for partition in self.planner.partitions}
         if len(by_partition) == 1:
             return next(iter(by_partition.values()))
@@ -356,7 +356,7 @@ class Cycle:
             for name in self.planner.projects
         }
 
-    def _figures_in(self, partition: Partition) -> dict[str, ProjectFigures]:
+    def _figures_in(self, partition: Partition) -> dict[ProjectName, ProjectFigures]:
         free = self.state.nodes.free_gpus(self.planner.train & partition.nodes)
         left: dict[ProjectState | None, Milli] = {None: max(0, free)}  # parents come before their children
         figures = {}
@@ -366,5 +366,5 @@ class Cycle:
         return figures
 
 
-def _release(after: tuple[str, ...]) -> str:
+def _release(after: tuple[WorkloadId, ...]) -> str:
     return "has released its" if len(after) == 1 else "have released their"

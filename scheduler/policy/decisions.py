@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from scheduler.model import ProjectName, WorkloadId
 from scheduler.policy.blocking import Blocked, NoQueue, blocked
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.projects import ProjectState
@@ -16,17 +17,17 @@ from scheduler.policy.why import Why
 from scheduler.policy.workloads import WorkloadState
 
 
-class Decisions(Mapping[str, Decision]):
+class Decisions(Mapping[WorkloadId, Decision]):
     """By the workload's id, in the order of the snapshot. A workload that has changed since is described as it is
     now."""
 
     def __init__(
         self,
         planner: PlannerState,
-        changed: dict[str, Decision],
-        kept: dict[str, Decision],
-        blocked: dict[str, Blocked],
-        starts: dict[str, float],
+        changed: dict[WorkloadId, Decision],
+        kept: dict[WorkloadId, Decision],
+        blocked: dict[WorkloadId, Blocked],
+        starts: dict[WorkloadId, float],
         why: Why,
     ) -> None:
         self._state = planner
@@ -36,21 +37,21 @@ class Decisions(Mapping[str, Decision]):
         self._starts = starts
         self._why = why
         self._told = {**kept, **changed}
-        self._positions: dict[str, Mapping[str, int]] = {}
+        self._positions: dict[ProjectName, Mapping[WorkloadId, int]] = {}
         self._thinned = {project.name for id in changed if (project := planner.workloads[id].project) is not None}
 
     @property
-    def changes(self) -> Mapping[str, Decision]:
+    def changes(self) -> Mapping[WorkloadId, Decision]:
         """The decisions that are not to stay or to wait as before."""
         return self._changed
 
-    def __getitem__(self, id: str) -> Decision:
+    def __getitem__(self, id: WorkloadId) -> Decision:
         found = self._told.get(id)
         if found is None:
             found = self._told[id] = self._tell(self._workloads[id])
         return found
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[WorkloadId]:
         return iter(self._workloads)
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from scheduler.model import Environment, Workload
+from scheduler.model import Environment, Workload, WorkloadId
 from scheduler.policy.planner import SnapshotPlanner
 from scheduler.policy.play import carry_out
 from scheduler.policy.types import Snapshot
@@ -53,7 +53,7 @@ def _effect(was: Workload, will: Workload | None) -> Effect | None:
     return None if was.placement == will.placement else Effect.MOVE
 
 
-def _settled(snapshot: Snapshot) -> Mapping[str, Workload]:
+def _settled(snapshot: Snapshot) -> Mapping[WorkloadId, Workload]:
     """The workloads by id once no plan changes anything any more."""
     decide = SnapshotPlanner()
     for _ in range(CYCLES):

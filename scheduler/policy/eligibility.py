@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import groupby
 
-from scheduler.model import Milli, ReclaimUpTo, WorkerPlacement
+from scheduler.model import Milli, ReclaimUpTo, WorkerPlacement, WorkloadId
 from scheduler.policy.candidates import rank
 from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.poolstate import PoolState
@@ -70,7 +70,7 @@ def by_loss(eviction: Eviction) -> tuple[object, ...]:
     return (eviction.loss, *rank(eviction.job))
 
 
-def by_importance(eviction: Eviction) -> tuple[int, float, str]:
+def by_importance(eviction: Eviction) -> tuple[int, float, WorkloadId]:
     """The lowest priority first, then the least work lost."""
     return eviction.job.priority, eviction.loss, eviction.job.id
 
@@ -84,7 +84,7 @@ class EligibilityRules(ABC):
         self.newcomer = newcomer
         self.now = now
         self.protected_until: float | None = None
-        self.spared: Container[str] = ()
+        self.spared: Container[WorkloadId] = ()
 
     @abstractmethod
     def classes(self) -> Iterator[Iterator[Eviction]]:

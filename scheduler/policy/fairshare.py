@@ -17,7 +17,7 @@ from fractions import Fraction
 from itertools import groupby
 from math import lcm
 
-from scheduler.model import ONE, Milli
+from scheduler.model import ONE, Milli, ProjectName
 from scheduler.policy.projects import ProjectState
 
 
@@ -66,7 +66,7 @@ def _divide_surplus(level: list[ProjectState], rest: Milli, time_aware: float) -
     return _cut_to_whole(wanting, weights, rest)
 
 
-def _cut_to_whole(wanting: list[ProjectState], weights: dict[str, int], rest: Milli) -> Milli:
+def _cut_to_whole(wanting: list[ProjectState], weights: dict[ProjectName, int], rest: Milli) -> Milli:
     """All want more than their parts: give whole GPUs, then those left over by the largest cut-off fraction."""
     whole = sum(weights[a.name] for a in wanting)
     cut_off = {a.name: rest * weights[a.name] % (whole * ONE) for a in wanting}
@@ -86,7 +86,7 @@ def _cut_to_whole(wanting: list[ProjectState], weights: dict[str, int], rest: Mi
     return rest
 
 
-def _weights(level: list[ProjectState], time_aware: float) -> dict[str, int]:
+def _weights(level: list[ProjectState], time_aware: float) -> dict[ProjectName, int]:
     """The weights by which a surplus is divided, as whole numbers with a common denominator."""
     if time_aware <= 0:
         return {a.name: a.weight for a in level}

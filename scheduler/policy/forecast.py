@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from scheduler.model import Workload
+from scheduler.model import Workload, WorkloadId
 from scheduler.policy.planner import Planner
 from scheduler.policy.play import after
 from scheduler.policy.types import Action, Decision, Plan, Snapshot
@@ -34,7 +34,7 @@ class Forecast:
     starts later. Where it is `None`, nobody can say when the others start.
     """
 
-    starts: Mapping[str, float] = field(default_factory=dict)
+    starts: Mapping[WorkloadId, float] = field(default_factory=dict)
     until: float | None = None
 
 
@@ -52,13 +52,13 @@ class _Future:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._begin = self.now = snapshot.now
-        self.starts: dict[str, float] = {}
+        self.starts: dict[WorkloadId, float] = {}
         self.unstarted = {workload.id for workload in snapshot.workloads if not workload.running}
         self._usage = snapshot.usage
         self._planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
         self._workloads = {workload.id: workload for workload in snapshot.workloads}
         self._leaving = [workload.id for workload in snapshot.workloads if workload.stopping]
-        self._ends: list[tuple[float, str]] = []
+        self._ends: list[tuple[float, WorkloadId]] = []
         for workload in snapshot.workloads:
             self._note_end(workload)
 
@@ -115,12 +115,12 @@ class _Future:
         if end is not None:
             heapq.heappush(self._ends, (end, workload.id))
 
-    def _holds(self, end: float, id: str) -> bool:
+    def _holds(self, end: float, id: WorkloadId) -> bool:
         """Whether this is still when the workload ends: it may have been stopped and started again meanwhile."""
         workload = self._workloads.get(id)
         return workload is not None and self._end(workload) == end
 
-    def _remove(self, ids: Iterable[str]) -> None:
+    def _remove(self, ids: Iterable[WorkloadId]) -> None:
         for id in ids:
             del self._workloads[id]
             self._planner.drop(id)

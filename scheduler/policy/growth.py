@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.model import WorkerPlacement
+from scheduler.model import ProjectName, WorkerPlacement, WorkloadId
 from scheduler.policy.nodes import NOW
 from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
@@ -66,14 +66,14 @@ class Growth:
         self.take_back = take_back
         self.partitions = partitions
         self.wakeup = wakeup
-        self.grown: dict[str, WorkloadState] = {}
+        self.grown: dict[WorkloadId, WorkloadState] = {}
         self.reclaimed: list[tuple[WorkloadState, SearchResult]] = []
-        self._victims: set[str] = set()
+        self._victims: set[WorkloadId] = set()
 
     def grow(self, elastic: Iterable[WorkloadState], interval: float) -> None:
         """Grow the jobs that may grow now. If only the time is in the way of a job, plan again at that time."""
         classes: dict[ProjectState, list[JobClassQueue]] = {}
-        too_early: list[tuple[float, str, WorkloadState]] = []
+        too_early: list[tuple[float, WorkloadId, WorkloadState]] = []
         for job in elastic:
             missing = job.request.workers - len(job.placement)
             if job.project is None or job.releasing or missing <= 0 or not job.placement:
@@ -99,7 +99,7 @@ class Growth:
                 self.wakeup.note(earliest)
                 break
 
-    def _grow_in(self, queues: dict[str, ProjectQueue]) -> None:
+    def _grow_in(self, queues: dict[ProjectName, ProjectQueue]) -> None:
         order = ProjectOrder(queues)
         while (queue := order.next()) is not None:
             jobs = queue.next

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scheduler.model import Node
+from scheduler.model import Node, NodeName
 from scheduler.policy.nodes import NodeIndex
 from scheduler.policy.partitions import Partition, usable
 from scheduler.policy.plannerstate import PlannerState
@@ -84,7 +84,7 @@ def _redeclared(index: NodeIndex, place: int, spec: Node) -> bool:
     return replace(index.all[place].spec, foreign=spec.foreign, schedulable=spec.schedulable) != spec
 
 
-def _depends(job: WorkloadState, names: set[str]) -> bool:
+def _depends(job: WorkloadState, names: set[NodeName]) -> bool:
     """Whether a workload runs on one of these nodes, is nominated for one, or has an amount that depends on eligible
     nodes."""
     workload, request = job.workload, job.request

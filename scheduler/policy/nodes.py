@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NewType
 
-from scheduler.model import ONE, MiB, Milli, Node, WorkerPlacement
+from scheduler.model import ONE, MiB, Milli, Node, NodeName, WorkerPlacement
 from scheduler.policy.demands import UNBOUNDED, Demand
 from scheduler.policy.gpulinks import best_group, choose, gpus_of
 from scheduler.policy.sets import ALL_NODES, FIRST_GPU, FIRST_NODE, NO_GPUS, NO_NODES, GpuSet, NodeSet, union
@@ -176,7 +176,7 @@ class NodeIndex:
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.all: list[NodeState] = []
-        self.by_name: dict[str, NodeState] = {}
+        self.by_name: dict[NodeName, NodeState] = {}
         self.models: dict[tuple[object, ...], tuple[NodeState, NodeSet]] = {}
         self.types: set[str | None] = set()
         self.most_gpus = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scheduler.model import ONE, Milli, Node, Pool, Project, Quota
+from scheduler.model import ONE, Milli, Node, Pool, Project, ProjectName, Quota
 from scheduler.policy import quotas
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.projects import ProjectState, QuotaState, build_tree
@@ -21,7 +21,7 @@ class Partition:
     """`nodes` is its nodes, `capacity` the GPUs of those that take work, `roots` the projects without a parent."""
 
     key: PartitionKey
-    projects: dict[str, ProjectState]
+    projects: dict[ProjectName, ProjectState]
     roots: list[ProjectState]
     nodes: NodeSet = NO_NODES
     capacity: Milli = 0

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from scheduler.model import Node, Pool, Workload
+from scheduler.model import Node, Pool, ProjectName, Workload, WorkloadId
 from scheduler.policy.cycle import Cycle
 from scheduler.policy.nodechanges import change_nodes
 from scheduler.policy.plannerstate import PlannerState
@@ -56,13 +56,13 @@ class Planner:
         self._nodes: tuple[Node, ...] | None = None
         self.read = 0
         self._unread = len(self._state.workloads)
-        self._changed: dict[str, Workload | None] = {}
+        self._changed: dict[WorkloadId, Workload | None] = {}
 
     def put(self, workload: Workload) -> None:
         """A workload is new, or has changed."""
         self._changed[workload.id] = workload
 
-    def drop(self, id: str) -> None:
+    def drop(self, id: WorkloadId) -> None:
         """A workload is gone."""
         self._changed[id] = None
 
@@ -70,7 +70,7 @@ class Planner:
         """Some nodes have changed: these are all the nodes now."""
         self._nodes = tuple(nodes)
 
-    def plan(self, now: float, usage: Mapping[str, float] | None = None) -> Plan:
+    def plan(self, now: float, usage: Mapping[ProjectName, float] | None = None) -> Plan:
         """The plan at an instant, when projects have used so much of the pool recently (as `Snapshot.usage` has it).
 
         The planner does not assume that the plan is carried out: report what was done with `put`.
@@ -111,7 +111,7 @@ class SnapshotPlanner:
         self._planner: Planner | None = None
         self._pool = Pool()
         self._nodes: tuple[Node, ...] = ()
-        self._workloads: dict[str, Workload] = {}
+        self._workloads: dict[WorkloadId, Workload] = {}
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         planner = self._planner

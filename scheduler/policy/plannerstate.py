@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
-from scheduler.model import ONE, Environment, Milli, Node, Pool, Request, Workload
+from scheduler.model import ONE, Environment, Milli, Node, Pool, ProjectName, Request, Workload, WorkloadId
 from scheduler.policy.blocking import Blocked
 from scheduler.policy.fairshare import share_out
 from scheduler.policy.nodes import NodeIndex, NodeState
@@ -45,21 +45,21 @@ class PlannerState:
         self.state = PoolState(index)
         self.topology = Topology(index.all, pool.topology)
         self.request_classes = RequestClasses(pool, index)
-        self.workloads: dict[str, WorkloadState] = {}
+        self.workloads: dict[WorkloadId, WorkloadState] = {}
         self.waiting: dict[ProjectState, dict[RequestClass, list[WorkloadState]]] = {}
-        self.sessions: dict[str, WorkloadState] = {}
-        self.elastic: dict[str, WorkloadState] = {}
-        self.reduced: dict[str, WorkloadState] = {}
-        self.nominations: dict[str, WorkloadState] = {}
-        self.homeless: dict[str, WorkloadState] = {}
+        self.sessions: dict[WorkloadId, WorkloadState] = {}
+        self.elastic: dict[WorkloadId, WorkloadState] = {}
+        self.reduced: dict[WorkloadId, WorkloadState] = {}
+        self.nominations: dict[WorkloadId, WorkloadState] = {}
+        self.homeless: dict[WorkloadId, WorkloadState] = {}
         self._unsorted: dict[int, list[WorkloadState]] = {}
         self.blocked: dict[tuple[ProjectState, RequestClass], Blocked] = {}
-        self._positions: dict[str, Mapping[str, int]] = {}
-        self._options: dict[tuple[str, RequestClass], Options] = {}
+        self._positions: dict[ProjectName, Mapping[WorkloadId, int]] = {}
+        self._options: dict[tuple[ProjectName, RequestClass], Options] = {}
         self.partitions = build_partitions(pool, index.all, self.trains)
         self.projects = self.partitions[0].projects
         self.levels = ServiceLevels(pool.settings)
-        self.patient: dict[str, tuple[float, WorkloadState]] = {}
+        self.patient: dict[WorkloadId, tuple[float, WorkloadState]] = {}
         for partition in self.partitions:
             for project in partition.projects.values():
                 if by_service(project, pool.settings.order):
@@ -128,7 +128,7 @@ class PlannerState:
     def trains(self, node: NodeState) -> bool:
         return self.request_classes.environment_of(node.spec.node_pool) is Environment.TRAIN
 
-    def options(self, project: str, request: RequestClass) -> Options:
+    def options(self, project: ProjectName, request: RequestClass) -> Options:
         """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then by
         throughput.
 
@@ -140,7 +140,7 @@ class PlannerState:
             found = self._options[project, request] = self._rank(project, request)
         return found
 
-    def _rank(self, project: str, request: RequestClass) -> Options:
+    def _rank(self, project: ProjectName, request: RequestClass) -> Options:
         ranked = []
         for number, partition in enumerate(self.partitions):
             there = self.request_classes.within(request, number, partition.nodes)
@@ -157,7 +157,7 @@ class PlannerState:
 
     def rank_again(self) -> list[Workload]:
         """Find all options again, since nodes have changed; returns the workloads that have others now."""
-        changed = set[tuple[str, RequestClass]]()
+        changed = set[tuple[ProjectName, RequestClass]]()
         for key, before in self._options.items():
             found = self._rank(*key)
             if len(found) != len(before) or any(
@@ -172,7 +172,7 @@ class PlannerState:
         workloads = [job.workload for job in self.workloads.values()]
         return [workload for workload in workloads if self._wish(workload.request) in changed]
 
-    def _wish(self, spec: Request) -> tuple[str, RequestClass]:
+    def _wish(self, spec: Request) -> tuple[ProjectName, RequestClass]:
         """The project and the class of a request, as `options` are kept by."""
         return spec.project, self.class_of(spec, self.projects.get(spec.project))
 
@@ -210,7 +210,7 @@ class PlannerState:
                     lines_there[request] = sorted([*other, *jobs], key=_by_urgency) if other else jobs
         return found
 
-    def positions(self, project: str, gone: Container[str]) -> Mapping[str, int]:
+    def positions(self, project: ProjectName, gone: Container[WorkloadId]) -> Mapping[WorkloadId, int]:
         """The places in line, from 1, of the jobs of a project that wait, in whichever partition, without `gone`."""
         found = None if gone else self._positions.get(project)
         if found is None:
@@ -222,7 +222,7 @@ class PlannerState:
                 self._positions[project] = found
         return found
 
-    def set_usage(self, usage: Mapping[str, float]) -> None:
+    def set_usage(self, usage: Mapping[ProjectName, float]) -> None:
         """Take recent use over, by project, as a share of the pool."""
         for partition in self.partitions:
             for name, project in partition.projects.items():
@@ -265,7 +265,7 @@ class PlannerState:
             for project, usage, share in before:
                 project.kept, project.usage, project.share = project.share, usage, share
 
-    def remove(self, id: str) -> None:
+    def remove(self, id: WorkloadId) -> None:
         """A workload is gone (or never was)."""
         job = self.workloads.pop(id, None)
         if job is not None:

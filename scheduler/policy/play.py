@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from scheduler.model import Workload
+from scheduler.model import Workload, WorkloadId
 from scheduler.policy.stoporder import StopOrder
 from scheduler.policy.types import Action, Decision, Plan, Snapshot
 
@@ -23,7 +23,7 @@ def carry_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
     return replace(snapshot, workloads=tuple(workloads))
 
 
-def stop_order(snapshot: Snapshot, changes: Mapping[str, Decision]) -> StopOrder:
+def stop_order(snapshot: Snapshot, changes: Mapping[WorkloadId, Decision]) -> StopOrder:
     """Who would be stopped next for other projects, once these decisions are carried out."""
 
     def workloads() -> Iterator[Workload]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from scheduler.model import ONE, GpuKey, Milli, WorkerPlacement
+from scheduler.model import ONE, GpuKey, Milli, WorkerPlacement, WorkloadId
 from scheduler.policy.candidates import Candidates
 from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.nodes import LATER, NOW, NodeIndex, NodeState, When
@@ -60,9 +60,9 @@ class PoolState:
     def __init__(self, nodes: NodeIndex) -> None:
         self.nodes = nodes
         self.candidates: dict[ProjectState, Candidates] = {}
-        self.standing: dict[int, dict[str, WorkloadState]] = {}
-        self.releasing: dict[int, dict[str, list[WorkerPlacement]]] = {}
-        self.releasing_jobs: dict[str, tuple[WorkloadState, int]] = {}
+        self.standing: dict[int, dict[WorkloadId, WorkloadState]] = {}
+        self.releasing: dict[int, dict[WorkloadId, list[WorkerPlacement]]] = {}
+        self.releasing_jobs: dict[WorkloadId, tuple[WorkloadState, int]] = {}
         self.gains = 0
         self.limited = False
         self._journal: Journal = []
@@ -261,9 +261,9 @@ class PoolState:
                 return False
         return True
 
-    def in_the_way(self, workers: Iterable[WorkerPlacement]) -> set[str]:
+    def in_the_way(self, workers: Iterable[WorkerPlacement]) -> set[WorkloadId]:
         """The jobs that stop or shrink and still hold what these workers are nominated for."""
-        found: set[str] = set()
+        found: set[WorkloadId] = set()
         for worker in workers:
             node = self.nodes.by_name[worker.node]
             for name, held in self.releasing.get(node.index, {}).items():
@@ -275,7 +275,7 @@ class PoolState:
                     found.add(name)
         return found
 
-    def over_limit_until(self, project: ProjectState) -> set[str]:
+    def over_limit_until(self, project: ProjectState) -> set[WorkloadId]:
         """The releasing jobs that must end before a project of this path is within its limit again."""
         full = [step for step in project.path if step.releasing and step.allocated + step.releasing > step.limit]
         if not full:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.model import ONE, Milli, Project, Quota
+from scheduler.model import ONE, Milli, Project, ProjectName, Quota, UserName
 from scheduler.policy.demands import UNBOUNDED
 from scheduler.policy.quotas import REMAINDER, PartitionKey
 from scheduler.policy.sets import NO_NODES, NodeSet
@@ -79,7 +79,7 @@ class ProjectState:
         self.releasing: Milli = 0
         self.quotas: tuple[QuotaState, ...] = ()
         self.order = project.order
-        self.held: dict[str | None, Milli] | None = None
+        self.held: dict[UserName | None, Milli] | None = None
         self.returns = 0
 
     @property
@@ -114,7 +114,7 @@ class ProjectState:
             for project in self.path:
                 project.non_preemptible += amount
 
-    def allocate_to(self, user: str | None, amount: Milli) -> None:
+    def allocate_to(self, user: UserName | None, amount: Milli) -> None:
         """A user holds `amount` more (or less) of a project whose jobs wait in the order `served`."""
         assert self.held is not None
         self.held[user] = self.held.get(user, 0) + amount
@@ -149,10 +149,10 @@ class ProjectState:
         return None
 
 
-def build_tree(projects: Iterable[Project]) -> dict[str, ProjectState]:
+def build_tree(projects: Iterable[Project]) -> dict[ProjectName, ProjectState]:
     """The state of every project, parents before their children, else in the order given."""
     by_name = {project.name: project for project in projects}
-    tree: dict[str, ProjectState] = {}
+    tree: dict[ProjectName, ProjectState] = {}
 
     def add(project: Project) -> ProjectState:
         if project.name not in tree:

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Iterable
 from itertools import count
 
-from scheduler.model import Milli
+from scheduler.model import Milli, ProjectName
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import RequestClass, UrgencyKey, WorkloadState
 
@@ -109,14 +109,14 @@ class ProjectQueue:
 class ProjectOrder:
     """The projects that have jobs waiting, as a tree of heaps."""
 
-    def __init__(self, queues: dict[str, ProjectQueue]) -> None:
+    def __init__(self, queues: dict[ProjectName, ProjectQueue]) -> None:
         self.queues = queues
         steps = {step.name: step for queue in queues.values() for step in queue.project.path}
-        self._heaps: dict[str | None, list[tuple[OrderKey, str, int, ProjectState]]] = {
+        self._heaps: dict[ProjectName | None, list[tuple[OrderKey, ProjectName, int, ProjectState]]] = {
             name: [] for name in (None, *steps)
         }
-        self._next: dict[str, Milli] = {}
-        self._keys: dict[str, OrderKey | None] = dict.fromkeys(steps)
+        self._next: dict[ProjectName, Milli] = {}
+        self._keys: dict[ProjectName, OrderKey | None] = dict.fromkeys(steps)
         self._pushed = count()
         for step in sorted(steps.values(), key=lambda step: -step.depth):
             self._push(step)
@@ -142,7 +142,7 @@ class ProjectOrder:
         jobs = queue.next if queue is not None else None
         return None if jobs is None else jobs.asked
 
-    def _first(self, name: str | None) -> ProjectState | None:
+    def _first(self, name: ProjectName | None) -> ProjectState | None:
         heap = self._heaps[name]
         while heap and self._keys[heap[0][1]] != heap[0][0]:
             heapq.heappop(heap)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from scheduler.model import Milli, Node, Project
+from scheduler.model import Milli, Node, Project, ProjectName
 
 PartitionKey = tuple[str | None, str | None]
 """Names a partition: by its node pool, its type of GPU, or both."""
@@ -35,7 +35,7 @@ def partition_of(node: Node, partitions: Collection[PartitionKey]) -> PartitionK
     return next((key for key in its if key in partitions), REMAINDER)
 
 
-def guarantees(key: PartitionKey, projects: Sequence[Project]) -> dict[str, Milli | None]:
+def guarantees(key: PartitionKey, projects: Sequence[Project]) -> dict[ProjectName, Milli | None]:
     """What each project is guaranteed there. A project without a quota for the partition has the sum of its
     children's."""
     if key == REMAINDER:
@@ -46,12 +46,12 @@ def guarantees(key: PartitionKey, projects: Sequence[Project]) -> dict[str, Mill
         for quota in project.quotas
         if (quota.node_pool, quota.gpu_type) == key and quota.guaranteed is not None
     }
-    below: dict[str, list[str]] = {}
+    below: dict[ProjectName, list[ProjectName]] = {}
     for project in projects:
         if project.parent is not None:
             below.setdefault(project.parent, []).append(project.name)
 
-    def of(name: str) -> Milli:
+    def of(name: ProjectName) -> Milli:
         return said[name] if name in said else sum([of(child) for child in below.get(name, ())])
 
     return {project.name: of(project.name) for project in projects}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
-from scheduler.model import ONE, Environment, Milli, PlacementStyle, Pool, Request
+from scheduler.model import ONE, Environment, Milli, NodeName, PlacementStyle, Pool, Request, UserName
 from scheduler.policy.demands import Demand, demand_of
 from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.sets import ALL_NODES, NO_NODES, NodeSet, union
@@ -22,7 +22,7 @@ ALIKE = 950
 
 
 _MaskKey = tuple[
-    Demand, Environment, tuple[str, ...] | None, tuple[str, ...] | None, tuple[str, ...]
+    Demand, Environment, tuple[str, ...] | None, tuple[str, ...] | None, tuple[NodeName, ...]
 ]  # what `RequestClasses._eligible` depends on
 
 
@@ -48,7 +48,7 @@ class RequestClasses:
             return known.environment
         return Environment.BUILD if node_pool == Environment.BUILD else Environment.TRAIN
 
-    def of(self, spec: Request, user: str | None = None) -> RequestClass:
+    def of(self, spec: Request, user: UserName | None = None) -> RequestClass:
         """The class of a request, or of those of one user."""
         shape = spec.shape
         name = (
@@ -231,7 +231,7 @@ class RequestClasses:
         environment: Environment,
         pools: tuple[str, ...] | None,
         gpu_types: tuple[str, ...] | None,
-        avoids: tuple[str, ...],
+        avoids: tuple[NodeName, ...],
     ) -> NodeSet:
         return union(
             node.bit

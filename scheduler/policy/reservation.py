@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scheduler.model import ONE, Milli, Settings
+from scheduler.model import ONE, Milli, ProjectName, Settings, WorkloadId
 from scheduler.policy.demands import Demand
 from scheduler.policy.eligibility import Eviction, Floor, Losses, Reclaim
 from scheduler.policy.nodes import LATER, NodeState
@@ -59,8 +59,8 @@ class Reservations:
         self.now = now
         self.made: list[Reservation] = []
         self.expected: Reservation | None = None
-        self.kept: dict[tuple[str, RequestClass], str] = {}
-        self.starts: dict[str, float] = {}
+        self.kept: dict[tuple[ProjectName, RequestClass], str] = {}
+        self.starts: dict[WorkloadId, float] = {}
         self._vain: dict[int, int] = {}
         self._known: dict[tuple[WorkloadState, ProjectState, Milli], Reclaim] = {}
 
@@ -219,7 +219,7 @@ class Ends:
         self._losses: Losses = {}
         self._known: dict[WorkloadState, float] = {}
 
-    def of(self, jobs: Iterable[WorkloadState]) -> list[tuple[float, str, WorkloadState]]:
+    def of(self, jobs: Iterable[WorkloadState]) -> list[tuple[float, WorkloadId, WorkloadState]]:
         """The first end first."""
         ends = [(self._end(job), job.id, job) for job in sorted(jobs, key=_name)]
         ends.sort()
@@ -258,7 +258,7 @@ def _places(
     demand: Demand,
     together: int,
     most: int,
-    ends: Sequence[tuple[float, str, WorkloadState]],
+    ends: Sequence[tuple[float, WorkloadId, WorkloadState]],
     now: float,
 ) -> list[Place]:
     """The places that the node will have for the gang, up to `most`."""

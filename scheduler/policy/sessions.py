@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.model import Milli, WorkerPlacement
+from scheduler.model import Milli, UserName, WorkerPlacement, WorkloadId
 from scheduler.policy.blocking import Blocked, NoBuildGpu, OverBuildQuota
 from scheduler.policy.blocking import blocked as because
 from scheduler.policy.eligibility import Eviction, Recall
@@ -15,22 +15,22 @@ from scheduler.policy.workloads import WorkloadState, in_words
 
 def seat_sessions(
     planner: PlannerState, placer: Placer, now: float, budget: Budget
-) -> tuple[dict[str, Blocked], dict[str, list[Eviction]]]:
+) -> tuple[dict[WorkloadId, Blocked], dict[WorkloadId, list[Eviction]]]:
     """Give every waiting session its GPUs, the first that asked first.
 
     Returns why the others wait, and which jobs on lent GPUs each session takes them back from.
     """
     pool = planner.pool
     quotas = {user.name: user.build_quota for user in pool.users}
-    held: dict[str, Milli] = {}
+    held: dict[UserName, Milli] = {}
     for job in planner.sessions.values():
-        user = job.workload.request.user or ""
+        user = job.workload.request.user or UserName("")
         held[user] = held.get(user, 0) + job.amount
-    blocked: dict[str, Blocked] = {}
-    recalled: dict[str, list[Eviction]] = {}
+    blocked: dict[WorkloadId, Blocked] = {}
+    recalled: dict[WorkloadId, list[Eviction]] = {}
     waiting = [job for job in planner.sessions.values() if not job.workload.running]
     for job in sorted(waiting, key=lambda job: (job.workload.submitted, job.id)):
-        user = job.workload.request.user or ""
+        user = job.workload.request.user or UserName("")
         quota, has, asked = (
             quotas.get(user, pool.default_build_quota),
             held.get(user, 0),

@@ -15,10 +15,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
-from scheduler.model import Environment, Milli, Node, Pool, Workload, held_by
+from scheduler.model import Environment, Milli, Node, Pool, ProjectName, Workload, WorkloadId, held_by
 from scheduler.policy import quotas
 
-_Rank = tuple[int, int, float, float, float, str]
+_Rank = tuple[int, int, float, float, float, WorkloadId]
 
 
 class StopOrder:
@@ -33,11 +33,11 @@ class StopOrder:
         self._now = now
 
     @cached_property
-    def over_quota(self) -> frozenset[str]:
+    def over_quota(self) -> frozenset[WorkloadId]:
         """The jobs that hold what goes beyond their projects' guarantees, as far as these would lose it first."""
         partitions = quotas.partition_keys(self._pool.projects)
         guaranteed = {key: quotas.guarantees(key, self._pool.projects) for key in partitions}
-        found = set[str]()
+        found = set[WorkloadId]()
         for (project, partition), jobs in self._running.items():
             guarantee = guaranteed[partition].get(project, 0)
             if guarantee is not None:
@@ -45,16 +45,16 @@ class StopOrder:
         return frozenset(found)
 
     @cached_property
-    def positions(self) -> Mapping[str, int]:
+    def positions(self) -> Mapping[WorkloadId, int]:
         """The place of each job in the order of its project and partition, from 1: the first is stopped first."""
         return {job.id: place for jobs in self._running.values() for place, job in enumerate(jobs, start=1)}
 
     @cached_property
-    def _running(self) -> Mapping[tuple[str, quotas.PartitionKey], list[Workload]]:
+    def _running(self) -> Mapping[tuple[ProjectName, quotas.PartitionKey], list[Workload]]:
         """The jobs of each project in each partition, in order."""
         nodes = {node.name: node for node in self._nodes}
         partitions = quotas.partition_keys(self._pool.projects)
-        found = defaultdict[tuple[str, quotas.PartitionKey], list[Workload]](list)
+        found = defaultdict[tuple[ProjectName, quotas.PartitionKey], list[Workload]](list)
         for workload in self._workloads():
             if not workload.running or workload.stopping or workload.request.environment is Environment.BUILD:
                 continue
@@ -78,11 +78,11 @@ class StopOrder:
         protected = job.started is not None and least > 0 and self._now < job.started + least
         return job.request.preemptible and not protected
 
-    def _beyond(self, jobs: list[Workload], over: Milli) -> set[str]:
+    def _beyond(self, jobs: list[Workload], over: Milli) -> set[WorkloadId]:
         """The jobs that a project would lose, if it loses as much as it is over its guarantee."""
         if over <= 0:
             return set()
-        found = set[str]()
+        found = set[WorkloadId]()
         left = {job.id: held_by(job.placement) for job in jobs}
         for job in self._elastic(jobs):
             for worker in reversed(job.placement[job.request.min_workers :]):
@@ -105,7 +105,7 @@ class StopOrder:
         """Those that would lose surplus workers, in order: the loss counts for each worker."""
         elastic = [job for job in jobs if len(job.placement) > job.request.min_workers and self._may_stop(job)]
 
-        def rank(job: Workload) -> tuple[int, float, str]:
+        def rank(job: Workload) -> tuple[int, float, WorkloadId]:
             saved = job.checkpointed if job.checkpointed is not None else job.started
             lost = 0.0 if saved is None else max(0.0, self._now - saved)
             return job.request.priority, lost * held_by(job.placement[-1:]), job.id

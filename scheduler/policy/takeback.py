@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from scheduler.model import ReclaimUpTo, Settings
+from scheduler.model import ReclaimUpTo, Settings, WorkloadId
 from scheduler.policy.consolidation import Consolidation
 from scheduler.policy.eligibility import EligibilityRules, Floor, Preemption, Reclaim
 from scheduler.policy.placement import Placer
@@ -77,7 +77,7 @@ class TakeBack:
         return self._consolidate(job, kept_from)
 
     def find_worker(
-        self, job: WorkloadState, project: ProjectState, mask: NodeSet, spared: Container[str]
+        self, job: WorkloadState, project: ProjectState, mask: NodeSet, spared: Container[WorkloadId]
     ) -> SearchResult | None:
         """For one more worker of an elastic job: take from other projects what its own is guaranteed.
 

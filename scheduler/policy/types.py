@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from scheduler.model import Milli, Node, Pool, WorkerPlacement, Workload
+from scheduler.model import Milli, Node, Pool, ProjectName, WorkerPlacement, Workload, WorkloadId
 from scheduler.policy.blocking import Blocker, as_json
 from scheduler.policy.quotas import PartitionKey
 from scheduler.policy.stoporder import NOBODY, StopOrder
@@ -27,7 +27,7 @@ class Snapshot:
     pool: Pool
     nodes: tuple[Node, ...]
     workloads: tuple[Workload, ...]
-    usage: Mapping[str, float] = field(default_factory=dict)
+    usage: Mapping[ProjectName, float] = field(default_factory=dict)
 
 
 class Action(StrEnum):
@@ -53,7 +53,7 @@ class Decision:
     action: Action
     reason: str = ""
     placement: tuple[WorkerPlacement, ...] = ()
-    after: tuple[str, ...] = ()
+    after: tuple[WorkloadId, ...] = ()
     blocked_by: Blocker | None = None
     position: int | None = None
     estimated_start: float | None = None
@@ -98,14 +98,14 @@ class Plan:
     stopped next for other projects once the plan is carried out.
     """
 
-    decisions: Mapping[str, Decision]
-    projects: Mapping[str, ProjectFigures]
+    decisions: Mapping[WorkloadId, Decision]
+    projects: Mapping[ProjectName, ProjectFigures]
     again_at: float | None = None
-    changes: Mapping[str, Decision] = field(default_factory=dict)
+    changes: Mapping[WorkloadId, Decision] = field(default_factory=dict)
     stop_order: StopOrder = field(default=NOBODY, compare=False, repr=False)
 
     @property
-    def promises(self) -> Mapping[str, tuple[WorkerPlacement, ...]]:
+    def promises(self) -> Mapping[WorkloadId, tuple[WorkerPlacement, ...]]:
         """Who starts when others have left, and where. The next plan is told of it (`Workload.nomination`)."""
         return {
             id: decision.placement

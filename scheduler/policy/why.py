@@ -6,7 +6,7 @@ they are made from is copied, so a plan says the same for ever.
 
 from __future__ import annotations
 
-from scheduler.model import ONE, Milli
+from scheduler.model import ONE, Milli, ProjectName
 from scheduler.policy.blocking import (
     AboveShare,
     AtLimit,
@@ -32,7 +32,7 @@ from scheduler.policy.workloads import RequestClass, in_words
 class Why:
     """The projects and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others."""
 
-    def __init__(self, planner: PlannerState, kept: dict[tuple[str, RequestClass], str]) -> None:
+    def __init__(self, planner: PlannerState, kept: dict[tuple[ProjectName, RequestClass], str]) -> None:
         self._projects = {a: a.frozen() for partition in planner.partitions for a in partition.projects.values()}
         nodes = planner.state.nodes
         self._now: dict[Key, NodeSet] = dict(nodes.buckets[NOW])

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
-from scheduler.model import ONE, Milli, Request, WorkerPlacement, Workload, gpu_count, number
+from scheduler.model import ONE, Milli, Request, UserName, WorkerPlacement, Workload, WorkloadId, gpu_count, number
 from scheduler.policy.demands import Demand, amount_of
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.sets import NodeSet
 from scheduler.policy.types import Decision
 
-UrgencyKey = tuple[int, Milli, int, float, str]
+UrgencyKey = tuple[int, Milli, int, float, WorkloadId]
 """The order of a project's waiting jobs: priority, what their user holds, service level, age, id."""
 
 Scope = tuple[NodeSet, bool]
@@ -126,7 +126,7 @@ class WorkloadState:
         self.level = 0
         self.urgency: UrgencyKey = (-request.priority, 0, 0, workload.submitted, workload.id)
 
-    def urgency_among(self, held: Mapping[str | None, Milli] | None) -> UrgencyKey:
+    def urgency_among(self, held: Mapping[UserName | None, Milli] | None) -> UrgencyKey:
         """Its urgency where users hold so much of its project; nothing or `None`: users are alike."""
         if not held:
             return self.urgency

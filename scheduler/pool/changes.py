@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from scheduler.errors import Conflict
-from scheduler.model import ONE, Environment, Milli, Node, Pool, Project, Workload, gpu_count
+from scheduler.model import ONE, Environment, Milli, Node, Pool, Project, ProjectName, Workload, WorkloadId, gpu_count
 from scheduler.policy import quotas
 from scheduler.pool.file import file_of
 from scheduler.schema import Change, PoolFile
@@ -100,7 +100,7 @@ def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes:
             "for building: lower them, enlarge the build node pool, or set `build_overcommit: true`.",
             field="users",
         )
-    jobs: dict[str, list[str]] = defaultdict(list)
+    jobs: dict[ProjectName, list[WorkloadId]] = defaultdict(list)
     for workload in present:
         if workload.request.environment is Environment.TRAIN:
             jobs[workload.request.project].append(workload.id)

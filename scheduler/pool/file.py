@@ -25,11 +25,13 @@ from scheduler.model import (
     NodePool,
     Pool,
     Project,
+    ProjectName,
     ProjectRules,
     Quota,
     ReclaimUpTo,
     Settings,
     User,
+    UserName,
 )
 from scheduler.pool.rules import check_pool
 from scheduler.schema import (
@@ -84,11 +86,12 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
     pool = Pool(
         node_pools=tuple(NodePool(e.name, e.environment, e.placement, e.gpus) for e in file.node_pools),
         projects=tuple(
-            _project(entry, f"projects[{n}]", known.get(entry.name), now, training)
+            _project(entry, f"projects[{n}]", known.get(ProjectName(entry.name)), now, training)
             for n, entry in enumerate(file.projects)
         ),
         users=tuple(
-            User(entry.name, milli(entry.build_quota, f"users[{n}].build_quota")) for n, entry in enumerate(file.users)
+            User(UserName(entry.name), milli(entry.build_quota, f"users[{n}].build_quota"))
+            for n, entry in enumerate(file.users)
         ),
         default_build_quota=milli(file.default_build_quota, "default_build_quota"),
         build_overcommit=file.build_overcommit,
@@ -257,14 +260,14 @@ def _project(entry: ProjectEntry, place: str, known: Project | None, now: float,
         return None if given is None else milli(given, f"{place}.{name}")
 
     project = Project(
-        name=entry.name,
-        parent=entry.parent,
+        name=ProjectName(entry.name),
+        parent=None if entry.parent is None else ProjectName(entry.parent),
         guaranteed=amount("guaranteed"),
         limit=amount("limit"),
         weight=amount("weight"),
         priority=entry.priority,
         created=now,
-        members=frozenset(entry.members),
+        members=frozenset(map(UserName, entry.members)),
         groups=frozenset(entry.groups),
         policy=_policy(entry.policy, f"{place}.policy"),
         quotas=quotas_of(entry.quotas, f"{place}.quotas", pools),

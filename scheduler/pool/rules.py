@@ -24,6 +24,7 @@ from scheduler.model import (
     Pool,
     Program,
     Project,
+    ProjectName,
     ProjectRules,
     Request,
 )
@@ -85,7 +86,7 @@ class Rules:
         return f"{part}.{name} of {said[part][name].source}"
 
 
-def rules_of(project: str, pool: Pool) -> Rules:
+def rules_of(project: ProjectName, pool: Pool) -> Rules:
     """The rules for the jobs of a project."""
     defaults: dict[str, Rule] = {}
     maxima: dict[str, Rule] = {}
@@ -147,7 +148,7 @@ def check_job(request: Request, program: Program, pool: Pool) -> None:
             )
 
 
-def _forbids(project: str, pool: Pool, name: str, value: Any) -> str:
+def _forbids(project: ProjectName, pool: Pool, name: str, value: Any) -> str:
     """The nearest that does not allow a value."""
     said = ((source, getattr(policy.allowed, name)) for source, policy in _lineage(project, pool))
     return next(source for source, allowed in said if allowed is not None and value not in allowed)
@@ -155,7 +156,10 @@ def _forbids(project: str, pool: Pool, name: str, value: Any) -> str:
 
 def check_pool(pool: Pool) -> None:
     """Raises `Invalid` where rules contradict each other, so that a job which says nothing would break one."""
-    names = [(EVERYBODY, "policy"), *((p.name, f"projects[{n}].policy") for n, p in enumerate(pool.projects))]
+    names = [
+        (ProjectName(EVERYBODY), "policy"),
+        *((p.name, f"projects[{n}].policy") for n, p in enumerate(pool.projects)),
+    ]
     for name, place in names:
         rules = rules_of(name, pool)
         for key, rule in rules.allowed.items():
@@ -212,10 +216,10 @@ def _check_silence(project: Project, place: str, pool: Pool) -> None:
         )
 
 
-def _lineage(project: str, pool: Pool) -> Iterator[tuple[str, ProjectRules]]:
+def _lineage(project: ProjectName, pool: Pool) -> Iterator[tuple[str, ProjectRules]]:
     """The policies that count for a project, the nearest first."""
     known = {each.name: each for each in pool.projects}
-    name: str | None = project
+    name: ProjectName | None = project
     while name is not None and name in known:
         yield f"project {name!r}", known[name].policy
         name = known[name].parent

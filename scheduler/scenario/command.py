@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
 from scheduler.errors import Invalid
+from scheduler.model import WorkloadId
 from scheduler.policy import Plan, Snapshot, decide, forecast
 from scheduler.policy.play import carry_out
 from scheduler.scenario.documents import documents
@@ -64,7 +65,7 @@ def _text(path: str) -> str:
         raise Invalid("is not text in UTF-8.") from None
 
 
-def _starts(snapshot: Snapshot) -> Mapping[str, float]:
+def _starts(snapshot: Snapshot) -> Mapping[WorkloadId, float]:
     """When those that wait will start, where run times are declared."""
     declared = any(workload.request.expected_runtime is not None for workload in snapshot.workloads)
     return forecast(snapshot).starts if declared else {}

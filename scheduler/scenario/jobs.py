@@ -7,14 +7,20 @@ from scheduler.model import (
     ONE,
     Environment,
     GpuKey,
+    JobId,
     Milli,
     Node,
+    NodeName,
     Pool,
+    ProjectName,
     Request,
+    SessionId,
     Shape,
+    UserName,
     WorkerGroup,
     WorkerPlacement,
     Workload,
+    WorkloadId,
     relative_throughputs,
     size_of,
 )
@@ -52,7 +58,7 @@ class Jobs:
             )
         return tuple(
             Workload(
-                id=entry.name,
+                id=_id(entry),
                 request=requests[n],
                 submitted=entry.submitted,
                 running=entry.state != "queued",
@@ -95,8 +101,8 @@ class Jobs:
             if name not in self.pools:
                 raise no_such(f"{place}.node_pools[{m}]", "node pool", name)
         return Request(
-            project=entry.project or "",
-            user=entry.user,
+            project=ProjectName(entry.project or ""),
+            user=None if entry.user is None else UserName(entry.user),
             environment=entry.environment,
             shape=max((group.shape for group in groups), key=size_of, default=None) or _shape(entry, place),
             workers=workers,
@@ -117,11 +123,11 @@ class Jobs:
             ),
         )
 
-    def _avoided(self, entry: JobEntry, place: str) -> tuple[str, ...]:
+    def _avoided(self, entry: JobEntry, place: str) -> tuple[NodeName, ...]:
         for m, name in enumerate(entry.avoids):
             if name not in self.nodes:
                 raise no_such(f"{place}.avoids[{m}]", "node", name)
-        return tuple(entry.avoids)
+        return tuple(map(NodeName, entry.avoids))
 
     def _check_state(self, entry: JobEntry, place: str) -> None:
         if entry.state == "queued":
@@ -148,7 +154,7 @@ class Jobs:
 
     def _nominated(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement:
         """A worker with its GPUs, whoever has them now."""
-        node = self.nodes.get(worker.node)
+        node = self.nodes.get(NodeName(worker.node))
         if node is None:
             raise no_such(f"{place}.node", "node", worker.node)
         share, count = _share_on(node, shape, place)
@@ -161,7 +167,7 @@ class Jobs:
         return WorkerPlacement(node.name, tuple(sorted(gpus)), share)
 
     def _any_free(self, worker: WorkerEntry, shape: Shape, place: str) -> WorkerPlacement:
-        node = self.nodes[worker.node]
+        node = self.nodes[NodeName(worker.node)]
         share, count = _share_on(node, shape, place)
         used = [(-self.used.get(GpuKey((node.name, gpu)), 0), gpu) for gpu in range(node.gpus)]
         fitting = [gpu for minus, gpu in sorted(used) if ONE + minus >= share]
@@ -176,6 +182,10 @@ class Jobs:
         used = self.used[key] = self.used.get(key, 0) + share
         if used > ONE:
             raise at(place, f"GPU {gpu} of {node.name} is given twice.")
+
+
+def _id(entry: JobEntry) -> WorkloadId:
+    return SessionId(entry.name) if entry.environment is Environment.BUILD else JobId(entry.name)
 
 
 def _groups(entry: JobEntry, place: str) -> tuple[WorkerGroup, ...]:

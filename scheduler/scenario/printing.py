@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.model import ONE
+from scheduler.model import ONE, WorkloadId
 from scheduler.policy import Action, Decision, Plan, ProjectFigures
 
 
-def plan_as_json(plan: Plan, starts: Mapping[str, float] | None = None) -> dict[str, Any]:
+def plan_as_json(plan: Plan, starts: Mapping[WorkloadId, float] | None = None) -> dict[str, Any]:
     """The plan; `starts` has the estimated starts of those that wait, where the plan itself has none."""
     starts = starts or {}
     return {

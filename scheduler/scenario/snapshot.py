@@ -6,7 +6,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduler.errors import Invalid
-from scheduler.model import Environment, ForeignUse, Milli, Node, NodePool, Pool, Project, User
+from scheduler.model import (
+    Environment,
+    ForeignUse,
+    Milli,
+    Node,
+    NodeName,
+    NodePool,
+    Pool,
+    Project,
+    ProjectName,
+    User,
+    UserName,
+)
 from scheduler.policy import Snapshot
 from scheduler.pool.file import quotas_of, settings_of
 from scheduler.scenario.checks import amount, at, mib, no_gpu, no_such, refuse_twice
@@ -31,7 +43,7 @@ def snapshot_of(scenario: Scenario) -> Snapshot:
         node_pools=node_pools,
         projects=_projects(scenario.projects, [p.name for p in node_pools if p.environment is Environment.TRAIN]),
         users=tuple(
-            User(entry.name, milli(entry.build_quota, f"users[{n}].build_quota"))
+            User(UserName(entry.name), milli(entry.build_quota, f"users[{n}].build_quota"))
             for n, entry in enumerate(scenario.users)
         ),
         default_build_quota=milli(scenario.default_build_quota, "default_build_quota"),
@@ -39,7 +51,7 @@ def snapshot_of(scenario: Scenario) -> Snapshot:
         settings=settings_of(scenario.settings),
     )
     jobs = Jobs(nodes, pool)
-    usage = {entry.name: entry.usage for entry in scenario.projects if entry.usage}
+    usage = {ProjectName(entry.name): entry.usage for entry in scenario.projects if entry.usage}
     return Snapshot(0.0, pool, nodes, jobs.read(scenario.jobs), usage)
 
 
@@ -54,7 +66,7 @@ def _node(entry: NodeEntry, place: str) -> Node:
                 raise Invalid(f"{where}: GPU {gpu} is in two link groups.", field=where)
             seen.add(gpu)
     return Node(
-        name=entry.name,
+        name=NodeName(entry.name),
         gpus=entry.gpus,
         gpu_type=entry.gpu_type,
         gpu_memory=mib(entry.gpu_memory_gib),
@@ -111,8 +123,8 @@ def _projects(entries: list[ProjectEntry], pools: Sequence[str]) -> tuple[Projec
     guarantees = _guarantees(entries)
     return tuple(
         Project(
-            name=entry.name,
-            parent=entry.parent,
+            name=ProjectName(entry.name),
+            parent=None if entry.parent is None else ProjectName(entry.parent),
             guaranteed=guarantees[entry.name],
             limit=amount(entry.limit, f"projects[{n}].limit"),
             weight=amount(entry.weight, f"projects[{n}].weight"),

@@ -15,8 +15,10 @@ from scheduler.model import (
     MiB,
     Milli,
     Node,
+    NodeName,
     Pool,
     Project,
+    ProjectName,
     Shape,
     WorkerGroup,
     WorkerPlacement,
@@ -86,7 +88,7 @@ def _foreign(used: ForeignUse) -> ForeignEntry:
     )
 
 
-def _project(project: Project, now: float, usage: Mapping[str, float]) -> ProjectEntry:
+def _project(project: Project, now: float, usage: Mapping[ProjectName, float]) -> ProjectEntry:
     return ProjectEntry(
         name=project.name,
         parent=project.parent,
@@ -101,7 +103,7 @@ def _project(project: Project, now: float, usage: Mapping[str, float]) -> Projec
     )
 
 
-def _job(workload: Workload, nodes: Mapping[str, Node], pool: Pool, now: float) -> JobEntry:
+def _job(workload: Workload, nodes: Mapping[NodeName, Node], pool: Pool, now: float) -> JobEntry:
     request, shape = workload.request, workload.request.shape
     groups = [_group(group) for group in request.groups]
     gang: dict[str, Any] = {"groups": groups} if groups else _amounts(shape)
@@ -156,7 +158,7 @@ def _workers(placement: Iterable[WorkerPlacement]) -> list[WorkerEntry]:
     return [WorkerEntry(node=worker.node, gpus=list(worker.gpus)) for worker in placement]
 
 
-def _is_there(worker: WorkerPlacement, nodes: Mapping[str, Node]) -> bool:
+def _is_there(worker: WorkerPlacement, nodes: Mapping[NodeName, Node]) -> bool:
     """Whether the worker's node and GPUs are (still) there: the policy sees no others."""
     node = nodes.get(worker.node)
     return node is not None and all(gpu < node.gpus for gpu in worker.gpus)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from scheduler.errors import Invalid
 from scheduler.model import (
     ONE,
+    JobId,
     Milli,
     Node,
     Pool,
@@ -26,6 +27,7 @@ from scheduler.model import (
     Shape,
     WorkerPlacement,
     Workload,
+    WorkloadId,
     gpu_count,
     held_by,
 )
@@ -70,17 +72,21 @@ class _Progress:
     held_from: float = 0.0
 
 
+NOBODY = JobId("")
+"""Whom a cycle concerns."""
+
+
 class _Clock:
     """Events in order of time; those that no longer hold (an end that a stop put off) are passed over."""
 
     def __init__(self) -> None:
-        self._events: list[tuple[float, int, str, str, int]] = []
+        self._events: list[tuple[float, int, str, WorkloadId, int]] = []
         self._count = itertools.count()
 
-    def at(self, time: float, what: str, job: str, version: int = 0) -> None:
+    def at(self, time: float, what: str, job: WorkloadId, version: int = 0) -> None:
         heapq.heappush(self._events, (time, next(self._count), what, job, version))
 
-    def next(self) -> tuple[float, list[tuple[str, str, int]]] | None:
+    def next(self) -> tuple[float, list[tuple[str, WorkloadId, int]]] | None:
         """Everything that happens next, together."""
         if not self._events:
             return None
@@ -121,7 +127,7 @@ class Player:
         self.saved = ALWAYS if saves_known and costs.checkpoint_every is None else None
         self.clock = _Clock()
         self.planner = Planner(self.pool, self.nodes)
-        self.waiting_or_running: dict[str, _Progress] = {}
+        self.waiting_or_running: dict[WorkloadId, _Progress] = {}
         self.sessions = {session.job.id: session for session in sessions}
         widest = max((node.gpus for node in self.nodes), default=8)
         self.arriving = {job.id: (job, request_of(job, widest, throughputs_known)) for job in trace.jobs}
@@ -129,8 +135,8 @@ class Player:
         self.done: list[Run] = []
         self.opened: list[Run] = []
         self.cycles = 0
-        self.nominated: set[str] = set()
-        self.saves: list[tuple[float, str, int]] = []
+        self.nominated: set[WorkloadId] = set()
+        self.saves: list[tuple[float, WorkloadId, int]] = []
         self._cycle_at: float | None = None
         self._last = 0.0
 
@@ -144,7 +150,7 @@ class Player:
             if any(changed) and self._cycle_at is None:
                 self._cycle_at = now + self.every
                 if self.every:
-                    self.clock.at(self._cycle_at, "cycle", "", -1)
+                    self.clock.at(self._cycle_at, "cycle", NOBODY, -1)
             if self._cycle_at is not None and self._cycle_at <= now:
                 self._cycle_at = None
                 self._cycle(now)
@@ -162,7 +168,7 @@ class Player:
 
     # -- what happens -------------------------------------------------------------------------------------
 
-    def _happen(self, what: str, name: str, version: int, now: float) -> bool:
+    def _happen(self, what: str, name: WorkloadId, version: int, now: float) -> bool:
         if what == "arrive":
             self._arrive(*self.arriving.pop(name), now)
             return True
@@ -221,7 +227,7 @@ class Player:
         for name, decision in plan.changes.items():
             self._carry_out(self.waiting_or_running[name], decision, now)
         if plan.again_at is not None:
-            self.clock.at(max(plan.again_at, now + 1.0), "cycle", "", self.cycles)
+            self.clock.at(max(plan.again_at, now + 1.0), "cycle", NOBODY, self.cycles)
 
     def _keep_promises(self, plan: Plan) -> None:
         """Who waits for others to leave, or leaves to go on elsewhere, is nominated for its places while plans honour

@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Node, Request, Shape, session_request
+from scheduler.model import ONE, Node, NodeName, ProjectName, Request, SessionId, Shape, UserName, session_request
 from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.trace import TraceJob
 
@@ -38,7 +38,7 @@ class Session:
 
     @property
     def request(self) -> Request:
-        return session_request(self.job.user or "", Shape(self.job.gpus))
+        return session_request(self.job.user or UserName(""), Shape(self.job.gpus))
 
     def run(self) -> Run:
         """How it stands where its GPU is kept for it alone: it opens at once."""
@@ -55,14 +55,15 @@ def sessions_of(users: int, start: float, end: float, seed: int) -> tuple[Sessio
     draw = random.Random(seed)
     found: list[Session] = []
     for number in range(users):
-        user, free = f"person-{number:04}", start
+        user, free = UserName(f"person-{number:04}"), start
         for day in range(int(start // DAY), int(end // DAY) + 1):
             opened = day * DAY + draw.uniform(*OPENS)
             length = draw.lognormvariate(math.log(MEDIAN), SIGMA)
             busy = draw.uniform(*BUSY)
             if day % 7 < 5 and max(free, start) <= opened < end:
                 free = opened + length
-                job = TraceJob(f"session-{number:04}-{day}", opened, length, ONE, "", user=user)
+                session = SessionId(f"session-{number:04}-{day}")
+                job = TraceJob(session, opened, length, ONE, ProjectName(""), user=user)
                 found.append(Session(job, busy))
     return tuple(sorted(found, key=lambda session: (session.job.submitted, session.job.id)))
 
@@ -70,4 +71,4 @@ def sessions_of(users: int, start: float, end: float, seed: int) -> tuple[Sessio
 def build_nodes(users: int, gpus_per_node: int) -> tuple[Node, ...]:
     """Nodes with one build GPU for each user, so that nobody is promised more than there is."""
     count = -(-users // gpus_per_node)
-    return tuple(Node(f"build-{n:04}", gpus_per_node, node_pool="build") for n in range(count))
+    return tuple(Node(NodeName(f"build-{n:04}"), gpus_per_node, node_pool="build") for n in range(count))

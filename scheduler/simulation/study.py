@@ -14,7 +14,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Environment, Milli, Node, NodePool, Pool, Project, QueueOrder, gpu_count
+from scheduler.model import (
+    ONE,
+    Environment,
+    Milli,
+    Node,
+    NodeName,
+    NodePool,
+    Pool,
+    Project,
+    ProjectName,
+    QueueOrder,
+    gpu_count,
+)
 from scheduler.simulation.baselines import POLICIES, Run, demand_quantile, play_baseline, play_static
 from scheduler.simulation.fairness import Comparison, compare, deprived
 from scheduler.simulation.metrics import Figures, figures
@@ -135,7 +147,7 @@ class Study:
         wanted = sum(self.partition.values())
         part = min(1.0, nodes / wanted)
         projects = tuple(
-            Project(name, guaranteed=int(own * self.gpus_per_node * part) * ONE)
+            Project(ProjectName(name), guaranteed=int(own * self.gpus_per_node * part) * ONE)
             for name, own in sorted(self.partition.items())
         )
         return Pool(
@@ -165,7 +177,7 @@ class Study:
         if order is not None:
             projects = tuple(replace(project, order=order) for project in pool.projects)
             pool = replace(pool, projects=projects)
-        fleet = tuple(Node(f"train-{number:04}", self.gpus_per_node) for number in range(nodes))
+        fleet = tuple(Node(NodeName(f"train-{number:04}"), self.gpus_per_node) for number in range(nodes))
         if sessions:
             pool = replace(pool, settings=replace(pool.settings, lending=lending))
             fleet += build_nodes(self.users, self.gpus_per_node)

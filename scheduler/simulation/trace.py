@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Milli, RelativeThroughputs, gpu_count
+from scheduler.model import ONE, Milli, ProjectName, RelativeThroughputs, UserName, WorkloadId, gpu_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class TraceJob:
     `throughputs` is how fast it runs on which type of GPU: `duration` is what it takes on the fastest.
     """
 
-    id: str
+    id: WorkloadId
     submitted: float
     duration: float
     gpus: Milli
-    project: str
-    user: str | None = None
+    project: ProjectName
+    user: UserName | None = None
     workers: int | None = None
     min_workers: int | None = None
     priority: int = 50
@@ -52,7 +52,7 @@ class Trace:
     digest: str
 
     @property
-    def projects(self) -> tuple[str, ...]:
+    def projects(self) -> tuple[ProjectName, ...]:
         return tuple(sorted({job.project for job in self.jobs}))
 
     @property

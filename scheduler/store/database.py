@@ -244,7 +244,7 @@ class Store:
         query = select(job.id, job.program).where(job.id > after).order_by(job.id).limit(limit)
         return await self._read(lambda connection: [(row.id, row.program) for row in connection.execute(query)])
 
-    async def deleted(self, jobs: Collection[str]) -> set[str]:
+    async def deleted(self, jobs: Collection[JobId]) -> set[JobId]:
         """Those of these jobs that were there and have been deleted."""
         event = tables.events.c
         query = select(event.subject).where(event.subject.in_(jobs), event.kind == JOB_DELETED)

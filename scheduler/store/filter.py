@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Set
 from dataclasses import dataclass
 
-from scheduler.model import Job, JobState
+from scheduler.model import Job, JobId, JobState, UserName
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +15,11 @@ class JobFilter:
     `before` is `(submitted, id)` of a job: those that were submitted before it, as the next page of a list wants them.
     """
 
-    ids: Collection[str] | None = None
+    ids: Collection[JobId] | None = None
     states: Collection[JobState] | None = None
     project: str | None = None
     projects: Collection[str] | None = None
-    user: str | None = None
+    user: UserName | None = None
     name: str | None = None
     array: str | None = None
     before: tuple[float, str] | None = None
@@ -48,7 +48,7 @@ class EventFilter:
     """
 
     subject: str | None = None
-    user: str | None = None
+    user: UserName | None = None
     projects: Set[str] | None = None
 
 

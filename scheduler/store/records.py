@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.model import Job, Pool, ProjectUsage, Session
+from scheduler.model import Job, JobId, Pool, ProjectUsage, Session
 
 JOB_DELETED = "job.deleted"
 """The kind of event that is all that is left of a deleted job. By it is known what files may go that are left of
@@ -44,5 +44,5 @@ class ChangeSet:
     pool: Pool | None = None
     usage: tuple[ProjectUsage, ...] = ()
     events: tuple[EventRecord, ...] = ()
-    deleted: tuple[str, ...] = ()
+    deleted: tuple[JobId, ...] = ()
     outdated: int = 0

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler.model import ONE, Environment, MiB, Milli, Node, NodePool, Pool
+from scheduler.model import ONE, Environment, MiB, Milli, Node, NodeName, NodePool, Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _node(machine: Machine, name: str, node_pool: NodePool, positions: list[int]
     index = {position: i for i, position in enumerate(positions)}
     gpu_links = (tuple(index[position] for position in group if position in index) for group in machine.gpu_links)
     return Node(
-        name=name,
+        name=NodeName(name),
         gpus=len(gpus),
         gpu_type=gpus[0].type if gpus else None,
         gpu_memory=min(memories, default=None),

@@ -31,27 +31,31 @@ from scheduler.engines.backend import Backend, Setup
 from scheduler.engines.local.backend import local
 from scheduler.errors import Conflict
 from scheduler.files.blobs import MAX_BYTES, Blobs
-from scheduler.model import JobId, JobState, Pool, Project
+from scheduler.model import JobId, JobState, Pool, Project, ProjectName, UserName
 from scheduler.policy import SnapshotPlanner
 from scheduler.store import Store
 
 SCRAPE = "only-for-metrics"
 
 CALLERS = {
-    "powerless": Caller.of("ann", frozenset()),
-    "reader": Caller.of("rex", frozenset({Scope.READ})),
-    "owner": Caller.of("ann", frozenset({Scope.SUBMIT})),
-    "mate": Caller.of("ben", frozenset({Scope.SUBMIT})),
-    "stranger": Caller.of("zoe", frozenset({Scope.SUBMIT})),
-    "admin": Caller.of("root", frozenset({Scope.ADMIN})),
+    "powerless": Caller.of(UserName("ann"), frozenset()),
+    "reader": Caller.of(UserName("rex"), frozenset({Scope.READ})),
+    "owner": Caller.of(UserName("ann"), frozenset({Scope.SUBMIT})),
+    "mate": Caller.of(UserName("ben"), frozenset({Scope.SUBMIT})),
+    "stranger": Caller.of(UserName("zoe"), frozenset({Scope.SUBMIT})),
+    "admin": Caller.of(UserName("root"), frozenset({Scope.ADMIN})),
 }
 """Those known to the scheduler under test, by their tokens. The owner, the mate and the reader are of one project."""
 
 POOL = Pool(
     projects=(
-        Project("vision", guaranteed=2000, members=frozenset({"ann", "ben", "rex"})),
-        Project("speech", guaranteed=2000, members=frozenset({"zoe"})),
-        Project("spare"),
+        Project(
+            ProjectName("vision"),
+            guaranteed=2000,
+            members=frozenset({UserName("ann"), UserName("ben"), UserName("rex")}),
+        ),
+        Project(ProjectName("speech"), guaranteed=2000, members=frozenset({UserName("zoe")})),
+        Project(ProjectName("spare")),
     )
 )
 
@@ -88,7 +92,7 @@ class Service:
         """Wait until a job is in one of these states."""
 
         def there() -> bool:
-            job = self.controller.book.jobs.get(job_id)
+            job = self.controller.book.jobs.get(JobId(job_id))
             return job is not None and job.state in states
 
         async def arrive() -> None:

@@ -8,30 +8,50 @@ import pytest
 
 from scheduler.api.access import Access, Caller, Scope
 from scheduler.errors import Forbidden, NotFound
-from scheduler.model import Job, JobId, JobKind, Pool, Program, Project, Request, Session, SessionId
+from scheduler.model import (
+    Job,
+    JobId,
+    JobKind,
+    Pool,
+    Program,
+    Project,
+    ProjectName,
+    Request,
+    Session,
+    SessionId,
+    UserName,
+)
 
 POOL = Pool(
     projects=(
-        Project("lab", members=frozenset({"head"})),
-        Project("vision", parent="lab", members=frozenset({"ann", "ben"})),
-        Project("speech", parent="lab", groups=frozenset({"speakers"})),
-        Project("open", members=frozenset({"*"})),
+        Project(ProjectName("lab"), members=frozenset({UserName("head")})),
+        Project(
+            ProjectName("vision"), parent=ProjectName("lab"), members=frozenset({UserName("ann"), UserName("ben")})
+        ),
+        Project(ProjectName("speech"), parent=ProjectName("lab"), groups=frozenset({"speakers"})),
+        Project(ProjectName("open"), members=frozenset({UserName("*")})),
     )
 )
-JOB = Job(JobId("j-1"), "train", Request("vision", user="ann"), Program(JobKind.COMMAND, ("true",)), submitted=1.0)
-SESSION = Session(SessionId("s-1"), "", Request("", user="ann"), requested=1.0)
+JOB = Job(
+    JobId("j-1"),
+    "train",
+    Request(ProjectName("vision"), user=UserName("ann")),
+    Program(JobKind.COMMAND, ("true",)),
+    submitted=1.0,
+)
+SESSION = Session(SessionId("s-1"), "", Request(ProjectName(""), user=UserName("ann")), requested=1.0)
 
 
 def access(name: str, *scopes: Scope, groups: frozenset[str] = frozenset()) -> Access:
-    return Access(Caller.of(name, frozenset(scopes or {Scope.SUBMIT}), groups), POOL)
+    return Access(Caller.of(UserName(name), frozenset(scopes or {Scope.SUBMIT}), groups), POOL)
 
 
 def test_a_scope_includes_those_before_it() -> None:
-    assert Caller.of("a", frozenset({Scope.ADMIN})).scopes == {Scope.READ, Scope.SUBMIT, Scope.ADMIN}
-    assert Caller.of("a", frozenset({Scope.SUBMIT})).scopes == {Scope.READ, Scope.SUBMIT}
-    assert Caller.of("a", frozenset({Scope.READ})).scopes == {Scope.READ}
-    assert Caller.of("a", frozenset()).scopes == frozenset()
-    assert Caller.of("a", frozenset({Scope.WORKER})).scopes == frozenset()
+    assert Caller.of(UserName("a"), frozenset({Scope.ADMIN})).scopes == {Scope.READ, Scope.SUBMIT, Scope.ADMIN}
+    assert Caller.of(UserName("a"), frozenset({Scope.SUBMIT})).scopes == {Scope.READ, Scope.SUBMIT}
+    assert Caller.of(UserName("a"), frozenset({Scope.READ})).scopes == {Scope.READ}
+    assert Caller.of(UserName("a"), frozenset()).scopes == frozenset()
+    assert Caller.of(UserName("a"), frozenset({Scope.WORKER})).scopes == frozenset()
 
 
 def test_projects_take_the_jobs_of_their_members_and_groups_in_the_pools_order() -> None:
@@ -59,7 +79,7 @@ def test_jobs_are_seen_by_their_project_and_administrators(name: str, scope: Sco
 
 
 def test_an_owner_goes_on_to_see_a_job_of_a_project_they_have_left() -> None:
-    assert access("zoe").sees_job(replace(JOB, request=Request("vision", user="zoe")))
+    assert access("zoe").sees_job(replace(JOB, request=Request(ProjectName("vision"), user=UserName("zoe"))))
 
 
 def test_what_is_not_seen_does_not_exist() -> None:
@@ -114,6 +134,6 @@ def test_an_administrator_may_submit_to_any_project() -> None:
 
 
 def test_who_has_no_project_is_told_whom_to_ask() -> None:
-    pool = Pool(projects=(Project("vision", members=frozenset({"ann"})),))
+    pool = Pool(projects=(Project(ProjectName("vision"), members=frozenset({UserName("ann")})),))
     with pytest.raises(Forbidden, match="Ask an administrator"):
-        Access(Caller.of("zoe", frozenset({Scope.SUBMIT})), pool).project_for(None)
+        Access(Caller.of(UserName("zoe"), frozenset({Scope.SUBMIT})), pool).project_for(None)

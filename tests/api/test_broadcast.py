@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scheduler.api import broadcast, messages, recent
 from scheduler.api.access import Access, Caller, Scope
 from scheduler.api.recent import Recent
-from scheduler.model import JobState, Pool, Project
+from scheduler.model import JobState, Pool, Project, ProjectName, UserName
 from scheduler.schema import Event
 from scheduler.store import EventRecord
 
@@ -204,8 +204,8 @@ async def test_a_member_who_was_taken_out_is_told_nothing_more(service: Any) -> 
 
 POOL = Pool(
     projects=(
-        Project("p", members=frozenset({"ann"})),
-        Project("q", members=frozenset({"ann", "zoe"})),
+        Project(ProjectName("p"), members=frozenset({UserName("ann")})),
+        Project(ProjectName("q"), members=frozenset({UserName("ann"), UserName("zoe")})),
     )
 )
 records = st.builds(
@@ -228,7 +228,7 @@ def test_what_a_caller_missed_is_what_they_may_see_of_all_or_unknown(
     kept = Recent(0, kept=10)
     for event in numbered:
         kept.add([event])
-    access = Access(Caller.of(name, frozenset({Scope.ADMIN if name == "root" else Scope.READ})), POOL)
+    access = Access(Caller.of(UserName(name), frozenset({Scope.ADMIN if name == "root" else Scope.READ})), POOL)
     found = kept.after(after, access)
     if found is None:
         assert after < len(numbered) - 10

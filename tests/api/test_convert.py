@@ -8,15 +8,15 @@ import pytest
 
 from scheduler.api.convert import job_of, session_of
 from scheduler.errors import Invalid
-from scheduler.model import Environment, Job, JobKind, Shape
+from scheduler.model import Environment, Job, JobKind, ProjectName, Shape, UserName
 from scheduler.schema import JobSubmit, SessionOpen
 
 
 def job(**sent: Any) -> Job:
     return job_of(
         JobSubmit(**{"command": ["python", "train.py"], **sent}),
-        user="ann",
-        project="vision",
+        user=UserName("ann"),
+        project=ProjectName("vision"),
         now=100.0,
         idempotency_key=None,
     )

@@ -29,14 +29,17 @@ from scheduler.model import (
     JobKind,
     JobState,
     Node,
+    NodeName,
     NodePool,
     Pool,
     Program,
     Project,
+    ProjectName,
     ProjectUsage,
     Request,
     Settings,
     Shape,
+    UserName,
     WorkerPlacement,
 )
 from scheduler.policy import Action, Forecast, Snapshot, decide, forecast
@@ -49,12 +52,12 @@ NOW = 1_000_000.0
 POOL = Pool(
     node_pools=(NodePool("train", Environment.TRAIN), NodePool("big", Environment.TRAIN)),
     projects=(
-        Project("vision", guaranteed=2 * ONE, members=frozenset({"ann"})),
-        Project("speech", guaranteed=2 * ONE, members=frozenset({"zoe"})),
-        Project("small", limit=2 * ONE, members=frozenset({"ann"})),
+        Project(ProjectName("vision"), guaranteed=2 * ONE, members=frozenset({UserName("ann")})),
+        Project(ProjectName("speech"), guaranteed=2 * ONE, members=frozenset({UserName("zoe")})),
+        Project(ProjectName("small"), limit=2 * ONE, members=frozenset({UserName("ann")})),
     ),
 )
-NODES = (Node("n1", gpus=4, gpu_type="A100"), Node("n2", gpus=2, gpu_type="H100", node_pool="big"))
+NODES = (Node(NodeName("n1"), gpus=4, gpu_type="A100"), Node(NodeName("n2"), gpus=2, gpu_type="H100", node_pool="big"))
 ids = iter(f"j-{n:012}" for n in range(1000, 10_000))
 
 
@@ -68,10 +71,10 @@ def a_job(
 ) -> Job:
     """A job of one worker that waits, or holds the GPUs `on` since 100 s."""
     gpus = request.pop("gpus", len(on) or 1)
-    placement = (WorkerPlacement(on[0][0], tuple(gpu for _, gpu in on)),) if on else ()
+    placement = (WorkerPlacement(NodeName(on[0][0]), tuple(gpu for _, gpu in on)),) if on else ()
     attempts = (Attempt(1, placement, created=NOW - 100, started=NOW - 100),) if on else ()
     return Job(
-        JobId(next(ids)), name, Request(project, user, shape=Shape(gpus * ONE), **request),
+        JobId(next(ids)), name, Request(ProjectName(project), UserName(user), shape=Shape(gpus * ONE), **request),
         Program(JobKind.COMMAND, ("train",)), submitted=NOW - 200, reason="Runs on n1." if on else "Waits.",
         state=JobState.RUNNING if on else JobState.QUEUED, attempts=attempts,
     )  # fmt: skip
@@ -87,7 +90,7 @@ def planned(*jobs: Job) -> Book:
 
 
 def caller(name: str, *scopes: Scope) -> Access:
-    return Access(Caller.of(name, frozenset(scopes or {Scope.SUBMIT})), POOL)
+    return Access(Caller.of(UserName(name), frozenset(scopes or {Scope.SUBMIT})), POOL)
 
 
 def four(project: str, user: str, **request: Any) -> list[Job]:
@@ -188,7 +191,7 @@ def test_a_job_that_does_not_wait_waits_for_nobody() -> None:
 )  # fmt: skip
 def test_an_elastic_job_is_told_when_it_may_grow(has: int, saved: float | None, said: str) -> None:
     job = replace(a_job("vision", on=(("n1", 0),), gpus=1, workers=4, min_workers=1), checkpointed=saved)
-    placement = tuple(WorkerPlacement("n1", (gpu,)) for gpu in range(has))
+    placement = tuple(WorkerPlacement(NodeName("n1"), (gpu,)) for gpu in range(has))
     job = job.with_attempt(replace(job.attempts[0], placement=placement))
     assert explanation(job, planned(job), caller("ann"), NOW).size == said
     fixed = a_job("vision", on=(("n1", 0),))
@@ -197,7 +200,7 @@ def test_an_elastic_job_is_told_when_it_may_grow(has: int, saved: float | None, 
 
 def test_a_project_with_many_jobs_shows_those_that_would_be_stopped_first() -> None:
     """The one with a single GPU loses least; of the others, the last in the order is not shown."""
-    nodes = tuple(Node(f"m{n}", gpus=2) for n in range(SHOWN + 5))
+    nodes = tuple(Node(NodeName(f"m{n}"), gpus=2) for n in range(SHOWN + 5))
     jobs = [a_job("vision", on=((node.name, 0), (node.name, 1))) for node in nodes[1:]]
     small, waiting = a_job("vision", on=((nodes[0].name, 0),)), a_job("vision", gpus=2)
     book = Book(POOL, nodes)
@@ -339,7 +342,7 @@ def test_an_array_that_a_job_waits_for_is_told_by_its_name() -> None:
     member = replace(a_job("vision", name="trial-3"), id=JobId(f"{array}-3"))
     member = replace(member, request=replace(member.request, array=ArrayPlace(array, 3, 4)))
     job = replace(a_job("vision"), state=JobState.PAUSED, reason=f"Waits for job {array} to succeed.")
-    job = replace(job, request=replace(job.request, after=(After(array),)))
+    job = replace(job, request=replace(job.request, after=(After(JobId(array)),)))
     reasons = {who: job_view(job, planned(member, job), caller(who)).reason for who in ("ann", "zoe")}
     assert reasons == {"ann": "Waits for job trial to succeed.", "zoe": f"Waits for job {array} to succeed."}
     assert job_view(job, planned(job), caller("ann")).reason == f"Waits for job {array} to succeed."
@@ -358,7 +361,7 @@ def test_where_recent_use_counts_it_is_told() -> None:
     book = planned(*four("vision", "ann"), waiting)
     assert explanation(waiting, book, caller("ann"), NOW).recent_use == ""
     book.pool = replace(book.pool, settings=Settings(time_aware=1.0, usage_half_life=600))
-    book.usage["vision"] = ProjectUsage("vision", average=2000.0, at=NOW - 600)
+    book.usage[ProjectName("vision")] = ProjectUsage(ProjectName("vision"), average=2000.0, at=NOW - 600)
     told = explanation(waiting, book, caller("ann"), NOW).recent_use
     assert told.startswith("Project vision has used 1 GPU on average recently, 17% of the pool.")
 

@@ -11,14 +11,14 @@ import pytest
 from hub_spawner.choices import quota_view
 from scheduler.cli.status import summary
 from scheduler.client import AsyncClient
-from scheduler.model import ForeignUse, JobState, Node
+from scheduler.model import ForeignUse, JobState, Node, NodeName
 from scheduler.schema import PoolView
 from tests.api.conftest import Service, eventually, start
 from tests.engines.scripted import Machines, World, scripted
 
 __all__ = ["start"]
 
-DESK, N1 = Node("desk", gpus=2, node_pool="build"), Node("n1", gpus=4)
+DESK, N1 = Node(NodeName("desk"), gpus=2, node_pool="build"), Node(NodeName("n1"), gpus=4)
 
 
 @pytest.fixture

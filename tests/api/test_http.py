@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scheduler.api.metrics import waited
-from scheduler.model import Attempt, Job, JobId, JobKind, JobState, Program, Request
+from scheduler.model import Attempt, Job, JobId, JobKind, JobState, Program, ProjectName, Request
 from scheduler.schema import JobPage, JobView, Me, PoolFile, PoolView, Problem, ProjectList
 
 
@@ -444,7 +444,7 @@ async def test_nobody_comes_after_a_job_that_they_may_not_see(service: Any) -> N
 def test_an_attempt_has_waited_since_the_one_before_ended() -> None:
     first = Attempt(1, (), created=1005.0, ended=1060.0)
     again = Attempt(2, (), created=1062.0)
-    job = Job(JobId("j"), "j", Request("vision"), Program(JobKind.COMMAND, ("x",)), submitted=1000.0)
+    job = Job(JobId("j"), "j", Request(ProjectName("vision")), Program(JobKind.COMMAND, ("x",)), submitted=1000.0)
     assert waited(replace(job, attempts=(first,))) == 5
     assert waited(replace(job, attempts=(first, again))) == 2
     assert waited(replace(job, attempts=(first, again), queued=1061.0)) == 1

@@ -19,7 +19,7 @@ import pytest
 from jupyterhub.services.auth import HubOAuth
 
 from scheduler.api.hub_auth import HubAuthenticator
-from scheduler.model import Pool, Project
+from scheduler.model import Pool, Project, ProjectName, UserName
 
 BASE = "/services/runai/"
 ACCESS = "access:services!service=runai"
@@ -107,8 +107,8 @@ async def behind(hub: Hub, start: Any) -> Any:
     )
     pool = Pool(
         projects=(
-            Project("own", members=frozenset({"ann"})),
-            Project("vision", groups=frozenset({"vision-team"})),
+            Project(ProjectName("own"), members=frozenset({UserName("ann")})),
+            Project(ProjectName("vision"), groups=frozenset({"vision-team"})),
         )
     )
     return await start(authenticator=HubAuthenticator(auth), base_url=BASE, pool=pool)

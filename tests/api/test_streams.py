@@ -16,7 +16,7 @@ import pytest
 
 from scheduler.api import broadcast, logs
 from scheduler.api.listener import Listener
-from scheduler.model import JobState, Project
+from scheduler.model import JobState, Project, ProjectName
 
 
 @asynccontextmanager
@@ -152,7 +152,7 @@ async def test_a_reader_who_does_not_read_is_let_go(start: Any, monkeypatch: pyt
     # More events than every buffer between here and there can hold.
     pool = service.controller.book.pool
     await service.controller.apply(
-        replace(pool, projects=(*pool.projects, *(Project(f"p{number}") for number in range(1000))))
+        replace(pool, projects=(*pool.projects, *(Project(ProjectName(f"p{number}")) for number in range(1000))))
     )
     last = service.controller.book.last_event
     port = int(service.url.rsplit(":", 1)[1].rstrip("/"))

@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 
 from scheduler.client import Client
 from scheduler.discovery.statefolder import StateFolder
-from scheduler.model import Job, JobId, JobKind, JobState, Pool, Program, Project, Request, Shape
+from scheduler.model import Job, JobId, JobKind, JobState, Pool, Program, Project, ProjectName, Request, Shape, UserName
 from scheduler.schema import JobSubmit
 from scheduler.store import ChangeSet, Store
 
@@ -109,16 +109,16 @@ def serving(folder: StateFolder, hub_port: int) -> Iterator[tuple[str, int]]:
 
 def pool_of(users: int) -> ChangeSet:
     projects = (
-        Project(project_of(n), members=frozenset(f"user-{m}" for m in range(n, n + MEMBERS)))
+        Project(ProjectName(project_of(n)), members=frozenset(UserName(f"user-{m}") for m in range(n, n + MEMBERS)))
         for n in range(0, users, MEMBERS)
     )
-    return ChangeSet(pool=Pool(projects=(Project("holder", guaranteed=GPUS * 1000), *projects)))
+    return ChangeSet(pool=Pool(projects=(Project(ProjectName("holder"), guaranteed=GPUS * 1000), *projects)))
 
 
 def jobs(users: int, queued: int) -> Iterator[Job]:
     now = time.time()
     for n in range(queued):
-        request = Request(project_of(n % users), f"user-{n % users}", shape=Shape(1000))
+        request = Request(ProjectName(project_of(n % users)), UserName(f"user-{n % users}"), shape=Shape(1000))
         program = Program(JobKind.COMMAND, ("python", "train.py"))
         yield Job(JobId(f"j-{n:012}"), f"train-{n}", request, program, submitted=now - queued + n)
 

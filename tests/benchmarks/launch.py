@@ -15,15 +15,15 @@ from pathlib import Path
 from scheduler.engines.base import Launch, WorkerState, WorkerStatus
 from scheduler.engines.files import log_file
 from scheduler.engines.local.engine import LocalEngine
-from scheduler.model import JobKind, Node, Program, WorkerPlacement
+from scheduler.model import JobId, JobKind, Node, NodeName, Program, UserName, WorkerPlacement
 
 ROUNDS = 50
-NODE = Node("here", 64)
+NODE = Node(NodeName("here"), 64)
 
 
 def attempt(job: str, *command: str, workers: int = 1) -> Launch:
     placement = tuple(WorkerPlacement(NODE.name, (rank,)) for rank in range(workers))
-    return Launch(job, 1, Program(JobKind.COMMAND, command), placement, {NODE.name: NODE}, {}, "ada")
+    return Launch(JobId(job), 1, Program(JobKind.COMMAND, command), placement, {NODE.name: NODE}, {}, UserName("ada"))
 
 
 def bare() -> float:
@@ -61,7 +61,7 @@ async def starts(engine: LocalEngine, ended: dict[str, asyncio.Future[float]]) -
         begun = time.time()
         await engine.launch(attempt(job, "/bin/date", "+%s.%N"))
         told = await ended[job]
-        printed = float(await engine.files.read(log_file(job, 1, 0), 0, 100))
+        printed = float(await engine.files.read(log_file(JobId(job), 1, 0), 0, 100))
         begins.append(printed - begun)
         ends.append(told - printed)
     bares = [bare() for _ in range(ROUNDS)]
@@ -77,7 +77,7 @@ async def output(engine: LocalEngine, ended: dict[str, asyncio.Future[float]]) -
     ticks = "import os,time\nfor _ in range(200): os.write(1, b'%.6f\\n' % time.time()); time.sleep(0.01)"
     await engine.launch(attempt("output", sys.executable, "-I", "-S", "-c", ticks))
     seen, late = 0, []
-    log = log_file("output", 1, 0)
+    log = log_file(JobId("output"), 1, 0)
     while await engine.files.grown(log, seen):
         piece = await engine.files.read(log, seen, 65536)
         seen += len(piece)
@@ -90,7 +90,7 @@ async def gang(engine: LocalEngine, ended: dict[str, asyncio.Future[float]]) -> 
     begun = time.perf_counter()
     await engine.launch(attempt("gang", "/bin/sleep", "600", workers=8))
     tell("launch → a gang of 8 runs", 1000 * (time.perf_counter() - begun), "ms")
-    await engine.stop("gang", 1, 0)
+    await engine.stop(JobId("gang"), 1, 0)
     await ended["gang"]
 
 

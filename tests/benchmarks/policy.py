@@ -18,10 +18,13 @@ from dataclasses import dataclass, replace
 
 from scheduler.model import (
     Environment,
+    JobId,
     Node,
+    NodeName,
     NodePool,
     Pool,
     Project,
+    ProjectName,
     Request,
     Shape,
     WorkerPlacement,
@@ -44,7 +47,7 @@ class Case:
 
 
 def nodes(count: int, gpus: int = 8, cpus: int | None = None) -> tuple[Node, ...]:
-    return tuple(Node(f"n{n:05}", gpus, cpus=cpus) for n in range(count))
+    return tuple(Node(NodeName(f"n{n:05}"), gpus, cpus=cpus) for n in range(count))
 
 
 def pool(*projects: Project) -> Pool:
@@ -52,21 +55,23 @@ def pool(*projects: Project) -> Pool:
 
 
 def job(name: str, project: str, gpus: int = 1, workers: int = 1, at: float = -100.0, priority: int = 50) -> Workload:
-    request = Request(project, shape=Shape(gpus * 1000), workers=workers, min_workers=workers, priority=priority)
-    return Workload(name, request, submitted=at)
+    request = Request(
+        ProjectName(project), shape=Shape(gpus * 1000), workers=workers, min_workers=workers, priority=priority
+    )
+    return Workload(JobId(name), request, submitted=at)
 
 
 def running(count: int, project: str, per_node: int = 8) -> tuple[Workload, ...]:
     """One-GPU jobs that fill the nodes from the first one on."""
-    request = Request(project)
+    request = Request(ProjectName(project))
     return tuple(
         Workload(
-            f"r{n:06}",
+            JobId(f"r{n:06}"),
             request,
             submitted=-7200.0,
             running=True,
             started=-3600.0,
-            placement=(WorkerPlacement(f"n{n // per_node:05}", (n % per_node,)),),
+            placement=(WorkerPlacement(NodeName(f"n{n // per_node:05}"), (n % per_node,)),),
         )
         for n in range(count)
     )
@@ -84,40 +89,40 @@ def actions(plan: Plan) -> dict[Action, int]:
 
 def fill(count: int = 500) -> Snapshot:
     jobs = tuple(job(f"j{n:06}", "a", at=n - 1e6) for n in range(8 * count))
-    return Snapshot(0.0, pool(Project("a", guaranteed=0)), nodes(count), jobs)
+    return Snapshot(0.0, pool(Project(ProjectName("a"), guaranteed=0)), nodes(count), jobs)
 
 
 def reclaim_large(count: int = 1000) -> Snapshot:
-    projects = Project("over", guaranteed=0), Project("due", guaranteed=count * 8000)
+    projects = Project(ProjectName("over"), guaranteed=0), Project(ProjectName("due"), guaranteed=count * 8000)
     gang = job("gang", "due", gpus=8, workers=count // 2)
     return Snapshot(0.0, pool(*projects), nodes(count), (*running(8 * count, "over"), gang))
 
 
 def reclaim_many(count: int = 500) -> Snapshot:
-    projects = Project("over", guaranteed=0), Project("due", guaranteed=count * 8000)
+    projects = Project(ProjectName("over"), guaranteed=0), Project(ProjectName("due"), guaranteed=count * 8000)
     jobs = tuple(job(f"j{n:06}", "due", at=n - 1e6) for n in range(8 * count))
     return Snapshot(0.0, pool(*projects), nodes(count), (*running(8 * count, "over"), *jobs))
 
 
 def schedule_many(count: int = 1000, jobs: int = 64_000) -> Snapshot:
     """CPU slots: a job takes one of a node's 32 CPUs and no GPU."""
-    request = Request("a", shape=Shape(0, cpus=1000))
-    waiting = tuple(Workload(f"j{n:06}", request, submitted=n - 1e6) for n in range(jobs))
-    return Snapshot(0.0, pool(Project("a")), nodes(count, gpus=0, cpus=32_000), waiting)
+    request = Request(ProjectName("a"), shape=Shape(0, cpus=1000))
+    waiting = tuple(Workload(JobId(f"j{n:06}"), request, submitted=n - 1e6) for n in range(jobs))
+    return Snapshot(0.0, pool(Project(ProjectName("a"))), nodes(count, gpus=0, cpus=32_000), waiting)
 
 
 def unschedulable(count: int = 500) -> Snapshot:
     """Nine nodes can be cleared for the gang of ten; on every other one somebody can't be preempted."""
     projects = (
-        Project("over", guaranteed=0),
-        Project("fixed", guaranteed=count * 8000),
-        Project("due", guaranteed=80_000),
+        Project(ProjectName("over"), guaranteed=0),
+        Project(ProjectName("fixed"), guaranteed=count * 8000),
+        Project(ProjectName("due"), guaranteed=80_000),
     )
-    fixed = Request("fixed", preemptible=False)
+    fixed = Request(ProjectName("fixed"), preemptible=False)
     work = list(running(8 * count, "over"))
     for n in range(9, count):
         work[8 * n] = Workload(
-            f"r{8 * n:06}", fixed, -7200.0, running=True, started=-3600.0, placement=work[8 * n].placement
+            JobId(f"r{8 * n:06}"), fixed, -7200.0, running=True, started=-3600.0, placement=work[8 * n].placement
         )
     return Snapshot(0.0, pool(*projects), nodes(count), (*work, job("gang", "due", gpus=8, workers=10)))
 
@@ -125,16 +130,21 @@ def unschedulable(count: int = 500) -> Snapshot:
 def full(count: int = 10_000, held: int = 60_000, jobs: int = 100_000, projects: int = 200) -> Snapshot:
     """The large pool when it is in use: 60,000 one-GPU jobs run anywhere, and gangs of 50 shapes wait for the rest."""
     draw = random.Random(7)
-    tree = [Project(f"p{n:03}", guaranteed=8000 * count // projects, created=float(n)) for n in range(projects)]
+    tree = [
+        Project(ProjectName(f"p{n:03}"), guaranteed=8000 * count // projects, created=float(n)) for n in range(projects)
+    ]
     kinds = [
         (draw.choice([1, 1, 1, 2, 4, 8]), draw.choice([1, 1, 2, 4, 8, 16]), draw.choice([10, 50, 50, 90]))
         for _ in range(50)
     ]
     work = []
     for n, gpu in enumerate(draw.sample(range(8 * count), held)):
-        request, place = Request(f"p{draw.randrange(projects):03}"), WorkerPlacement(f"n{gpu // 8:05}", (gpu % 8,))
+        request, place = (
+            Request(ProjectName(f"p{draw.randrange(projects):03}")),
+            WorkerPlacement(NodeName(f"n{gpu // 8:05}"), (gpu % 8,)),
+        )
         started = -float(draw.randrange(60, 7200))
-        work.append(Workload(f"r{n:06}", request, -7200.0, running=True, started=started, placement=(place,)))
+        work.append(Workload(JobId(f"r{n:06}"), request, -7200.0, running=True, started=started, placement=(place,)))
     for n in range(jobs):
         gpus, workers, priority = draw.choice(kinds)
         work.append(job(f"j{n:06}", f"p{draw.randrange(projects):03}", gpus, workers, n - 1e6, priority))
@@ -145,7 +155,7 @@ def large(count: int = 10_000, jobs: int = 100_000, projects: int = 200, shapes:
     """Jobs of 50 shapes (GPUs, workers, priority) in 200 projects with guarantees for three quarters of the pool."""
     draw = random.Random(7)
     guarantee = count * 8000 * 3 // 4 // projects
-    tree = [Project(f"p{n:03}", guaranteed=guarantee, created=float(n)) for n in range(projects)]
+    tree = [Project(ProjectName(f"p{n:03}"), guaranteed=guarantee, created=float(n)) for n in range(projects)]
     kinds = [
         (draw.choice([1, 1, 1, 2, 4, 8]), draw.choice([1, 1, 1, 2, 4]), draw.choice([10, 50, 50, 90]))
         for _ in range(shapes)
@@ -166,7 +176,7 @@ CASES = (
     Case(
         "reclaim large",
         reclaim_large,
-        lambda plan: plan.decisions["gang"].action is Action.START and actions(plan)[Action.STOP] == 4000,
+        lambda plan: plan.decisions[JobId("gang")].action is Action.START and actions(plan)[Action.STOP] == 4000,
     ),
     Case(
         "reclaim many",
@@ -177,7 +187,7 @@ CASES = (
     Case(
         "unschedulable",
         unschedulable,
-        lambda plan: plan.decisions["gang"].action is Action.WAIT and actions(plan)[Action.STOP] == 0,
+        lambda plan: plan.decisions[JobId("gang")].action is Action.WAIT and actions(plan)[Action.STOP] == 0,
     ),
     Case("large", large, everything_held),
     Case("full", full, everything_held),

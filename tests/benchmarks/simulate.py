@@ -13,6 +13,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from scheduler.model import JobId, ProjectName
 from scheduler.simulation.study import OURS, prepare
 from scheduler.simulation.trace import Trace, read_trace
 
@@ -28,7 +29,7 @@ def drawn() -> Trace:
     span = work / (LOAD * NODES * 8)
     times = sorted(draw.uniform(0.0, span) for _ in jobs)
     made = (
-        replace(job, id=f"j{n:06}", submitted=at, project=f"{job.project}-{draw.randrange(PARTS)}")
+        replace(job, id=JobId(f"j{n:06}"), submitted=at, project=ProjectName(f"{job.project}-{draw.randrange(PARTS)}"))
         for n, (job, at) in enumerate(zip(jobs, times, strict=True))
     )
     return Trace(tuple(made), "")

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from scheduler.api.recent import KEPT
-from scheduler.model import JobId, Node
+from scheduler.model import JobId, Node, NodeName
 from scheduler.store import EventRecord, JobFilter
 from tests.chaos.campaign import LONG, seed, tell
 from tests.live.conftest import Live, Open, open_pool
@@ -142,7 +142,7 @@ async def test_a_day_leaves_nothing_behind(open_pool: Open) -> None:
         "keep_days": KEEP / 24,
     }
     live = await open_pool(
-        *(Node(f"n{number}", gpus=4) for number in range(GPUS // 4)),
+        *(Node(NodeName(f"n{number}"), gpus=4) for number in range(GPUS // 4)),
         clock=lambda: days[0].now() if days else time.time(),
         **pool,
     )

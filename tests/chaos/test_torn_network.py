@@ -21,7 +21,7 @@ from scheduler.engines.base import WorkerState
 from scheduler.engines.files import log_file, output_file
 from scheduler.engines.local.ports import Ports
 from scheduler.files.blobs import Blobs
-from scheduler.model import LargeFile
+from scheduler.model import JobId, LargeFile
 from tests.chaos.campaign import LONG, seed, tell
 from tests.chaos.network import Network
 from tests.engines.places import RemotePlace, Scheduler
@@ -101,11 +101,11 @@ async def complete(here: Scheduler, job: str, large: bytes) -> None:
         end = await here.end(job, rank)
         assert (end.state, end.exit_code) == (WorkerState.EXITED, 3), (job, rank, end.reason)
         assert list(map(ended, here.of(job, rank))).count(True) == 1
-        log = await files.read(log_file(job, 1, rank), 0, 2**20)
+        log = await files.read(log_file(JobId(job), 1, rank), 0, 2**20)
         assert [int(line) for line in log.split()] == [*NUMBERS]
-        assert await files.read(output_file(job, f"words.{rank}"), 0, 99) == b"words"
-        assert await files.read(output_file(job, f"large.{rank}"), 0, 2**22) == large
-    reports = (await files.read(output_file(job, "metrics.jsonl"), 0, 2**20)).decode().split()
+        assert await files.read(output_file(JobId(job), f"words.{rank}"), 0, 99) == b"words"
+        assert await files.read(output_file(JobId(job), f"large.{rank}"), 0, 2**22) == large
+    reports = (await files.read(output_file(JobId(job), "metrics.jsonl"), 0, 2**20)).decode().split()
     assert sorted(reports) == sorted(f"{rank}.{number}" for rank in range(WORKERS) for number in NUMBERS)
 
 

@@ -17,7 +17,7 @@ from scheduler.controller import Controller
 from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.backend import Setup
 from scheduler.engines.local.backend import local
-from scheduler.model import Job, JobId, JobKind, Program, Request
+from scheduler.model import Job, JobId, JobKind, Program, ProjectName, Request, UserName
 from scheduler.store import Store
 
 LEAVES_A_TRACE = 'echo "$RUNAI_ATTEMPT $RUNAI_RANK" >> "$RUNAI_OUTPUT_DIR/ran"; sleep 0.4'
@@ -41,7 +41,7 @@ def command(script: str, *, workers: int = 1, **more: float) -> Job:
     return Job(
         id=JobId(uuid.uuid4().hex),
         name="trace",
-        request=Request("default", "ana", workers=workers, min_workers=workers),
+        request=Request(ProjectName("default"), UserName("ana"), workers=workers, min_workers=workers),
         program=Program(JobKind.COMMAND, ("sh", "-c", script), **more),  # type: ignore[arg-type]
         submitted=time.time(),
     )

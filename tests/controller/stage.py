@@ -25,13 +25,16 @@ from scheduler.model import (
     JobKind,
     JobState,
     Node,
+    NodeName,
     Pool,
     Program,
     Project,
+    ProjectName,
     Request,
     Session,
     SessionId,
     Shape,
+    UserName,
     WorkerPlacement,
 )
 from scheduler.policy import Action, Decision, Plan, Snapshot, decide
@@ -75,17 +78,17 @@ def nobody_starts(snapshot: Snapshot) -> Plan:
     """The plan of a scheduler that is killed before anybody has started."""
     plan = decide(snapshot)
     starts = {id: d for id, d in plan.decisions.items() if d.action is Action.START}
-    later = {id: replace(decision, after=("somebody",)) for id, decision in starts.items()}
+    later = {id: replace(decision, after=(JobId("somebody"),)) for id, decision in starts.items()}
     return replace(plan, decisions={**plan.decisions, **later}, changes={**plan.changes, **later})
 
 
 def _take(
-    free: dict[tuple[str, int], int],
+    free: dict[tuple[NodeName, int], int],
     nomination: tuple[WorkerPlacement, ...],
     own: tuple[WorkerPlacement, ...],
 ) -> bool:
     """Take places if they are free, but for what their owner itself still holds of them."""
-    needs: Counter[tuple[str, int]] = Counter()
+    needs: Counter[tuple[NodeName, int]] = Counter()
     for worker in nomination:
         needs.update({(worker.node, gpu): worker.share for gpu in worker.gpus})
     for worker in own:
@@ -97,7 +100,9 @@ def _take(
     return True
 
 
-def _fit(request: Request, nodes: list[Node], free: dict[tuple[str, int], int]) -> tuple[WorkerPlacement, ...] | None:
+def _fit(
+    request: Request, nodes: list[Node], free: dict[tuple[NodeName, int], int]
+) -> tuple[WorkerPlacement, ...] | None:
     placement: list[WorkerPlacement] = []
     share, count = min(request.shape.gpus, ONE), max(1, request.shape.gpus // ONE)
     for _ in range(request.workers):
@@ -129,7 +134,9 @@ def make_job(project: str = "default", *, gpus: float = 1, workers: int = 1, use
 
 
 def make_session(user: str = "ana", *, gpus: float = 1, server: str = "") -> Session:
-    request = Request("", user, environment=Environment.BUILD, shape=Shape(int(gpus * ONE)), preemptible=False)
+    request = Request(
+        ProjectName(""), UserName(user), environment=Environment.BUILD, shape=Shape(int(gpus * ONE)), preemptible=False
+    )
     return Session(id=SessionId(f"session{next(ids):05}"), server=server, request=request, requested=time.time())
 
 
@@ -212,17 +219,17 @@ class Bench:
 
 POOL = Pool(
     projects=(
-        Project("default", members=frozenset({"*"})),
-        Project("speech", guaranteed=2 * ONE),
-        Project("vision", guaranteed=2 * ONE),
-        Project("research"),
-        Project("nlp", parent="research", limit=2 * ONE),
+        Project(ProjectName("default"), members=frozenset({UserName("*")})),
+        Project(ProjectName("speech"), guaranteed=2 * ONE),
+        Project(ProjectName("vision"), guaranteed=2 * ONE),
+        Project(ProjectName("research")),
+        Project(ProjectName("nlp"), parent=ProjectName("research"), limit=2 * ONE),
     )
 )
 
 NODES = (
-    Node("box-build", gpus=2, node_pool="build", declared=True),
-    Node("n1", gpus=4, gpu_type="A100", declared=True),
+    Node(NodeName("box-build"), gpus=2, node_pool="build", declared=True),
+    Node(NodeName("n1"), gpus=4, gpu_type="A100", declared=True),
 )
 
 

@@ -13,23 +13,28 @@ from scheduler.model import (
     Environment,
     JobKind,
     Node,
+    NodeName,
     NodePool,
     Pool,
     Program,
     Project,
+    ProjectName,
     Quota,
     Request,
     Shape,
+    UserName,
     WorkerGroup,
 )
 
 PROGRAM = Program(JobKind.COMMAND, ("true",))
 
 NODES = (
-    Node("b1", 2, "T4", 16 * 1024, node_pool="build"),
-    Node("n1", 8, "A100", 80 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r1"}),
-    Node("n2", 8, "A100", 80 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r1"}),
-    Node("n3", 4, "H100", 96 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r2"}, node_pool="fast"),
+    Node(NodeName("b1"), 2, "T4", 16 * 1024, node_pool="build"),
+    Node(NodeName("n1"), 8, "A100", 80 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r1"}),
+    Node(NodeName("n2"), 8, "A100", 80 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r1"}),
+    Node(
+        NodeName("n3"), 4, "H100", 96 * 1024, cpus=96 * ONE, memory=1024 * 1024, labels={"rack": "r2"}, node_pool="fast"
+    ),
 )
 
 POOL = Pool(
@@ -39,11 +44,11 @@ POOL = Pool(
         NodePool("fast", Environment.TRAIN),
     ),
     projects=(
-        Project("vision"),
-        Project("speech", limit=4 * ONE, quotas=(Quota(limit=ONE, gpu_type="H100"),)),
-        Project("research", limit=6 * ONE),
-        Project("nlp", parent="research"),
-        Project("firm", guaranteed=6 * ONE, quotas=(Quota(guaranteed=2 * ONE, gpu_type="A100"),)),
+        Project(ProjectName("vision")),
+        Project(ProjectName("speech"), limit=4 * ONE, quotas=(Quota(limit=ONE, gpu_type="H100"),)),
+        Project(ProjectName("research"), limit=6 * ONE),
+        Project(ProjectName("nlp"), parent=ProjectName("research")),
+        Project(ProjectName("firm"), guaranteed=6 * ONE, quotas=(Quota(guaranteed=2 * ONE, gpu_type="A100"),)),
     ),
     topology=("rack",),
 )
@@ -52,7 +57,7 @@ POOL = Pool(
 def asks(project: str = "vision", gpus: float = 1, **more: Any) -> Request:
     shape = {name: more.pop(name) for name in ("gpu_memory", "cpus", "memory") if name in more}
     more.setdefault("min_workers", more.get("workers", 1))
-    return Request(project, "ana", shape=Shape(int(gpus * ONE), **shape), **more)
+    return Request(ProjectName(project), UserName("ana"), shape=Shape(int(gpus * ONE), **shape), **more)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ async def test_what_has_ended_already_is_judged_at_once(tmp_path: Path, world: W
             await bench.controller.submit(make_job(after=(After(bad.id),)))
         assert refused.value.field == "after"
         with pytest.raises(Invalid, match="no job nothing"):
-            await bench.controller.submit(make_job(after=(After("nothing"),)))
+            await bench.controller.submit(make_job(after=(After(JobId("nothing")),)))
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -172,13 +172,13 @@ async def test_a_job_may_come_after_a_whole_array(tmp_path: Path, world: World) 
     async with opened(tmp_path, world) as bench:
         jobs = await bench.controller.submit_array(array(2, None))
         name = jobs[0].id[:-2]
-        then = await bench.controller.submit(make_job(after=(After(name),)))
+        then = await bench.controller.submit(make_job(after=(After(JobId(name)),)))
         for job in jobs:
             await bench.reaches(job, JobState.RUNNING)
             assert then.id not in {launched for launched, _ in world.launches}
             bench.engine.end(job.id, 1, 0, 0)
         await bench.reaches(then, JobState.RUNNING)
-        await run(bench, make_job(after=(After(name),)))
+        await run(bench, make_job(after=(After(JobId(name)),)))
 
 
 async def test_a_job_that_fails_again_pauses_before_its_next_try_also_over_a_restart(

@@ -26,8 +26,10 @@ from scheduler.model import (
     Pool,
     Program,
     Project,
+    ProjectName,
     Request,
     Settings,
+    UserName,
 )
 from tests.controller.scheduler_process import scheduling
 from tests.controller.test_real_processes import finished, reaches
@@ -37,7 +39,7 @@ WORKER = Path(__file__).with_name("elastic_worker.py")
 
 POOL = Pool(
     node_pools=(NodePool("build", Environment.BUILD, gpus=1), NodePool("train", Environment.TRAIN)),
-    projects=(Project("default"), Project("speech", guaranteed=2 * ONE)),
+    projects=(Project(ProjectName("default")), Project(ProjectName("speech"), guaranteed=2 * ONE)),
     settings=Settings(resize_interval=0.3),
 )
 """Three GPUs to train on."""
@@ -49,7 +51,7 @@ def job(name: str, folder: Path, project: str = "default", workers: int = 1, lea
     return Job(
         id=JobId(name),
         name=name,
-        request=Request(project, "ana", workers=workers, min_workers=least),
+        request=Request(ProjectName(project), UserName("ana"), workers=workers, min_workers=least),
         program=Program(JobKind.COMMAND, (sys.executable, str(WORKER), str(folder))),
         submitted=time.time(),
     )

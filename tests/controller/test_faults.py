@@ -11,11 +11,11 @@ import pytest
 from scheduler.controller import lifecycle
 from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.errors import Unavailable
-from scheduler.model import Fault, Job, JobState
+from scheduler.model import Fault, Job, JobState, NodeName
 from scheduler.policy import decide
 from tests.controller.stage import NODES, Bench, World, begin, make_job, opened
 
-N2 = replace(NODES[1], name="n2")
+N2 = replace(NODES[1], name=NodeName("n2"))
 
 
 def stands(bench: Bench, job: Job, state: WorkerState, reason: str = "", fault: Fault | None = None) -> None:

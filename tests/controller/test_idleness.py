@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.controller import controller
 from scheduler.controller.idleness import BUSY, Idleness, busiest_of_nodes
-from scheduler.model import Attempt, GpuKey, Job, JobState, Node, WorkerPlacement
+from scheduler.model import Attempt, GpuKey, Job, JobState, Node, NodeName, WorkerPlacement
 from scheduler.telemetry import GpuUsage
 from tests.controller.stage import World, make_job, opened
 
@@ -20,7 +20,7 @@ IDLE, WORKING, UNKNOWN = GpuUsage(0.0, 1, 2), GpuUsage(0.9, 1, 2), GpuUsage(None
 
 
 def running(timeout: float | None = 60.0) -> Job:
-    placement = (WorkerPlacement("n", (0, 1)),)
+    placement = (WorkerPlacement(NodeName("n"), (0, 1)),)
     job = make_job(gpus=2, idle_timeout=timeout)
     return replace(job, state=JobState.RUNNING, attempts=(Attempt(1, placement, created=0.0, started=0.0),))
 
@@ -37,7 +37,7 @@ def running(timeout: float | None = 60.0) -> Job:
 )
 def test_all_gpus_must_be_known_to_be_idle(gpus: tuple[GpuUsage | None, ...], stopped: bool) -> None:
     idleness, job = Idleness(), running()
-    usage = {GpuKey(("n", index)): gpu for index, gpu in enumerate(gpus) if gpu is not None}
+    usage = {GpuKey((NodeName("n"), index)): gpu for index, gpu in enumerate(gpus) if gpu is not None}
     assert idleness.look([job], usage, 0.0) == []
     assert (idleness.look([job], usage, 60.0) == [job]) == stopped
 
@@ -48,13 +48,15 @@ def test_all_gpus_must_be_known_to_be_idle(gpus: tuple[GpuUsage | None, ...], st
 )
 def test_where_the_engine_picks_gpus_all_of_the_node_must_be_idle(gpus: tuple[GpuUsage, ...], idle: bool) -> None:
     idleness, job = Idleness(), running()
-    usage = busiest_of_nodes({GpuKey(("n", index)): gpu for index, gpu in enumerate(gpus)}, [Node("n", gpus=3)])
+    usage = busiest_of_nodes(
+        {GpuKey((NodeName("n"), index)): gpu for index, gpu in enumerate(gpus)}, [Node(NodeName("n"), gpus=3)]
+    )
     idleness.look([job], usage, 0.0)
     assert (idleness.look([job], usage, 60.0) == [job]) == idle
 
 
 def test_who_has_no_timeout_or_does_not_run_is_left_alone() -> None:
-    usage = {GpuKey(("n", 0)): IDLE, GpuKey(("n", 1)): IDLE}
+    usage = {GpuKey((NodeName("n"), 0)): IDLE, GpuKey((NodeName("n"), 1)): IDLE}
     for job in (running(None), replace(running(), state=JobState.STOPPING)):
         idleness = Idleness()
         idleness.look([job], usage, 0.0)
@@ -71,7 +73,7 @@ def test_it_is_stopped_at_the_first_look_after_its_timeout_without_a_busy_one(
         now += pause
         seen.append((now, busy))
         gpu = WORKING if busy else IDLE
-        over = idleness.look([job], {GpuKey(("n", 0)): gpu, GpuKey(("n", 1)): IDLE}, now)
+        over = idleness.look([job], {GpuKey((NodeName("n"), 0)): gpu, GpuKey((NodeName("n"), 1)): IDLE}, now)
         since = now
         for (at, idle_then), (_, _) in pairwise([*reversed(seen), (0.0, True)]):
             if idle_then:

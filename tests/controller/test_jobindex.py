@@ -11,7 +11,7 @@ from hypothesis import given
 
 from scheduler.controller import jobindex
 from scheduler.controller.jobindex import JobIndex
-from scheduler.model import Job, JobId, JobState
+from scheduler.model import Job, JobId, JobState, UserName
 from tests.controller.stage import make_job
 
 JOBS = [replace(make_job(project, user=user), id=JobId(f"j-{user}-{project}")) for user in "ab" for project in "pq"]
@@ -24,7 +24,7 @@ def agrees(index: JobIndex, jobs: dict[str, Job]) -> None:
     queued = Counter(job.request.project for job in jobs.values() if job.state is JobState.QUEUED)
     assert +index.queued == queued
     for user in "ab":
-        assert index.of_user(user) == {id: job for id, job in jobs.items() if job.user == user}
+        assert index.of_user(UserName(user)) == {id: job for id, job in jobs.items() if job.user == user}
 
 
 @given(steps, steps)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.errors import Conflict, Invalid, NotFound, Unavailable
-from scheduler.model import JobId, JobState
+from scheduler.model import JobId, JobState, UserName
 from scheduler.policy import Action, Decision, Plan, Snapshot
 from scheduler.store import JobFilter
 from tests.controller.stage import NODES, Bench, World, first_come, make_job, opened
@@ -226,7 +226,7 @@ async def test_jobs_are_listed_newest_first_finished_or_not(bench: Bench) -> Non
     assert [job.id for job in listed] == [job.id for job in reversed(jobs)]
     queued = await bench.controller.jobs(JobFilter(states={JobState.QUEUED}))
     assert [job.id for job in queued] == [jobs[2].id]
-    unfinished = JobFilter(user="ana", states={JobState.QUEUED, JobState.RUNNING})
+    unfinished = JobFilter(user=UserName("ana"), states={JobState.QUEUED, JobState.RUNNING})
     mine = await bench.controller.jobs(unfinished, limit=1)
     assert [job.id for job in mine] == [jobs[2].id]
     last = (mine[-1].submitted, mine[-1].id)

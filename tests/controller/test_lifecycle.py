@@ -12,7 +12,7 @@ from scheduler.controller.lifecycle import LaunchAttempt, StopAttempt
 from scheduler.controller.retries import LOSSES
 from scheduler.engines.base import WorkerState, WorkerStatus
 from scheduler.errors import Conflict
-from scheduler.model import Avoided, Ending, Fault, Job, JobState, Shape, WorkerGroup, WorkerPlacement
+from scheduler.model import Avoided, Ending, Fault, Job, JobState, NodeName, Shape, WorkerGroup, WorkerPlacement
 from tests.controller.stage import make_job
 
 NOW = 4_000_000_000.0
@@ -20,7 +20,7 @@ NOW = 4_000_000_000.0
 
 
 def placed(workers: int) -> tuple[WorkerPlacement, ...]:
-    return tuple(WorkerPlacement(f"n{rank}", (0,)) for rank in range(workers))
+    return tuple(WorkerPlacement(NodeName(f"n{rank}"), (0,)) for rank in range(workers))
 
 
 def workers(job: Job, *codes: int | str | None, at: float = NOW + 5) -> dict[int, WorkerStatus]:
@@ -275,7 +275,7 @@ def test_a_node_that_cannot_run_a_job_is_avoided_for_a_while() -> None:
         assert job.state is JobState.QUEUED
         assert job.reason == "Queued again, avoiding n0 for a while: It was evicted."
         assert retries.again_at(job) is None
-    assert job.avoids == (Avoided("n0", NOW + 5 + lifecycle.AVOIDED),)
+    assert job.avoids == (Avoided(NodeName("n0"), NOW + 5 + lifecycle.AVOIDED),)
     assert lifecycle.forgive(job, NOW + lifecycle.AVOIDED).job.avoids == job.avoids
     assert lifecycle.forgive(job, NOW + 5 + lifecycle.AVOIDED).job.avoids == ()
 

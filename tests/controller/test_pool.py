@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.engines.base import Launch
 from scheduler.errors import Conflict
-from scheduler.model import Environment, JobState, NodePool, Pool, Project
+from scheduler.model import Environment, JobState, NodeName, NodePool, Pool, Project, ProjectName
 from tests.controller.stage import NODES, POOL, Bench, World, make_job, make_session, opened
 
 
@@ -36,7 +36,7 @@ async def test_a_pool_that_would_harm_is_refused(bench: Bench) -> None:
     job = await bench.controller.submit(make_job("vision"))
     await bench.reaches(job, JobState.RUNNING)
     with pytest.raises(Conflict, match="vision"):
-        await bench.controller.apply(replace(POOL, projects=(Project("default"),)))
+        await bench.controller.apply(replace(POOL, projects=(Project(ProjectName("default")),)))
     with pytest.raises(Conflict, match="node pools"):
         await bench.controller.apply(replace(POOL, node_pools=(NodePool("train", Environment.TRAIN),)))
     assert bench.controller.book.pool == POOL
@@ -45,12 +45,12 @@ async def test_a_pool_that_would_harm_is_refused(bench: Bench) -> None:
 async def test_more_nodes_are_used_at_once(bench: Bench) -> None:
     jobs = [await bench.controller.submit(make_job(gpus=4)) for _ in range(2)]
     await bench.reaches(jobs[0], JobState.RUNNING)
-    bench.machines.become(*NODES, replace(NODES[1], name="n2"))
+    bench.machines.become(*NODES, replace(NODES[1], name=NodeName("n2")))
     assert (await bench.reaches(jobs[1], JobState.RUNNING)).placement[0].node == "n2"
 
 
 async def test_what_stood_on_a_node_that_is_gone_goes_on_elsewhere(tmp_path: Path, world: World) -> None:
-    n2 = replace(NODES[1], name="n2")
+    n2 = replace(NODES[1], name=NodeName("n2"))
     async with opened(tmp_path, world, *NODES, n2) as bench:
         whole = await bench.controller.submit(make_job(gpus=4))
         half = await bench.controller.submit(make_job(gpus=2))
@@ -71,7 +71,7 @@ async def test_what_stood_on_a_node_that_is_gone_goes_on_elsewhere(tmp_path: Pat
 async def test_what_is_started_while_its_node_goes_does_not_run_beside_the_next_attempt(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    n2 = replace(NODES[1], name="n2")
+    n2 = replace(NODES[1], name=NodeName("n2"))
     async with opened(tmp_path, world, *NODES, n2) as bench:
         launch, under_way, go_on = bench.engine.launch, asyncio.Event(), asyncio.Event()
 

@@ -37,12 +37,15 @@ from scheduler.model import (
     JobId,
     JobState,
     Node,
+    NodeName,
     Pool,
+    ProjectName,
     ProjectUsage,
     Session,
     Settings,
     WorkerPlacement,
     Workload,
+    WorkloadId,
     held_by,
 )
 from scheduler.policy import Action, Decision, Plan, Snapshot
@@ -51,7 +54,7 @@ from tests.controller.stage import DISK, NODES, Bench, World, begin, first_come,
 
 T = TypeVar("T")
 
-SPARE = replace(NODES[1], name="n2", gpus=2)
+SPARE = replace(NODES[1], name=NodeName("n2"), gpus=2)
 
 
 def sized(workload: Workload, workers: int, snapshot: Snapshot, plan: Plan) -> tuple[WorkerPlacement, ...] | None:
@@ -102,9 +105,9 @@ class Lives(RuleBasedStateMachine):
         self.impatience.start()
         self.folder = Path(tempfile.mkdtemp(prefix="runai-lives-"))
         self.world = Watched()
-        self.victims: set[str] = set()
-        self.changing: dict[str, int] = {}
-        self.acknowledged: dict[str, Job] = {}
+        self.victims: set[WorkloadId] = set()
+        self.changing: dict[WorkloadId, int] = {}
+        self.acknowledged: dict[JobId, Job] = {}
         self.cancelled: set[str] = set()
         self.leased: dict[str, Session] = {}
         self.nodes: tuple[Node, ...] = (*NODES, SPARE)
@@ -140,7 +143,7 @@ class Lives(RuleBasedStateMachine):
         }
         self.victims -= stops.keys()
         running = {w.id: w for w in snapshot.workloads if w.running and not w.stopping}
-        changes = {}
+        changes: dict[WorkloadId, Decision] = {}
         for id in (self.changing.keys() & running.keys()) - stops.keys():
             placement = sized(running[id], self.changing.pop(id), snapshot, plan)
             if placement is not None:
@@ -307,7 +310,7 @@ class Lives(RuleBasedStateMachine):
     def what_was_acknowledged_is_there(self) -> None:
         async def check() -> None:
             for job_id in self.acknowledged:
-                job = await self.bench.controller.job(JobId(job_id))
+                job = await self.bench.controller.job(job_id)
                 assert job is not None, f"{job_id} is lost"
                 if job_id in self.cancelled:
                     assert job.state.final or job.wanted is JobState.CANCELLED
@@ -334,7 +337,7 @@ class Lives(RuleBasedStateMachine):
         attempts = [(job, attempt) for job in jobs for attempt in job.attempts]
         held = [(held_by(attempt.placement), attempt.created, attempt.ended or now) for _, attempt in attempts]
         expected = sum(gpus * (2 ** (ended - now) - 2 ** (begun - now)) for gpus, begun, ended in held)
-        (used,) = loaded.usage or (ProjectUsage("default"),)
+        (used,) = loaded.usage or (ProjectUsage(ProjectName("default")),)
         assert used.held == sum(held_by(job.placement) for job in jobs)
         assert used.average_at(now, 1.0) == pytest.approx(expected, abs=1e-6)
 
@@ -358,7 +361,7 @@ class Lives(RuleBasedStateMachine):
                         self.bench.engine.end(*attempt, rank, 0)
                 self.world.check()
         for job_id in self.acknowledged:
-            done = await self.bench.controller.job(JobId(job_id))
+            done = await self.bench.controller.job(job_id)
             assert done is not None
             assert done.state.final
             assert [attempt.number for attempt in done.attempts] == list(range(1, len(done.attempts) + 1))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.controller import Controller
-from scheduler.model import Environment, Job, JobId, JobState, Request, Session, SessionId
+from scheduler.model import Environment, Job, JobId, JobState, ProjectName, Request, Session, SessionId, UserName
 from tests.controller.scheduler_process import command, scheduling
 from tests.engines.workplace import eventually
 
@@ -63,7 +63,7 @@ async def test_a_paused_job_goes_on_from_what_it_saved(tmp_path: Path) -> None:
 
 async def test_a_session_is_leased_build_gpus(tmp_path: Path) -> None:
     async with scheduling(tmp_path) as controller:
-        request = Request("", "ana", Environment.BUILD, preemptible=False)
+        request = Request(ProjectName(""), UserName("ana"), Environment.BUILD, preemptible=False)
         session = await controller.open_session(Session(SessionId("s1"), "", request, 1.0))
         assert session.placement[0].node.endswith("-build")
         await controller.close_session(SessionId("s1"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.controller import checkpoints
-from scheduler.model import ONE, ArrayPlace, Ending, Job, JobState, Node, Pool, Project, Settings
+from scheduler.model import ONE, ArrayPlace, Ending, Job, JobState, Node, NodeName, Pool, Project, ProjectName, Settings
 from scheduler.policy import decide
 from tests.controller.stage import POOL, Bench, World, begin, make_job, nobody_starts, opened
 
@@ -163,8 +163,8 @@ async def test_nobody_starts_before_all_old_workers_have_ended(tmp_path: Path, w
 
 
 async def test_a_job_moves_to_make_room(tmp_path: Path, world: World) -> None:
-    nodes = (Node("n1", gpus=2, declared=True), Node("n2", gpus=2, declared=True))
-    pool = Pool(projects=(Project("default", guaranteed=4 * ONE),))
+    nodes = (Node(NodeName("n1"), gpus=2, declared=True), Node(NodeName("n2"), gpus=2, declared=True))
+    pool = Pool(projects=(Project(ProjectName("default"), guaranteed=4 * ONE),))
     async with opened(tmp_path, world, *nodes, pool=pool, decide=decide) as bench:
         jobs = [await bench.controller.submit(make_job()) for _ in range(4)]
         for job in jobs:
@@ -207,7 +207,7 @@ async def test_a_kill_between_stop_and_start_loses_neither_job_nor_places(tmp_pa
 
 @pytest.mark.parametrize("when", ["stopping", "queued"])
 async def test_places_on_a_node_that_is_gone_are_no_claim(tmp_path: Path, world: World, when: str) -> None:
-    nodes = (Node("n1", gpus=1, declared=True), Node("n2", gpus=3, declared=True))
+    nodes = (Node(NodeName("n1"), gpus=1, declared=True), Node(NodeName("n2"), gpus=3, declared=True))
     async with opened(tmp_path, world, *nodes, pool=AT_ONCE, decide=decide) as bench:
         _, job = await grown(bench)
         assert {worker.node for worker in job.nomination} == {"n1", "n2"}

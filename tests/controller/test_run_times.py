@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.controller.runtimes import RECENT, Estimate, RunTimes, Source
-from scheduler.model import Attempt, Job, JobId, JobKind, JobState, Program, Request, Shape
+from scheduler.model import Attempt, Job, JobId, JobKind, JobState, Program, ProjectName, Request, Shape, UserName
 from tests.controller.stage import Bench, World, make_job, opened
 
 TRAIN = Job(
     JobId("j-1"),
     "bert-1",
-    Request("vision", "ana", shape=Shape(2000)),
+    Request(ProjectName("vision"), UserName("ana"), shape=Shape(2000)),
     Program(JobKind.SCRIPT, ("/usr/bin/python", "train.py", "--lr", "0.1")),
     submitted=0.0,
 )
@@ -65,8 +65,8 @@ def test_jobs_that_differ_in_numbers_options_and_priority_are_alike(other: Job) 
         replace(TRAIN, program=replace(TRAIN.program, kind=JobKind.COMMAND)),
         replace(TRAIN, request=replace(TRAIN.request, shape=Shape(1000))),
         replace(TRAIN, request=replace(TRAIN.request, workers=2)),
-        replace(TRAIN, request=replace(TRAIN.request, user="bo")),
-        replace(TRAIN, request=replace(TRAIN.request, project="nlp")),
+        replace(TRAIN, request=replace(TRAIN.request, user=UserName("bo"))),
+        replace(TRAIN, request=replace(TRAIN.request, project=ProjectName("nlp"))),
     ],
 )
 def test_others_are_not(other: Job) -> None:

@@ -7,13 +7,13 @@ import pytest
 from scheduler.controller import session_lifecycle
 from scheduler.controller.session_lifecycle import Refuse, SeatSession, Step
 from scheduler.errors import Conflict, Unavailable
-from scheduler.model import Session, SessionState, WorkerPlacement
+from scheduler.model import JobId, NodeName, Session, SessionState, UserName, WorkerPlacement
 from scheduler.policy import Action, Decision
 from scheduler.policy.blocking import OverBuildQuota
 from tests.controller.stage import make_session
 
 NOW = 1000.0
-PLACED = (WorkerPlacement("box-build", (0,)),)
+PLACED = (WorkerPlacement(NodeName("box-build"), (0,)),)
 
 
 def leased() -> Session:
@@ -34,7 +34,7 @@ def test_a_plan_gives_it_its_lease_and_whoever_asked_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocked_by", "refusal"), [(OverBuildQuota("ana", 1000, 1000, 1000), Conflict), (None, Unavailable)]
+    ("blocked_by", "refusal"), [(OverBuildQuota(UserName("ana"), 1000, 1000, 1000), Conflict), (None, Unavailable)]
 )
 def test_a_plan_that_has_no_gpus_for_it_refuses_it(blocked_by: OverBuildQuota | None, refusal: type[Exception]) -> None:
     decision = Decision(Action.WAIT, "Nothing is free.", blocked_by=blocked_by)
@@ -44,7 +44,7 @@ def test_a_plan_that_has_no_gpus_for_it_refuses_it(blocked_by: OverBuildQuota | 
 
 
 def test_it_waits_for_gpus_that_others_give_back_and_is_refused_with_what_it_waited_for() -> None:
-    decision = Decision(Action.START, "Its GPU is lent to job7.", after=("job7",))
+    decision = Decision(Action.START, "Its GPU is lent to job7.", after=(JobId("job7"),))
     step = session_lifecycle.pass_over(make_session(), decision, NOW)
     assert (step.session.state, step.do) == (SessionState.REQUESTED, ())
     assert "Its GPU is lent to job7." in str(error(session_lifecycle.time_out(step.session, NOW + 60)))
@@ -58,14 +58,14 @@ def test_a_lease_outlives_plans_deadlines_and_the_scheduler() -> None:
         session_lifecycle.pass_over(session, decision, NOW),
         session_lifecycle.time_out(session, NOW),
         session_lifecycle.abandon(session, NOW),
-        session_lifecycle.observe_nodes(session, {"box-build"}, NOW),
+        session_lifecycle.observe_nodes(session, {NodeName("box-build")}, NOW),
     ):
         assert step == Step(session)
 
 
 def test_it_ends_once_with_its_server_or_its_node() -> None:
     closed = session_lifecycle.close(leased(), NOW + 1).session
-    gone = session_lifecycle.observe_nodes(leased(), {"other"}, NOW + 1).session
+    gone = session_lifecycle.observe_nodes(leased(), {NodeName("other")}, NOW + 1).session
     assert (closed.state, closed.ended) == (gone.state, gone.ended) == (SessionState.ENDED, NOW + 1)
     assert session_lifecycle.close(closed, NOW + 2) == Step(closed)
     assert (closed.reason, gone.reason) == ("Its server stopped.", "Its node is gone.")

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.controller import session_lifecycle
 from scheduler.errors import Conflict, Invalid, NotFound, Unavailable
-from scheduler.model import ONE, SessionId, SessionState, User
+from scheduler.model import ONE, JobId, SessionId, SessionState, User, UserName
 from scheduler.policy import Action, Decision, Plan, Snapshot
 from scheduler.policy.blocking import OverBuildQuota
 from tests.controller.stage import POOL, Bench, World, begin, first_come, make_session, opened
@@ -44,7 +44,9 @@ async def test_what_does_not_fit_is_refused_with_the_reason(bench: Bench) -> Non
 
 async def test_a_refusal_for_the_quota_is_a_conflict(tmp_path: Path, world: World) -> None:
     def over_quota(snapshot: Snapshot) -> Plan:
-        wait = Decision(Action.WAIT, "ana holds 1 GPU already.", blocked_by=OverBuildQuota("ana", 1000, 1000, 1000))
+        wait = Decision(
+            Action.WAIT, "ana holds 1 GPU already.", blocked_by=OverBuildQuota(UserName("ana"), 1000, 1000, 1000)
+        )
         return Plan({w.id: wait for w in snapshot.workloads}, {})
 
     async with opened(tmp_path, world, decide=over_quota) as bench:
@@ -57,7 +59,7 @@ async def test_more_than_a_quota_or_a_node_is_refused_before_any_plan(bench: Ben
     with pytest.raises(Invalid, match="ana's build quota is 1 GPU") as refused:
         await bench.controller.open_session(make_session(gpus=2))
     assert refused.value.field == "gpus"
-    await bench.controller.apply(replace(POOL, users=(User("ana", 16 * ONE),), build_overcommit=True))
+    await bench.controller.apply(replace(POOL, users=(User(UserName("ana"), 16 * ONE),), build_overcommit=True))
     with pytest.raises(Invalid, match="largest node in its node pools has 2 GPUs"):
         await bench.controller.open_session(make_session(gpus=3))
 
@@ -80,7 +82,7 @@ async def test_one_that_waits_for_lent_gpus_gets_them_or_gives_up(
     def lent(snapshot: Snapshot) -> Plan:
         if back.is_set():
             return first_come(snapshot)
-        wait = Decision(Action.START, "Its GPU is lent to job7, which gives it back.", after=("job7",))
+        wait = Decision(Action.START, "Its GPU is lent to job7, which gives it back.", after=(JobId("job7"),))
         return Plan({w.id: wait for w in snapshot.workloads}, {})
 
     async with opened(tmp_path, world, decide=lent) as bench:

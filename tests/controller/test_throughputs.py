@@ -15,14 +15,14 @@ from scheduler.cli.explain import show
 from scheduler.cli.text import Screen
 from scheduler.controller.runtimes import RunTimes
 from scheduler.controller.throughputs import RECENT, MeasuredThroughput, Unit, type_of
-from scheduler.model import Attempt, Ending, Job, JobState, Node, WorkerPlacement
+from scheduler.model import Attempt, Ending, Job, JobState, Node, NodeName, UserName, WorkerPlacement
 from scheduler.policy import decide
 from tests.controller.stage import Bench, World, make_job, opened
 
 NODES = (
-    Node("box-build", gpus=1, node_pool="build", declared=True),
-    Node("v", gpus=2, gpu_type="V100", declared=True),
-    Node("a", gpus=2, gpu_type="A100", declared=True),
+    Node(NodeName("box-build"), gpus=1, node_pool="build", declared=True),
+    Node(NodeName("v"), gpus=2, gpu_type="V100", declared=True),
+    Node(NodeName("a"), gpus=2, gpu_type="A100", declared=True),
 )
 
 
@@ -36,7 +36,7 @@ def ran(
 ) -> Job:
     """A job of two workers that has ended after one attempt."""
     ending = Ending.SUCCEEDED if state == "succeeded" else Ending.STOPPED
-    placement = tuple(WorkerPlacement(f"n{n % nodes}", (n,)) for n in range(2))
+    placement = tuple(WorkerPlacement(NodeName(f"n{n % nodes}"), (n,)) for n in range(2))
     attempt = Attempt(
         1, placement, created=0, started=0, ended=seconds, ending=ending, gpu_type=gpu_type, throughput=steps
     )
@@ -124,9 +124,9 @@ def test_the_time_that_a_job_takes_is_expected_for_the_type_it_runs_on() -> None
 
 
 def test_a_placement_over_several_types_has_none() -> None:
-    assert type_of((WorkerPlacement("v", (0,)), WorkerPlacement("v", (1,))), NODES) == "V100"
-    assert type_of((WorkerPlacement("v", (0,)), WorkerPlacement("a", (1,))), NODES) is None
-    assert type_of((WorkerPlacement("v", (0,)), WorkerPlacement("a", ())), NODES) == "V100"
+    assert type_of((WorkerPlacement(NodeName("v"), (0,)), WorkerPlacement(NodeName("v"), (1,))), NODES) == "V100"
+    assert type_of((WorkerPlacement(NodeName("v"), (0,)), WorkerPlacement(NodeName("a"), (1,))), NODES) is None
+    assert type_of((WorkerPlacement(NodeName("v"), (0,)), WorkerPlacement(NodeName("a"), ())), NODES) == "V100"
 
 
 async def run(bench: Bench, steps: float, **asks: object) -> Job:
@@ -151,7 +151,7 @@ async def test_a_pool_of_two_types_learns_which_one_is_faster_and_knows_it_after
         jobs = [await bench.controller.submit(make_job()) for _ in range(3)]
         nodes = [(await bench.reaches(job, JobState.RUNNING)).placement[0].node for job in jobs]
         assert nodes == ["a", "a", "v"]
-        access = Access(Caller.of("ana", frozenset({Scope.READ})), bench.controller.book.pool)
+        access = Access(Caller.of(UserName("ana"), frozenset({Scope.READ})), bench.controller.book.pool)
         found = explanation(bench.controller.book.jobs[jobs[0].id], bench.controller.book, access, time.time())
         assert found.speed == ("On A100: 2.7 times as fast as V100 for jobs like this one, measured on 2 runs.")
         assert [(each.gpu_type, each.relative, each.unit) for each in found.speeds] == [

@@ -13,7 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.controller import usage
-from scheduler.model import Environment, JobState, Node, NodePool, Pool, Project, ProjectUsage, Settings
+from scheduler.model import (
+    Environment,
+    JobState,
+    Node,
+    NodeName,
+    NodePool,
+    Pool,
+    Project,
+    ProjectName,
+    ProjectUsage,
+    Settings,
+)
 from tests.controller.stage import POOL, World, begin, make_job
 
 HALF_LIFE = 100.0
@@ -40,7 +51,7 @@ def test_it_fades_exactly_in_whatever_order_starts_and_ends_are_heard_of(
     steps += [(-gpus, begun + lasted) for gpus, begun, lasted in found]
     steps += [(0, at) for at in looks]
     order.shuffle(steps)
-    used = ProjectUsage("vision")
+    used = ProjectUsage(ProjectName("vision"))
     for more, since in steps:
         used = used.hold(more, since, HALF_LIFE)
     assert used.held == 0
@@ -49,7 +60,7 @@ def test_it_fades_exactly_in_whatever_order_starts_and_ends_are_heard_of(
 
 @given(st.floats(0, 1e9), st.sampled_from([1.0, 3600.0, 604_800.0]))
 def test_after_one_half_life_half_of_it_is_left(begun: float, half_life: float) -> None:
-    held = ProjectUsage("vision").hold(4000, begun, half_life)
+    held = ProjectUsage(ProjectName("vision")).hold(4000, begun, half_life)
     later = begun + half_life
     assert held.average_at(later, half_life) == pytest.approx(2000)
     ended = held.hold(-4000, later, half_life)
@@ -58,11 +69,22 @@ def test_after_one_half_life_half_of_it_is_left(begun: float, half_life: float) 
 
 def test_a_department_has_used_what_is_below_it_and_shares_are_of_the_gpus_for_training() -> None:
     pool = Pool(
-        projects=(Project("research"), Project("nlp", "research"), Project("vision", "research")),
+        projects=(
+            Project(ProjectName("research")),
+            Project(ProjectName("nlp"), ProjectName("research")),
+            Project(ProjectName("vision"), ProjectName("research")),
+        ),
         settings=Settings(time_aware=1.0, usage_half_life=HALF_LIFE),
     )
-    used = {name: ProjectUsage(name, average=gpus) for name, gpus in {"nlp": 1000.0, "vision": 3000.0}.items()}
-    nodes = (Node("a", 8), Node("b", 8, schedulable=False), Node("c", 8, node_pool="build"))
+    used = {
+        name: ProjectUsage(name, average=gpus)
+        for name, gpus in {ProjectName("nlp"): 1000.0, ProjectName("vision"): 3000.0}.items()
+    }
+    nodes = (
+        Node(NodeName("a"), 8),
+        Node(NodeName("b"), 8, schedulable=False),
+        Node(NodeName("c"), 8, node_pool="build"),
+    )
     assert usage.averages(used, pool, 0.0) == {"research": 4000, "nlp": 1000, "vision": 3000}
     assert usage.shares(used, pool, nodes, HALF_LIFE) == {"research": 0.25, "nlp": 0.0625, "vision": 0.1875}
     assert usage.shares(used, pool, (), 0.0) == {}
@@ -80,8 +102,8 @@ async def test_another_half_life_counts_from_when_it_is_set(tmp_path: Path, worl
     now[0] = 1100.0
     await bench.controller.apply(replace(POOL, settings=Settings(usage_half_life=50)))
     book = bench.controller.book
-    assert usage.averages(book.usage, book.pool, 1100.0)["default"] == pytest.approx(2000)
-    assert usage.averages(book.usage, book.pool, 1150.0)["default"] == pytest.approx(3000)
+    assert usage.averages(book.usage, book.pool, 1100.0)[ProjectName("default")] == pytest.approx(2000)
+    assert usage.averages(book.usage, book.pool, 1150.0)[ProjectName("default")] == pytest.approx(3000)
     await bench.crash()
 
 

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from scheduler.engines.local.engine import LocalEngine
+from scheduler.model import JobId
 from tests.engines.workplace import launch
 
 
@@ -27,7 +28,7 @@ async def scheduler(state_dir: str, job: str, workers: int, command: list[str], 
     say(str(os.getpid()))
     await engine.launch(launch(job, tuple(command), workers=workers))
     if stop is not None:
-        await engine.stop(job, 1, stop)
+        await engine.stop(JobId(job), 1, stop)
     say("done")
     await asyncio.sleep(600)
 

@@ -19,7 +19,7 @@ from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.backend import Backend, Setup
 from scheduler.engines.local.backend import local
 from scheduler.engines.local.ports import Ports
-from scheduler.model import Node
+from scheduler.model import AttemptKey, JobId, Node, NodeName
 from tests.engines.remote import ADDRESS, Containers, answering, remote
 from tests.engines.scripted import World, scripted
 from tests.engines.workplace import Reports, processes, supervisors
@@ -73,7 +73,7 @@ class ScriptedPlace(Place):
         self.world = World()
 
     def backend(self) -> Backend:
-        return scripted(self.world, Node("n1", gpus=8))
+        return scripted(self.world, Node(NodeName("n1"), gpus=8))
 
     async def lose(self, job: str, rank: int) -> None:
         self.world.end(job, 1, rank, None)
@@ -103,7 +103,7 @@ class RemotePlace(Place):
             yield
 
     async def lose(self, job: str, rank: int) -> None:
-        self.containers.kill(Worker(job, 1, rank))
+        self.containers.kill(Worker(JobId(job), 1, rank))
 
     async def clear(self) -> None:
         self.containers.clear()
@@ -142,12 +142,12 @@ class Scheduler(Reports):
         await self.backend.inventory.close()
         await self.backend.leadership.release()
 
-    async def restart(self, *known: tuple[str, int, int]) -> frozenset[tuple[str, int]]:
+    async def restart(self, *known: tuple[str, int, int]) -> frozenset[AttemptKey]:
         """Another scheduler in the same place, told of these attempts; says which of them were never launched."""
         await self.close()
         self.backend = self.place.backend()
         self.reports.clear()
         await self.open()
-        never = await self.backend.engine.recover(known)
+        never = await self.backend.engine.recover([(JobId(job), number, size) for job, number, size in known])
         await self.serve()
         return never

@@ -39,7 +39,7 @@ from scheduler.engines.local.ports import Ports
 from scheduler.engines.local.processes import ended
 from scheduler.engines.rendezvous import Meeting, needs
 from scheduler.files.blobs import Blobs
-from scheduler.model import Node
+from scheduler.model import AttemptKey, JobId, Node, NodeName
 from scheduler.worker import agent
 from tests.engines.scripted import Machines
 
@@ -95,7 +95,7 @@ class Containers:
     def workers(self) -> list[Worker]:
         """All that have been started."""
         found = (path.stem.split(".") for path in self.folder.glob("*.pid"))
-        return [Worker(job, int(attempt), int(rank)) for job, attempt, rank in found]
+        return [Worker(JobId(job), int(attempt), int(rank)) for job, attempt, rank in found]
 
     def clear(self) -> None:
         for worker in self.workers():
@@ -131,10 +131,10 @@ class RemoteEngine(Engine):
         await self._agents.admit(launch, meeting)
         self._bring_about(launch.job, launch.attempt, size)
 
-    async def stop(self, job: str, attempt: int, grace: float) -> None:
+    async def stop(self, job: JobId, attempt: int, grace: float) -> None:
         await self._agents.stop(job, attempt, grace)
 
-    async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
+    async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
         named = {(job, attempt): size for job, attempt, size in attempts}
         for worker in self._containers.workers():
             if (worker.job, worker.attempt) not in named:
@@ -152,8 +152,8 @@ class RemoteEngine(Engine):
 
     def _bring_about(self, job: str, attempt: int, size: int) -> None:
         """Start those agents that have not been started, and watch all."""
-        tokens = self._agents.tokens(job, attempt, size)
-        for worker in self._agents.running(job, attempt):
+        tokens = self._agents.tokens(JobId(job), attempt, size)
+        for worker in self._agents.running(JobId(job), attempt):
             self._containers.start(worker, self._url, tokens[worker.rank])
             if worker not in self._watched:
                 self._watched[worker] = asyncio.create_task(self._watch(worker))
@@ -170,7 +170,7 @@ def remote(folder: Path, containers: Containers, url: str) -> Backend:
     return Backend(
         RemoteEngine(agents, containers, url),
         agents.files,
-        Machines(Node("n1", gpus=8)),
+        Machines(Node(NodeName("n1"), gpus=8)),
         FolderLeadership(state, 0.0),
         agents,
     )

@@ -17,7 +17,7 @@ from scheduler.engines.contract import visible
 from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader, log_file, output_file
 from scheduler.engines.leadership import Leadership
 from scheduler.errors import Conflict, NotFound, Unavailable
-from scheduler.model import Fault, GpuKey, Node, Pool
+from scheduler.model import AttemptKey, Fault, GpuKey, JobId, Node, Pool, SessionId
 from scheduler.telemetry import GpuUsage, Inventory
 from tests.engines import act
 from tests.engines.act import DEAF, Act
@@ -172,8 +172,8 @@ class ScriptedEngine(Engine):
         launch = self.world.placements.get((job, attempt))
         return Act() if launch is None else act.read(launch.program.command)
 
-    async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
-        named = {(job, number) for job, number, _ in attempts}
+    async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
+        named = {AttemptKey((job, number)) for job, number, _ in attempts}
         for attempt in self.world.running() - named:
             for rank in self.world.workers[attempt]:
                 self.end(*attempt, rank, -9)
@@ -190,7 +190,7 @@ class ScriptedEngine(Engine):
         self.world.seats[seat.session] = seat
         return Grant(visible(seat.workers, seat.nodes))
 
-    async def unseat(self, session: str) -> None:
+    async def unseat(self, session: SessionId) -> None:
         await self.leaves.wait()
         self.world.seats.pop(session, None)
 
@@ -218,7 +218,7 @@ class ScriptedEngine(Engine):
         self.world.tell()
 
 
-async def _play(world: World, attempt: tuple[str, int], rank: int, what: Act) -> None:
+async def _play(world: World, attempt: tuple[JobId, int], rank: int, what: Act) -> None:
     """Do what a worker is to do, whichever engine is open."""
     job, _ = attempt
     world.write(log_file(*attempt, rank), what.say)
@@ -277,8 +277,8 @@ class ScriptedFiles(JobFiles):
         self.world.texts = {k: v for k, v in self.world.texts.items() if k.job != job}
         self.world.saved.pop(job, None)
 
-    async def kept(self) -> frozenset[str]:
-        return frozenset(job for job, _ in self.world.workers)
+    async def kept(self) -> frozenset[JobId]:
+        return frozenset(JobId(job) for job, _ in self.world.workers)
 
 
 class _OpenText(Reader):

@@ -20,6 +20,7 @@ from scheduler.engines.files import Area, log_file
 from scheduler.engines.local.engine import LocalEngine
 from scheduler.errors import Invalid
 from scheduler.files.blobs import Blobs
+from scheduler.model import JobId
 from scheduler.store import Store
 from tests.engines.workplace import Workplace, launch, shell
 
@@ -70,7 +71,7 @@ async def sent(here: Workplace, files: dict[str, bytes]) -> str:
 async def test_a_job_is_its_owners_process_with_their_groups_and_home(shared: Workplace) -> None:
     await shared.engine.launch(launch("j", shell("id -u; id -g; id -G; echo $HOME $USER $LOGNAME"), user=OWNER))
     assert (await shared.end("j")).exit_code == 0
-    log = (await shared.files.read(log_file("j", 1, 0), 0, 1000)).decode().split("\n")
+    log = (await shared.files.read(log_file(JobId("j"), 1, 0), 0, 1000)).decode().split("\n")
     them = pwd.getpwnam(OWNER)
     groups = {int(each) for each in log[2].split()}
     assert log[:2] == [str(them.pw_uid), str(them.pw_gid)]
@@ -88,9 +89,9 @@ async def test_its_folders_are_the_owners_from_attempt_to_attempt(shared: Workpl
     for attempt in (1, 2):
         await shared.engine.launch(launch("j", shell(code), user=OWNER, bundle=digest, attempt=attempt))
         assert (await shared.end("j", attempt=attempt)).exit_code == 0
-    assert await shared.files.read(log_file("j", 2, 0), 0, 1000) == b"sent\nmore\nx\nx\n"
-    assert [output.path for output in await shared.files.list("j", Area.OUTPUT)] == ["y"]
-    await shared.files.forget("j")
+    assert await shared.files.read(log_file(JobId("j"), 2, 0), 0, 1000) == b"sent\nmore\nx\nx\n"
+    assert [output.path for output in await shared.files.list(JobId("j"), Area.OUTPUT)] == ["y"]
+    await shared.files.forget(JobId("j"))
     assert not shared.job("j").exists()
 
 
@@ -99,7 +100,7 @@ async def test_a_stop_reaches_it_and_what_came_of_it(shared: Workplace) -> None:
     code = 'trap "exit 3" TERM; sleep 600 & touch "$RUNAI_OUTPUT_DIR/out"; echo > "$RUNAI_OUTPUT_DIR/out"; wait'
     await shared.engine.launch(launch("j", shell(code), user=OWNER))
     await shared.output_of("j")
-    await shared.engine.stop("j", 1, 30)
+    await shared.engine.stop(JobId("j"), 1, 30)
     assert (await shared.end("j")).exit_code == 3
 
 
@@ -117,13 +118,13 @@ async def test_it_reads_nothing_of_the_schedulers_or_of_another_job(shared: Work
     code = f"while [ $# -gt 0 ]; do {look}; done; cat /proc/{os.getpid()}/environ; ls {folders}"
     await shared.engine.launch(launch("j", (*shell(code), "sh", *below), user=OWNER))
     await shared.end("j")
-    log = (await shared.files.read(log_file("j", 1, 0), 0, 100_000)).decode()
+    log = (await shared.files.read(log_file(JobId("j"), 1, 0), 0, 100_000)).decode()
     assert all("ermission denied" in line for line in log.splitlines()), log
     for path in shared.state_dir.rglob("*"):
         about = path.lstat()
         if stat.S_ISREG(about.st_mode) and about.st_uid == 0:
             assert not about.st_mode & 0o077, path
-    await shared.engine.stop("theirs", 1, 0)
+    await shared.engine.stop(JobId("theirs"), 1, 0)
     await shared.end("theirs")
 
 

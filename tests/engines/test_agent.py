@@ -32,14 +32,14 @@ from scheduler.engines.files import Area, log_file, output_file
 from scheduler.engines.rendezvous import Meeting
 from scheduler.errors import TooLarge, Unavailable
 from scheduler.files.blobs import Blobs
-from scheduler.model import Fault, LargeFile
+from scheduler.model import Fault, JobId, LargeFile
 from scheduler.worker import agent, supervisor
 from tests.engines.act import DEAF, Act
 from tests.engines.places import RemotePlace, Scheduler
 from tests.engines.remote import Containers
 from tests.engines.workplace import eventually, launch, python, shell
 
-FIRST, SECOND = Worker("j", 1, 0), Worker("j", 1, 1)
+FIRST, SECOND = Worker(JobId("j"), 1, 0), Worker(JobId("j"), 1, 1)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ async def test_an_older_python_runs_it(here: Scheduler, place: RemotePlace) -> N
     await here.restart()
     await here.backend.engine.launch(launch("j", shell("echo one; exit 3")))
     assert (await here.end("j")).exit_code == 3
-    assert await here.backend.files.read(log_file("j", 1, 0), 0, 99) == b"one\n"
+    assert await here.backend.files.read(log_file(JobId("j"), 1, 0), 0, 99) == b"one\n"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ async def test_a_worker_finds_its_contract_and_no_path_of_the_scheduler(here: Sc
     dump = python("import json, os; print(json.dumps(dict(os.environ)))")
     await here.backend.engine.launch(launch("j", dump, workers=2, env={"MINE": "1", "RUNAI_RANK": "a lie"}))
     await here.end("j", 1)
-    found = json.loads(await here.backend.files.read(log_file("j", 1, 1), 0, 2**16))
+    found = json.loads(await here.backend.files.read(log_file(JobId("j"), 1, 1), 0, 2**16))
     home = place.containers.folder / "j.1.1"
     assert {name: found[name] for name in found if name.startswith(("RUNAI_", "CUDA_"))} == {
         "CUDA_VISIBLE_DEVICES": "1",
@@ -168,7 +168,7 @@ async def test_a_worker_gets_the_files_of_its_job(here: Scheduler, place: Remote
     order = launch("j", shell("cat sub/words.txt; wc -c < big/run; test -x big/run"), bundle=digests[0])
     await here.backend.engine.launch(replace(order, program=replace(order.program, files=(large,))))
     assert (await here.end("j")).exit_code == 0
-    assert await here.backend.files.read(log_file("j", 1, 0), 0, 99) == b"words5000010\n"
+    assert await here.backend.files.read(log_file(JobId("j"), 1, 0), 0, 99) == b"words5000010\n"
 
 
 async def test_a_bundle_that_is_gone_is_the_fault_of_the_job(here: Scheduler) -> None:
@@ -190,8 +190,8 @@ async def test_the_next_attempt_finds_what_the_last_one_saved(here: Scheduler) -
     for attempt in (1, 2):
         await here.backend.engine.launch(launch("j", save, attempt=attempt))
         await here.end("j", attempt=attempt)
-    assert await here.backend.files.read(log_file("j", 2, 0), 0, 10) == b"1\n"
-    assert [file.path for file in await here.backend.files.list("j", Area.CHECKPOINT)] == ["deep/at"]
+    assert await here.backend.files.read(log_file(JobId("j"), 2, 0), 0, 10) == b"1\n"
+    assert [file.path for file in await here.backend.files.list(JobId("j"), Area.CHECKPOINT)] == ["deep/at"]
 
 
 # -- what a worker leaves -----------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ async def test_the_reports_of_all_workers_are_one_file(here: Scheduler) -> None:
         await here.backend.engine.launch(launch("j", shell(f"{report}; {report}"), workers=2, attempt=attempt))
         for rank in (0, 1):
             await here.end("j", rank, attempt)
-    text = await here.backend.files.read(output_file("j", "metrics.jsonl"), 0, 2**16)
+    text = await here.backend.files.read(output_file(JobId("j"), "metrics.jsonl"), 0, 2**16)
     told = [(found["attempt"], found["rank"]) for found in map(json.loads, text.splitlines())]
     assert sorted(told) == [(attempt, rank) for attempt in (1, 2) for rank in (0, 0, 1, 1)]
 
@@ -215,7 +215,7 @@ async def test_a_log_ends_at_its_limit_with_a_sentence(
     monkeypatch.setattr(agents_of(here), "log_limit", most)
     await here.backend.engine.launch(launch("j", shell("head -c 2000000 /dev/zero; sleep 0.3; echo more")))
     assert (await here.end("j")).exit_code == 0
-    log = await here.backend.files.read(log_file("j", 1, 0), 0, 2**21)
+    log = await here.backend.files.read(log_file(JobId("j"), 1, 0), 0, 2**21)
     notice = f"\n[The log has reached its limit of {most} bytes; further output is discarded.]\n"
     assert log == b"\0" * most + notice.encode()
 
@@ -225,8 +225,8 @@ async def test_what_is_too_large_is_left_out_with_a_sentence(here: Scheduler, mo
     write = shell('head -c 2000 /dev/zero > "$RUNAI_OUTPUT_DIR/big"; echo ok > "$RUNAI_OUTPUT_DIR/small"')
     await here.backend.engine.launch(launch("j", write))
     assert (await here.end("j")).exit_code == 0
-    assert [file.path for file in await here.backend.files.list("j", Area.OUTPUT)] == ["small"]
-    log = await here.backend.files.read(log_file("j", 1, 0), 0, 2**16)
+    assert [file.path for file in await here.backend.files.list(JobId("j"), Area.OUTPUT)] == ["small"]
+    log = await here.backend.files.read(log_file(JobId("j"), 1, 0), 0, 2**16)
     assert log.decode().strip() == ("[output/big was not uploaded: A job may have 0 GiB in its output folder.]")
 
 
@@ -239,7 +239,7 @@ async def test_what_no_address_can_say_and_what_lies_too_deep_is_left_out(here: 
     )
     await here.backend.engine.launch(launch("j", write))
     assert (await here.end("j")).exit_code == 0
-    assert [file.path for file in await here.backend.files.list("j", Area.OUTPUT)] == ["d/near", "good"]
+    assert [file.path for file in await here.backend.files.list(JobId("j"), Area.OUTPUT)] == ["d/near", "good"]
 
 
 async def test_the_container_shows_what_the_log_has(here: Scheduler, place: RemotePlace) -> None:
@@ -270,17 +270,17 @@ async def test_nothing_is_lost_and_nothing_comes_twice_while_the_scheduler_is_aw
     code = "\n".join(waits.format(gate, number) for number, gate in enumerate(gates))
     await here.backend.engine.launch(launch("j", shell(code)))
     gates[0].touch()
-    await here.backend.files.grown(log_file("j", 1, 0), 0)
+    await here.backend.files.grown(log_file(JobId("j"), 1, 0), 0)
     await here.close()
     gates[1].touch()
     here.backend = here.place.backend()
     await here.open()
-    await here.backend.engine.recover([("j", 1, 1)])
+    await here.backend.engine.recover([(JobId("j"), 1, 1)])
     gates[2].touch()
     await here.serve()
     assert (await here.end("j")).exit_code == 0
-    assert await here.backend.files.read(log_file("j", 1, 0), 0, 99) == b"0\n1\n2\n"
-    assert await here.backend.files.read(output_file("j", "metrics.jsonl"), 0, 99) == b"0\n1\n2\n"
+    assert await here.backend.files.read(log_file(JobId("j"), 1, 0), 0, 99) == b"0\n1\n2\n"
+    assert await here.backend.files.read(output_file(JobId("j"), "metrics.jsonl"), 0, 99) == b"0\n1\n2\n"
 
 
 @pytest.mark.parametrize(
@@ -324,14 +324,14 @@ async def test_a_worker_that_ends_while_the_scheduler_is_away_tells_so_later(
 ) -> None:
     gate = tmp_path / "gate"
     await here.backend.engine.launch(launch("j", Act(say="one\n", gate=str(gate), code=4).command))
-    await here.backend.files.grown(log_file("j", 1, 0), 0)
+    await here.backend.files.grown(log_file(JobId("j"), 1, 0), 0)
     await here.close()
     gate.touch()
     work = place.containers.folder / "j.1.0"
     await eventually(lambda: not [p for p in _children(place.containers.pid(FIRST)) if work.exists()])
     here.backend = place.backend()
     await here.open()
-    await here.backend.engine.recover([("j", 1, 1)])
+    await here.backend.engine.recover([(JobId("j"), 1, 1)])
     await here.serve()
     assert (await here.end("j")).exit_code == 4
 
@@ -343,7 +343,7 @@ def _children(pid: int) -> list[str]:
 async def test_an_attempt_that_is_not_known_any_more_ends(here: Scheduler, place: RemotePlace) -> None:
     """Also where the engine cannot kill it: the agent finds its token refused."""
     await here.backend.engine.launch(launch("j", Act(say="one\n", gate="/never", term=DEAF).command))
-    await here.backend.files.grown(log_file("j", 1, 0), 0)
+    await here.backend.files.grown(log_file(JobId("j"), 1, 0), 0)
     await here.close()
     here.backend = place.backend()
     await here.open()
@@ -362,7 +362,7 @@ async def test_no_token_is_refused_while_nobody_can_say(here: Scheduler, tokens:
     await agents.open(here.report)
     with pytest.raises(Unavailable):
         agents.worker(tokens[0])
-    await agents.recover([("j", 1, 2)])
+    await agents.recover([(JobId("j"), 1, 2)])
     assert agents.worker(tokens[0]) is not None
     assert agents.worker("another") is None
 
@@ -431,7 +431,7 @@ async def test_the_files_of_other_jobs_do_not_exist_for_a_worker(
 async def test_nothing_is_written_outside(here: Scheduler, ask: Ask, tokens: tuple[str, ...], path: str) -> None:
     answer = await ask(tokens[0]).put(f"files/output/{path}", params={"size": 1}, content=b"x")
     assert answer.status_code in (404, 422)
-    assert await here.backend.files.list("j", Area.OUTPUT) == ()
+    assert await here.backend.files.list(JobId("j"), Area.OUTPUT) == ()
 
 
 async def test_nothing_is_written_through_a_link(here: Scheduler, place: RemotePlace, tmp_path: Path) -> None:
@@ -466,7 +466,7 @@ async def test_pieces_of_a_log_may_come_twice_and_from_an_earlier_place(uploaded
     assert await uploaded.append(FIRST, "log", 0, b"one two ") == 8
     assert await uploaded.append(FIRST, "log", 99, b"far ahead") == 8
     assert await uploaded.append(FIRST, "log", 2, b"e ") == 8
-    assert await uploaded.read(log_file("j", 1, 0), 0, 99) == b"one two "
+    assert await uploaded.read(log_file(JobId("j"), 1, 0), 0, 99) == b"one two "
 
 
 async def test_pieces_of_reports_may_come_twice_and_are_whole_lines(uploaded: Uploads) -> None:
@@ -475,14 +475,14 @@ async def test_pieces_of_reports_may_come_twice_and_are_whole_lines(uploaded: Up
         assert await uploaded.append(SECOND, "reports", 0, b"other\n") == 6
         assert await uploaded.append(FIRST, "reports", 4, b"two\n") == 8
     assert await uploaded.append(FIRST, "reports", 99, b"far ahead\n") == 8
-    assert await uploaded.read(output_file("j", "metrics.jsonl"), 0, 99) == b"one\nother\ntwo\n"
+    assert await uploaded.read(output_file(JobId("j"), "metrics.jsonl"), 0, 99) == b"one\nother\ntwo\n"
 
 
 async def test_reports_of_many_workers_at_the_same_time_are_all_kept(uploaded: Uploads) -> None:
-    workers = [Worker("j", 1, rank) for rank in range(20)]
+    workers = [Worker(JobId("j"), 1, rank) for rank in range(20)]
     sent = (uploaded.append(worker, "reports", 0, f"{worker.rank}\n".encode()) for worker in workers)
     await asyncio.gather(*sent)
-    text = await uploaded.read(output_file("j", "metrics.jsonl"), 0, 999)
+    text = await uploaded.read(output_file(JobId("j"), "metrics.jsonl"), 0, 999)
     assert sorted(map(int, text.split())) == list(range(20))
 
 
@@ -490,7 +490,7 @@ async def test_a_file_appears_whole_and_its_pieces_may_come_twice(uploaded: Uplo
     def piece(offset: int, data: bytes, version: str = "1") -> uploads.Piece:
         return uploads.Piece(offset, data, 8, float(version), version)
 
-    file = output_file("j", "a/b")
+    file = output_file(JobId("j"), "a/b")
     for _ in range(2):
         assert await uploaded.put(FIRST, Area.OUTPUT, "a/b", piece(0, b"one ")) == 4
         assert await uploaded.read(file, 0, 9) == b""
@@ -526,7 +526,7 @@ async def test_reports_that_were_added_before_a_crash_are_not_added_again(upload
     await uploaded.append(FIRST, "reports", 4, b"two\n")
     book.write_bytes(before)  # as `kill -9` between the two leaves it
     assert await uploaded.append(FIRST, "reports", 4, b"two\n") == 8
-    assert await uploaded.read(output_file("j", "metrics.jsonl"), 0, 99) == b"one\ntwo\n"
+    assert await uploaded.read(output_file(JobId("j"), "metrics.jsonl"), 0, 99) == b"one\ntwo\n"
 
 
 # -- what an agent says ---------------------------------------------------------------------------------------
@@ -545,7 +545,7 @@ async def test_an_agent_learns_of_a_stop_while_it_waits(here: Scheduler, tokens:
     live = agents.worker(tokens[0])
     assert live is not None
     waiting = asyncio.create_task(agents.orders(live, 0, 30))
-    await agents.stop("j", 1, 600)
+    await agents.stop(JobId("j"), 1, 600)
     number, left = await waiting
     assert number == 1
     assert left is not None

@@ -11,7 +11,7 @@ import pytest
 from scheduler.engines.base import Seat, WorkerState
 from scheduler.engines.files import Area, log_file, output_file
 from scheduler.errors import Conflict, NotFound
-from scheduler.model import Fault, Node, Pool, WorkerPlacement
+from scheduler.model import Fault, JobId, Node, NodeName, Pool, SessionId, UserName, WorkerPlacement
 from tests.engines.act import DEAF, Act
 from tests.engines.places import PLACES, Place, Scheduler
 from tests.engines.scripted import NO_SUCH_COMMAND
@@ -55,11 +55,11 @@ async def start(here: Scheduler, what: Act, *, workers: int = 1, grace: float = 
 async def said(here: Scheduler, what: Act, rank: int = 0) -> None:
     async with asyncio.timeout(PATIENCE):
         while len(await log_of(here, rank)) < len(what.say):
-            await here.backend.files.grown(log_file("j", 1, rank), len(await log_of(here, rank)))
+            await here.backend.files.grown(log_file(JobId("j"), 1, rank), len(await log_of(here, rank)))
 
 
 async def log_of(here: Scheduler, rank: int = 0) -> str:
-    return (await here.backend.files.read(log_file("j", 1, rank), 0, 2**20)).decode()
+    return (await here.backend.files.read(log_file(JobId("j"), 1, rank), 0, 2**20)).decode()
 
 
 def begun(here: Scheduler, rank: int = 0) -> list[WorkerState]:
@@ -119,32 +119,32 @@ async def test_a_worker_that_nobody_can_tell_the_end_of_is_lost(here: Scheduler,
 
 async def test_a_worker_ends_by_sigterm(here: Scheduler, gate: Path) -> None:
     await start(here, Act(say="one\n", gate=str(gate)), workers=2)
-    await here.backend.engine.stop("j", 1, 30)
+    await here.backend.engine.stop(JobId("j"), 1, 30)
     assert [(await here.end("j", rank)).exit_code for rank in (0, 1)] == [-15, -15]
 
 
 async def test_a_worker_saves_its_state_in_its_grace_period(here: Scheduler, gate: Path) -> None:
     await start(here, Act(say="one\n", gate=str(gate), term=7))
-    await here.backend.engine.stop("j", 1, 30)
+    await here.backend.engine.stop(JobId("j"), 1, 30)
     assert (await here.end("j")).exit_code == 7
-    assert [file.path for file in await here.backend.files.list("j", Area.CHECKPOINT)] == ["state"]
+    assert [file.path for file in await here.backend.files.list(JobId("j"), Area.CHECKPOINT)] == ["state"]
 
 
 async def test_a_worker_that_does_not_listen_is_killed_after_its_grace_period(here: Scheduler, gate: Path) -> None:
     await start(here, Act(say="one\n", gate=str(gate), term=DEAF))
-    await here.backend.engine.stop("j", 1, 600)
-    await here.backend.engine.stop("j", 1, 0.1)  # the earlier end holds
-    await here.backend.engine.stop("j", 1, 600)
+    await here.backend.engine.stop(JobId("j"), 1, 600)
+    await here.backend.engine.stop(JobId("j"), 1, 0.1)  # the earlier end holds
+    await here.backend.engine.stop(JobId("j"), 1, 600)
     assert (await here.end("j")).exit_code == -9
 
 
 async def test_stopping_what_is_not_there_is_harmless(here: Scheduler, gate: Path) -> None:
-    await here.backend.engine.stop("nobody", 1, 0)
+    await here.backend.engine.stop(JobId("nobody"), 1, 0)
     await start(here, Act(say="one\n", gate=str(gate)))
-    await here.backend.engine.stop("j", 2, 0)
+    await here.backend.engine.stop(JobId("j"), 2, 0)
     gate.touch()
     assert (await here.end("j")).exit_code == 0
-    await here.backend.engine.stop("j", 1, 0)
+    await here.backend.engine.stop(JobId("j"), 1, 0)
     assert begun(here) == RUNS_AND_ENDS
 
 
@@ -181,7 +181,7 @@ async def test_what_runs_and_is_not_named_is_ended(here: Scheduler, place: Place
     await start(here, Act(say="one\n", gate=str(gate), term=DEAF))
     assert await here.restart() == frozenset()
     async with asyncio.timeout(PATIENCE):
-        while await here.backend.files.grown(log_file("j", 1, 0), 2**20):
+        while await here.backend.files.grown(log_file(JobId("j"), 1, 0), 2**20):
             pass
     await eventually_forgotten(here)
 
@@ -191,36 +191,36 @@ async def eventually_forgotten(here: Scheduler) -> None:
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
-                return await here.backend.files.forget("j")
+                return await here.backend.files.forget(JobId("j"))
             except Conflict:
                 await asyncio.sleep(0.01)
 
 
 async def test_a_stop_goes_on_over_a_restart(here: Scheduler, gate: Path) -> None:
     await start(here, Act(say="one\n", gate=str(gate), term=DEAF))
-    await here.backend.engine.stop("j", 1, 0.5)
+    await here.backend.engine.stop(JobId("j"), 1, 0.5)
     await here.restart(("j", 1, 1))
     assert (await here.end("j")).exit_code == -9
 
 
 # -- sessions -----------------------------------------------------------------------------------------------
 
-NODE = Node("box", gpus=2, devices=("GPU-a", "GPU-b"))
+NODE = Node(NodeName("box"), gpus=2, devices=("GPU-a", "GPU-b"))
 
 
 @pytest.mark.parametrize(("gpus", "seen"), [((1,), "GPU-b"), ((0, 1), "GPU-a,GPU-b"), ((), "")])
 async def test_a_session_sees_the_gpus_that_it_is_given_also_after_a_restart(
     here: Scheduler, gpus: tuple[int, ...], seen: str
 ) -> None:
-    seat = Seat("s", "ada", "", (WorkerPlacement("box", gpus),), {"box": NODE})
+    seat = Seat(SessionId("s"), UserName("ada"), "", (WorkerPlacement(NodeName("box"), gpus),), {NodeName("box"): NODE})
     grant = await here.backend.engine.seat(seat)
     assert grant.env == {"CUDA_VISIBLE_DEVICES": seen, "RUNAI_GPUS": seen}
     assert await here.backend.engine.seat(seat) == grant
     await here.restart()
     assert await here.backend.engine.seat(seat) == grant
-    await here.backend.engine.unseat("s")
-    await here.backend.engine.unseat("s")
-    await here.backend.engine.unseat("nobody")
+    await here.backend.engine.unseat(SessionId("s"))
+    await here.backend.engine.unseat(SessionId("s"))
+    await here.backend.engine.unseat(SessionId("nobody"))
     assert await here.backend.engine.seat(seat) == grant
 
 
@@ -229,10 +229,10 @@ async def test_a_session_sees_the_gpus_that_it_is_given_also_after_a_restart(
 
 async def test_a_log_is_read_in_parts_and_followed_to_its_end(here: Scheduler, gate: Path) -> None:
     await start(here, Act(say="one two three", gate=str(gate)))
-    files, log = here.backend.files, log_file("j", 1, 0)
+    files, log = here.backend.files, log_file(JobId("j"), 1, 0)
     assert await files.read(log, 4, 3) == b"two"
     assert await files.read(log, 99, 3) == b""
-    assert await files.read(log_file("j", 2, 0), 0, 3) == b""
+    assert await files.read(log_file(JobId("j"), 2, 0), 0, 3) == b""
     assert await files.grown(log, 3) is True
     following = asyncio.create_task(files.grown(log, 13))
     gate.touch()
@@ -245,9 +245,9 @@ async def test_what_a_job_brings_back_is_listed_and_read(here: Scheduler) -> Non
     await here.backend.engine.launch(launch("j", Act(say="words", writes="out.txt").command))
     await here.end("j")
     files = here.backend.files
-    assert [(file.path, file.size) for file in await files.list("j", Area.OUTPUT)] == [("out.txt", 5)]
-    assert await files.read(output_file("j", "out.txt"), 1, 3) == b"ord"
-    reader = await files.open_file(output_file("j", "out.txt"))
+    assert [(file.path, file.size) for file in await files.list(JobId("j"), Area.OUTPUT)] == [("out.txt", 5)]
+    assert await files.read(output_file(JobId("j"), "out.txt"), 1, 3) == b"ord"
+    reader = await files.open_file(output_file(JobId("j"), "out.txt"))
     assert reader.size == 5
     assert [await reader.read(4), await reader.read(4), await reader.read(4)] == [b"word", b"s", b""]
     await reader.close()
@@ -257,15 +257,15 @@ async def test_what_a_job_brings_back_is_listed_and_read(here: Scheduler) -> Non
 async def test_nothing_outside_is_read(here: Scheduler, path: str) -> None:
     await here.backend.engine.launch(launch("j", Act(say="words", writes="out.txt").command))
     await here.end("j")
-    assert await here.backend.files.read(output_file("j", path), 0, 10) == b""
+    assert await here.backend.files.read(output_file(JobId("j"), path), 0, 10) == b""
     with pytest.raises(NotFound):
-        await here.backend.files.open_file(output_file("j", path))
+        await here.backend.files.open_file(output_file(JobId("j"), path))
 
 
 async def test_the_time_of_a_checkpoint_is_told_while_a_job_runs(here: Scheduler, gate: Path) -> None:
     await start(here, Act(say="one\n", saves=True, gate=str(gate)))
     async with asyncio.timeout(PATIENCE):
-        while not await here.backend.files.list("j", Area.CHECKPOINT):  # noqa: ASYNC110
+        while not await here.backend.files.list(JobId("j"), Area.CHECKPOINT):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     gate.touch()
     await here.end("j")
@@ -275,20 +275,20 @@ async def test_a_job_is_forgotten_once_it_has_ended(here: Scheduler, gate: Path)
     what = Act(say="words", writes="out.txt", gate=str(gate))
     await start(here, what)
     with pytest.raises(Conflict):
-        await here.backend.files.forget("j")
+        await here.backend.files.forget(JobId("j"))
     gate.touch()
     await here.end("j")
     assert await here.backend.files.kept() == {"j"}
     await eventually_forgotten(here)
     assert await here.backend.files.kept() == frozenset()
-    assert await here.backend.files.list("j", Area.OUTPUT) == ()
-    assert await here.backend.files.read(log_file("j", 1, 0), 0, 9) == b""
-    await here.backend.files.forget("j")
+    assert await here.backend.files.list(JobId("j"), Area.OUTPUT) == ()
+    assert await here.backend.files.read(log_file(JobId("j"), 1, 0), 0, 9) == b""
+    await here.backend.files.forget(JobId("j"))
 
 
 async def test_what_cannot_be_a_job_has_no_files(here: Scheduler) -> None:
     with pytest.raises(NotFound):
-        await here.backend.files.list("../jobs", Area.OUTPUT)
+        await here.backend.files.list(JobId("../jobs"), Area.OUTPUT)
 
 
 # -- nodes and leadership -----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.engines.base import WorkerState
+from scheduler.model import JobId
 from scheduler.worker import supervisor
 from tests.engines.workplace import Workplace, eventually, launch, processes, shell
 
@@ -73,7 +74,7 @@ async def test_a_damaged_file_costs_its_job_and_not_the_start(here: Workplace, n
         file = place(here, job) / name
         file.write_bytes(DAMAGES[damage](file.read_bytes() if file.exists() else b"{}"))
     await here.restart()
-    assert await here.engine.recover([(job, 1, 1) for job in ("ended", "hurt", "lives", "well")]) == frozenset()
+    assert await here.engine.recover([(JobId(job), 1, 1) for job in ("ended", "hurt", "lives", "well")]) == frozenset()
     assert (await here.end("ended")).exit_code == 3
     hurt = await here.end("hurt")
     if name == "exit.json":
@@ -84,7 +85,7 @@ async def test_a_damaged_file_costs_its_job_and_not_the_start(here: Workplace, n
     assert here.states("well") == [WorkerState.RUNNING]
     assert here.states("lives")[0] is WorkerState.RUNNING  # and may be stopped by now, where there is a `stop`
     for job in ("lives", "well"):
-        await here.engine.stop(job, 1, 5)
+        await here.engine.stop(JobId(job), 1, 5)
         assert (await here.end(job)).exit_code == -15
     assert processes(here.state_dir) == []
 
@@ -96,7 +97,7 @@ async def test_a_damaged_claim_of_a_worker_that_died_is_a_lost_attempt(here: Wor
     claim = place(here, "j") / "claim"
     claim.write_bytes(DAMAGES[damage](claim.read_bytes()))
     await here.restart()
-    assert await here.engine.recover([("j", 1, 1)]) == frozenset()
+    assert await here.engine.recover([(JobId("j"), 1, 1)]) == frozenset()
     assert (await here.end("j")).state is WorkerState.LOST
 
 
@@ -111,7 +112,7 @@ async def test_after_a_restart_of_the_machine_nothing_that_may_have_run_is_launc
     await power_cut(here, "whole", "torn")
     (place(here, "torn") / "claim").write_bytes(b"")
     reboot()
-    attempts = [(job, 1, 1) for job in ("whole", "torn", "gone", "ended")]
+    attempts = [(JobId(job), 1, 1) for job in ("whole", "torn", "gone", "ended")]
     for _ in range(2):  # it is no different when the scheduler is killed right after its start
         await here.restart()
         assert await here.engine.recover(attempts) == frozenset()
@@ -120,16 +121,16 @@ async def test_after_a_restart_of_the_machine_nothing_that_may_have_run_is_launc
             assert lost.state is WorkerState.LOST
             assert lost.reason == "it was lost when the machine was restarted."
         assert (await here.end("ended")).exit_code == 3
-    assert await here.engine.recover([("new", 1, 1)]) == {("new", 1)}
+    assert await here.engine.recover([(JobId("new"), 1, 1)]) == {("new", 1)}
 
 
 async def test_a_damaged_note_of_the_boot_loses_nothing_that_runs(here: Workplace) -> None:
     await here.engine.launch(launch("j", SLEEP))
     (here.state_dir / "boot").write_bytes(NOISE)
     await here.restart()
-    assert await here.engine.recover([("j", 1, 1)]) == frozenset()
+    assert await here.engine.recover([(JobId("j"), 1, 1)]) == frozenset()
     assert here.states("j") == [WorkerState.RUNNING]
-    await here.engine.stop("j", 1, 5)
+    await here.engine.stop(JobId("j"), 1, 5)
     await here.end("j")
 
 
@@ -143,8 +144,8 @@ async def test_a_number_in_a_claim_makes_no_job_immortal_and_reaches_nobody_else
     for job in ("stopped", "ends"):
         (place(here, job) / "claim").write_text(number.replace("bystander", str(bystander.pid)))
     await here.restart()
-    assert await here.engine.recover([("stopped", 1, 1), ("ends", 1, 1)]) == frozenset()
-    await here.engine.stop("stopped", 1, 5)
+    assert await here.engine.recover([(JobId("stopped"), 1, 1), (JobId("ends"), 1, 1)]) == frozenset()
+    await here.engine.stop(JobId("stopped"), 1, 5)
     assert (await here.end("stopped")).exit_code == -15
     os.kill(ours, signal.SIGKILL)
     assert (await here.end("ends")).exit_code is None
@@ -161,7 +162,7 @@ async def test_what_a_status_names_is_killed_only_where_it_is_of_the_job(
     text = json.dumps(status)[:-1] + f', "pid": {number.replace("bystander", str(bystander.pid))}}}'
     (place(here, "j") / "status.json").write_text(text)
     await here.restart()
-    await here.engine.recover([("j", 1, 1)])
+    await here.engine.recover([(JobId("j"), 1, 1)])
     assert (await here.end("j")).state is WorkerState.LOST
     assert bystander.poll() is None
 
@@ -175,7 +176,7 @@ async def test_no_time_is_in_the_future(here: Workplace, instant: str) -> None:
     (place(here, "ended") / "exit.json").write_text(f'{{"exit_code": 3, "reason": "", "ended": {instant}}}')
     (here.job("runs") / "attempts/1/stop").write_text(f'{{"grace": {instant}, "end": {instant}}}')
     await here.restart()
-    await here.engine.recover([("runs", 1, 1), ("ended", 1, 1)])
+    await here.engine.recover([(JobId("runs"), 1, 1), (JobId("ended"), 1, 1)])
     await here.end("ended")
     assert (await here.end("runs")).exit_code == -15
     assert all(0 < each.at <= time.time() for each in here.reports)
@@ -212,9 +213,9 @@ async def test_markers_that_name_no_attempt_are_passed_over(here: Workplace) -> 
     (here.job("j") / "attempts/1/²").mkdir()
     (here.state_dir / "running/folder.1").mkdir()
     await here.restart()
-    await here.engine.recover([("j", 1, 1)])
+    await here.engine.recover([(JobId("j"), 1, 1)])
     assert here.states("j") == [WorkerState.RUNNING]
-    await here.engine.stop("j", 1, 5)
+    await here.engine.stop(JobId("j"), 1, 5)
     await here.end("j")
 
 
@@ -225,7 +226,7 @@ async def test_a_worker_whose_files_cannot_be_read_is_killed_and_lost(here: Work
     (here.job("hurt")).rename(here.state_dir / "elsewhere")
     here.job("hurt").write_text("a file in the place of a job's folder")
     await here.restart()
-    await here.engine.recover([("hurt", 1, 1), ("well", 1, 1)])
+    await here.engine.recover([(JobId("hurt"), 1, 1), (JobId("well"), 1, 1)])
     lost = await here.end("hurt")
     assert lost.state is WorkerState.LOST
     assert lost.reason == "it was lost: its files cannot be read (Not a directory)."

@@ -11,6 +11,7 @@ import pytest
 
 from scheduler.engines.files import Area, log_file, output_file
 from scheduler.errors import NotFound
+from scheduler.model import JobId
 from tests.engines.workplace import Workplace, launch, python, shell
 
 TICKS = python(
@@ -22,8 +23,8 @@ async def test_output_is_there_within_200_ms_of_being_printed(here: Workplace) -
     await here.engine.launch(launch("j", TICKS))
     seen = b""
     late = []
-    while await here.files.grown(log_file("j", 1, 0), len(seen)):
-        piece = await here.files.read(log_file("j", 1, 0), len(seen), 65536)
+    while await here.files.grown(log_file(JobId("j"), 1, 0), len(seen)):
+        piece = await here.files.read(log_file(JobId("j"), 1, 0), len(seen), 65536)
         now = time.time()
         seen += piece
         late += [now - float(line) for line in piece.split()]
@@ -34,8 +35,8 @@ async def test_output_is_there_within_200_ms_of_being_printed(here: Workplace) -
 async def test_many_follow_one_log_to_its_end(here: Workplace) -> None:
     async def follow() -> bytes:
         seen = b""
-        while await here.files.grown(log_file("j", 1, 0), len(seen)):
-            seen += await here.files.read(log_file("j", 1, 0), len(seen), 65536)
+        while await here.files.grown(log_file(JobId("j"), 1, 0), len(seen)):
+            seen += await here.files.read(log_file(JobId("j"), 1, 0), len(seen), 65536)
         return seen
 
     await here.engine.launch(launch("j", shell("for i in 1 2 3; do echo $i; sleep 0.05; done; printf end")))
@@ -44,18 +45,18 @@ async def test_many_follow_one_log_to_its_end(here: Workplace) -> None:
 
 
 async def test_no_more_is_expected_of_a_worker_that_does_not_run(here: Workplace) -> None:
-    assert not await here.files.grown(log_file("j", 1, 0), 0)
+    assert not await here.files.grown(log_file(JobId("j"), 1, 0), 0)
     await here.engine.launch(launch("j", shell("printf abc")))
     await here.end("j")
-    assert await here.files.grown(log_file("j", 1, 0), 2)
-    assert not await here.files.grown(log_file("j", 1, 0), 3)
+    assert await here.files.grown(log_file(JobId("j"), 1, 0), 2)
+    assert not await here.files.grown(log_file(JobId("j"), 1, 0), 3)
 
 
 async def test_a_silent_worker_is_waited_for_until_its_end(here: Workplace) -> None:
     await here.engine.launch(launch("j", shell("exec sleep 600")))
-    waiting = asyncio.create_task(here.files.grown(log_file("j", 1, 0), 0))
+    waiting = asyncio.create_task(here.files.grown(log_file(JobId("j"), 1, 0), 0))
     assert not (await asyncio.wait({waiting}, timeout=0.1))[0]
-    await here.engine.stop("j", 1, 5)
+    await here.engine.stop(JobId("j"), 1, 5)
     assert await waiting is False
 
 
@@ -87,18 +88,18 @@ def output(here: Workplace) -> Path:
 
 
 async def test_outputs_are_files_and_nothing_else(here: Workplace, output: Path) -> None:
-    found = await here.files.list("j", Area.OUTPUT)
+    found = await here.files.list(JobId("j"), Area.OUTPUT)
     assert [(each.path, each.size) for each in found] == [
         ("hard", 5),
         ("model.bin", 5),
         ("sub/deep/é.txt", 4),
     ]
-    assert await here.files.list("none", Area.OUTPUT) == ()
+    assert await here.files.list(JobId("none"), Area.OUTPUT) == ()
 
 
 @pytest.mark.parametrize("path", ["model.bin", "sub/deep/é.txt", "hard"])
 async def test_an_output_is_opened_by_its_path(here: Workplace, output: Path, path: str) -> None:
-    file = await here.files.open_file(output_file("j", path))
+    file = await here.files.open_file(output_file(JobId("j"), path))
     assert await file.read(100) in (b"model", b"deep")
     await file.close()
 
@@ -132,17 +133,17 @@ async def test_an_output_is_opened_by_its_path(here: Workplace, output: Path, pa
 )
 async def test_nothing_else_is_opened(here: Workplace, output: Path, path: str) -> None:
     with pytest.raises(NotFound):
-        await here.files.open_file(output_file("j", path))
+        await here.files.open_file(output_file(JobId("j"), path))
 
 
 @pytest.mark.parametrize("job", ["", ".", "..", "../jobs/j", "j/../j", "a b", "j\0", "-j"])
 async def test_only_an_id_names_a_job(here: Workplace, output: Path, job: str) -> None:
     with pytest.raises(NotFound):
-        await here.files.open_file(output_file(job, "model.bin"))
+        await here.files.open_file(output_file(JobId(job), "model.bin"))
     with pytest.raises(NotFound):
-        await here.files.read(log_file(job, 1, 0), 0, 10)
+        await here.files.read(log_file(JobId(job), 1, 0), 0, 10)
     with pytest.raises(NotFound):
-        await here.files.forget(job)
+        await here.files.forget(JobId(job))
 
 
 async def test_a_link_in_the_place_of_the_output_folder_is_not_followed(here: Workplace, tmp_path: Path) -> None:
@@ -151,12 +152,12 @@ async def test_a_link_in_the_place_of_the_output_folder_is_not_followed(here: Wo
     here.job("j").mkdir()
     os.symlink(tmp_path / "other", here.job("j") / "output")
     with pytest.raises(NotFound):
-        await here.files.open_file(output_file("j", "file"))
-    assert await here.files.list("j", Area.OUTPUT) == ()
+        await here.files.open_file(output_file(JobId("j"), "file"))
+    assert await here.files.list(JobId("j"), Area.OUTPUT) == ()
 
 
 async def saved(here: Workplace) -> float | None:
-    return max((file.modified for file in await here.files.list("j", Area.CHECKPOINT)), default=None)
+    return max((file.modified for file in await here.files.list(JobId("j"), Area.CHECKPOINT)), default=None)
 
 
 async def test_it_is_seen_when_a_job_last_saved_its_state(here: Workplace) -> None:

@@ -22,6 +22,7 @@ import pytest
 from scheduler.engines.base import Launch, WorkerState
 from scheduler.engines.local.launcher import Launcher
 from scheduler.errors import Conflict, Unavailable
+from scheduler.model import JobId
 from tests.engines.workplace import (
     PATIENCE,
     Workplace,
@@ -106,7 +107,7 @@ async def test_killed_while_it_launches_each_worker_runs_once(tmp_path: Path, do
                     os.kill(launcher.pid, signal.SIGKILL)
         await doomed.kill(pid)
         await here.open()
-        again = await here.engine.recover([("j", 1, 3)])
+        again = await here.engine.recover([(JobId("j"), 1, 3)])
         lost = [rank for rank in range(3) if WorkerState.LOST in here.states("j", rank)]
         assert not lost
         if again:
@@ -115,7 +116,7 @@ async def test_killed_while_it_launches_each_worker_runs_once(tmp_path: Path, do
         for rank in range(3):
             await here.until(partial(_is_running, here, rank))
         await here.counted("j", 3)
-        await here.engine.stop("j", 1, 5)
+        await here.engine.stop(JobId("j"), 1, 5)
         for rank in range(3):
             assert (await here.end("j", rank)).exit_code == -15
         assert sorted(here.output("j").split()) == ["0", "1", "2"]
@@ -151,7 +152,7 @@ async def test_a_grace_period_ends_although_the_scheduler_is_dead(here: Workplac
     await eventually(lambda: (here.job("j") / "attempts/1/0/exit.json").exists())
     await eventually(lambda: processes(here.state_dir) == [])
     await here.restart()
-    assert await here.engine.recover([("j", 1, 1)]) == frozenset()
+    assert await here.engine.recover([(JobId("j"), 1, 1)]) == frozenset()
     assert (await here.end("j")).exit_code in (-9, -15)  # -15: it was asked before it was deaf
 
 
@@ -161,7 +162,9 @@ async def test_a_stop_that_was_written_down_and_not_yet_told_is_told_after_the_r
     await here.engine.launch(launch("j", SLEEP))
     (here.job("j") / "attempts/1/stop").write_text(json.dumps({"grace": 5, "end": time.time() + 5}))
     await here.restart()
-    assert await here.engine.recover([("j", 1, 2)]) == frozenset()  # rank 1 was never launched, and never will be
+    assert (
+        await here.engine.recover([(JobId("j"), 1, 2)]) == frozenset()
+    )  # rank 1 was never launched, and never will be
     assert (await here.end("j", 0)).exit_code == -15
     assert (await here.end("j", 1)).exit_code is None
 
@@ -175,7 +178,7 @@ async def test_everything_is_found_again_as_it_stands(here: Workplace) -> None:
     os.kill(here.supervisor("lost"), signal.SIGKILL)
     await eventually(lambda: (here.job("ends") / "attempts/1/0/done").exists())
     await here.restart()
-    never = await here.engine.recover([(job, 1, 1) for job in ("runs", "ends", "lost", "never")])
+    never = await here.engine.recover([(JobId(job), 1, 1) for job in ("runs", "ends", "lost", "never")])
     assert never == {("never", 1)}
     assert here.states("runs") == [WorkerState.RUNNING]
     assert here.states("ends") == [WorkerState.RUNNING, WorkerState.EXITED]
@@ -183,7 +186,7 @@ async def test_everything_is_found_again_as_it_stands(here: Workplace) -> None:
     assert (await here.end("lost")).state is WorkerState.LOST
     assert here.states("unnamed") == []
     assert {process.environment["RUNAI_JOB_ID"] for process in processes(here.state_dir)} == {"runs"}
-    await here.engine.stop("runs", 1, 5)
+    await here.engine.stop(JobId("runs"), 1, 5)
     assert (await here.end("runs")).exit_code == -15
 
 
@@ -207,10 +210,10 @@ async def started_in_part(here: Workplace, gang: Launch) -> None:
 async def test_a_gang_that_started_in_part_is_completed(here: Workplace) -> None:
     await started_in_part(here, launch("j", COUNT, workers=3))
     await here.restart()
-    assert await here.engine.recover([("j", 1, 3)]) == frozenset()
+    assert await here.engine.recover([(JobId("j"), 1, 3)]) == frozenset()
     assert [here.states("j", rank) for rank in range(3)] == [[WorkerState.RUNNING]] * 3
     await here.counted("j", 3)
-    await here.engine.stop("j", 1, 5)
+    await here.engine.stop(JobId("j"), 1, 5)
     for rank in range(3):
         await here.end("j", rank)
     assert sorted(here.output("j").split()) == ["0", "1", "2"]
@@ -220,7 +223,7 @@ async def test_a_gang_that_started_in_part_and_was_to_stop_is_not_completed(here
     await started_in_part(here, launch("j", COUNT, workers=2))
     (here.job("j") / "attempts/1/stop").write_text(json.dumps({"grace": 5, "end": time.time() + 5}))
     await here.restart()
-    assert await here.engine.recover([("j", 1, 2)]) == frozenset()
+    assert await here.engine.recover([(JobId("j"), 1, 2)]) == frozenset()
     assert (await here.end("j", 0)).exit_code is None
     assert (await here.end("j", 1)).exit_code == -15
 
@@ -239,11 +242,11 @@ async def test_two_engines_do_not_share_a_folder(here: Workplace, monkeypatch: p
 async def test_a_job_is_forgotten_when_nothing_of_it_runs(here: Workplace) -> None:
     await here.engine.launch(launch("j", shell('mkdir -p "$RUNAI_OUTPUT_DIR/a/b"; chmod -R 0 .; exec sleep 600')))
     with pytest.raises(Conflict):
-        await here.files.forget("j")
-    await here.engine.stop("j", 1, 5)
+        await here.files.forget(JobId("j"))
+    await here.engine.stop(JobId("j"), 1, 5)
     await here.end("j")
-    await here.files.forget("j")
-    await here.files.forget("j")
+    await here.files.forget(JobId("j"))
+    await here.files.forget(JobId("j"))
     assert list((here.state_dir / "jobs").iterdir()) == []
     assert list((here.state_dir / "running").iterdir()) == []
 
@@ -254,7 +257,7 @@ async def test_a_job_whose_launch_failed_half_way_is_forgotten(here: Workplace) 
     with pytest.raises(Unavailable):
         await here.engine.launch(launch("j", SLEEP, workers=2))
     assert processes(here.state_dir) == []
-    await here.files.forget("j")
+    await here.files.forget(JobId("j"))
     assert list((here.state_dir / "jobs").iterdir()) == []
     assert list((here.state_dir / "running").iterdir()) == []
 

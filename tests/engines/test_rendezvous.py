@@ -22,12 +22,12 @@ from scheduler.engines.lastwords import last_words, taken
 from scheduler.engines.local.ports import Ports
 from scheduler.engines.rendezvous import Meeting, needs, variables, wrapper
 from scheduler.errors import Unavailable
-from scheduler.model import Framework, WorkerPlacement
+from scheduler.model import Framework, JobId, NodeName, WorkerPlacement
 from tests.engines.workplace import Command, Workplace, launch, python, shell
 
 MEETING = Meeting(
     Framework.NONE,
-    (WorkerPlacement("a", (0, 1)), WorkerPlacement("b", (2, 3))),
+    (WorkerPlacement(NodeName("a"), (0, 1)), WorkerPlacement(NodeName("b"), (2, 3))),
     ("10.0.0.1", "10.0.0.2"),
     (20001,),
     "secret",
@@ -94,7 +94,7 @@ def test_jax_finds_its_coordinator_and_the_gpus_of_its_worker() -> None:
 @given(framework=st.sampled_from(Framework), size=st.integers(1, 8))
 def test_the_workers_agree_and_none_is_another(framework: Framework, size: int) -> None:
     """Of every framework: as many different environments (or commands) as workers; all of them strings."""
-    workers = tuple(WorkerPlacement("n", (gpu,)) for gpu in range(size))
+    workers = tuple(WorkerPlacement(NodeName("n"), (gpu,)) for gpu in range(size))
     ports = tuple(range(20001, 20001 + needs(framework, size)))
     meeting = Meeting(framework, workers, ("127.0.0.1",) * size, ports, "secret")
     environments = [tuple(sorted(variables(meeting, rank).items())) for rank in range(size)]
@@ -123,11 +123,11 @@ async def test_jobs_at_the_same_time_and_later_attempts_have_ports_of_their_own(
     ports = [await port(here, job, rank) for job in ("one", "two") for rank in (0, 1)]
     assert ports[0] == ports[1] != ports[2] == ports[3]
     await here.restart()
-    assert await here.engine.recover([("one", 1, 2), ("two", 1, 2)]) == frozenset()
+    assert await here.engine.recover([(JobId("one"), 1, 2), (JobId("two"), 1, 2)]) == frozenset()
     held = set(ports)
     kept = [here.engine.ports.take((job, 1), 0) for job in ("one", "two")]
     assert held == {str(port) for ports in kept for port in ports}
-    await here.engine.stop("one", 1, 0)
+    await here.engine.stop(JobId("one"), 1, 0)
     await here.end("one", 0)
     await here.end("one", 1)
     assert here.engine.ports.take(("one", 1), 0) == (), "they were given back"
@@ -135,8 +135,8 @@ async def test_jobs_at_the_same_time_and_later_attempts_have_ports_of_their_own(
 
 async def port(here: Workplace, job: str, rank: int) -> str:
     async with asyncio.timeout(30):
-        while not (said := await here.files.read(log_file(job, 1, rank), 0, 100)).endswith(b"\n"):
-            await here.files.grown(log_file(job, 1, rank), len(said))
+        while not (said := await here.files.read(log_file(JobId(job), 1, rank), 0, 100)).endswith(b"\n"):
+            await here.files.grown(log_file(JobId(job), 1, rank), len(said))
     return said.decode().strip()
 
 
@@ -165,7 +165,7 @@ async def test_a_pytorch_job_keeps_its_own_way_to_start_python(here: Workplace, 
     env = {"PYTHONPATH": str(tmp_path), "MINE": str(tmp_path)}
     await here.engine.launch(of(Framework.TORCH, "j", (sys.executable, "-c", look), env=env))
     assert (await here.end("j")).exit_code == 0
-    assert await here.files.read(log_file("j", 1, 0), 0, 1000) == b"its own\nTrue False\n"
+    assert await here.files.read(log_file(JobId("j"), 1, 0), 0, 1000) == b"its own\nTrue False\n"
 
 
 async def test_horovods_rendezvous_stands_beside_rank_0_until_it_ends(here: Workplace) -> None:
@@ -191,7 +191,7 @@ async def test_horovods_rendezvous_stands_beside_rank_0_until_it_ends(here: Work
     )
     await here.engine.launch(of(Framework.HOROVOD, "j", meet))
     assert [(await here.end("j", rank)).exit_code for rank in (0, 1)] == [3, 0]
-    logs = [await here.files.read(log_file("j", 1, rank), 0, 1000) for rank in (0, 1)]
+    logs = [await here.files.read(log_file(JobId("j"), 1, rank), 0, 1000) for rank in (0, 1)]
     assert logs == [b"I am 1\n", b"I am 0\n"]
 
 
@@ -204,12 +204,12 @@ async def test_horovods_rendezvous_passes_a_stop_and_a_signal_on(here: Workplace
         )
     )
     for rank in (0, 1):
-        await here.files.grown(log_file("j", 1, rank), 0)
-    await here.engine.stop("j", 1, 30)
+        await here.files.grown(log_file(JobId("j"), 1, rank), 0)
+    await here.engine.stop(JobId("j"), 1, 30)
     ends = [await here.end("j", rank) for rank in (0, 1)]
     assert [end.exit_code for end in ends] == [-9, -9]
     for rank in (0, 1):
-        assert (await here.files.read(log_file("j", 1, rank), 0, 100)).endswith(b"saved\n")
+        assert (await here.files.read(log_file(JobId("j"), 1, rank), 0, 100)).endswith(b"saved\n")
 
 
 # -- the parts ----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from scheduler.engines.base import WorkerState
 from scheduler.engines.files import log_file
 from scheduler.engines.local import launcher
 from scheduler.errors import Invalid, Unavailable
-from scheduler.model import Fault, Node, WorkerPlacement
+from scheduler.model import Fault, JobId, Node, NodeName, WorkerPlacement
 from tests.engines.workplace import Workplace, eventually, launch, processes, python, shell, supervisors
 
 DUMP = python(
@@ -57,7 +57,7 @@ async def test_a_worker_finds_its_contract_in_the_environment(here: Workplace, m
     ):
         monkeypatch.setenv(name, "secret")
     monkeypatch.setenv("LANG", "C.UTF-8")
-    node = Node("here-train", 2, devices=("GPU-a", "GPU-b"))
+    node = Node(NodeName("here-train"), 2, devices=("GPU-a", "GPU-b"))
     user = {"MINE": "1", "RUNAI_RANK": "a lie", "CUDA_VISIBLE_DEVICES": "all of them"}
     await here.engine.launch(launch("j", DUMP, workers=2, node=node, env=user))
     await here.end("j", 0)
@@ -81,7 +81,7 @@ async def test_a_worker_finds_its_contract_in_the_environment(here: Workplace, m
 
 
 async def test_a_worker_without_gpus_sees_none(here: Workplace) -> None:
-    gpuless = replace(launch("j", DUMP), workers=(WorkerPlacement("here-train"),))
+    gpuless = replace(launch("j", DUMP), workers=(WorkerPlacement(NodeName("here-train")),))
     await here.engine.launch(gpuless)
     await here.end("j")
     assert json.loads(here.output("j", "out0"))["CUDA_VISIBLE_DEVICES"] == ""
@@ -96,16 +96,16 @@ async def test_a_worker_starts_with_ordinary_signals_and_nothing_open(here: Work
     )
     await here.engine.launch(launch("j", python(code)))
     await here.end("j")
-    assert await here.files.read(log_file("j", 1, 0), 0, 1000) == b"4 [] set() True b''\n"
+    assert await here.files.read(log_file(JobId("j"), 1, 0), 0, 1000) == b"4 [] set() True b''\n"
 
 
 async def test_output_and_errors_are_one_log(here: Workplace) -> None:
     await here.engine.launch(launch("j", shell("echo one; echo two >&2; printf three")))
     await here.end("j")
-    assert await here.files.read(log_file("j", 1, 0), 0, 1000) == b"one\ntwo\nthree"
-    assert await here.files.read(log_file("j", 1, 0), 4, 3) == b"two"
-    assert await here.files.read(log_file("j", 1, 0), 99, 3) == b""
-    assert await here.files.read(log_file("j", 2, 0), 0, 3) == b""
+    assert await here.files.read(log_file(JobId("j"), 1, 0), 0, 1000) == b"one\ntwo\nthree"
+    assert await here.files.read(log_file(JobId("j"), 1, 0), 4, 3) == b"two"
+    assert await here.files.read(log_file(JobId("j"), 1, 0), 99, 3) == b""
+    assert await here.files.read(log_file(JobId("j"), 2, 0), 0, 3) == b""
 
 
 async def test_the_checkpoint_folder_is_the_same_in_every_attempt(here: Workplace) -> None:
@@ -113,7 +113,7 @@ async def test_the_checkpoint_folder_is_the_same_in_every_attempt(here: Workplac
     for attempt in (1, 2):
         await here.engine.launch(launch("j", save, attempt=attempt))
         await here.end("j", attempt=attempt)
-    assert await here.files.read(log_file("j", 2, 0), 0, 10) == b"1\n"
+    assert await here.files.read(log_file(JobId("j"), 2, 0), 0, 10) == b"1\n"
 
 
 # -- what cannot be started ---------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ async def _refused(here: Workplace, *command: str) -> str:
         end = await here.end("j", rank)
         assert here.states("j", rank) == [WorkerState.EXITED]
         assert (end.exit_code, end.fault) == (127, Fault.JOB)
-        assert (await here.files.read(log_file("j", 1, rank), 0, 1000)).decode() == f"{end.reason}\n"
+        assert (await here.files.read(log_file(JobId("j"), 1, rank), 0, 1000)).decode() == f"{end.reason}\n"
     assert processes(here.state_dir) == []
     return end.reason
 
@@ -192,7 +192,7 @@ async def test_a_worker_that_cannot_be_started_is_told_and_never_starts(here: Wo
     lost = await here.end("j", 2)
     assert (lost.state, lost.fault) == (WorkerState.LOST, Fault.ENGINE)
     assert [here.states("j", rank) for rank in (0, 1, 3)] == [[WorkerState.RUNNING]] * 3
-    await here.engine.stop("j", 1, 5)
+    await here.engine.stop(JobId("j"), 1, 5)
     for rank in (0, 1, 3):
         await here.end("j", rank)
     assert processes(here.state_dir) == []
@@ -208,7 +208,7 @@ async def test_asked_twice_it_starts_once(here: Workplace) -> None:
     await asyncio.gather(*(here.engine.launch(attempt) for _ in range(4)))
     await here.engine.launch(attempt)
     await here.counted("j", 3)
-    await here.engine.stop("j", 1, 5)
+    await here.engine.stop(JobId("j"), 1, 5)
     for rank in range(3):
         await here.end("j", rank)
     assert len(here.output("j").split()) == 3
@@ -268,7 +268,7 @@ async def test_a_log_is_cut_at_its_limit_and_says_so(tmp_path: Path) -> None:
     await eventually(lambda: b"has reached its limit" in log.read_bytes()[10_000:])
     (here.job("j") / "output" / "enough").touch()
     await eventually(lambda: log.stat().st_size < 10_200)
-    assert (await here.files.read(log_file("j", 1, 0), 0, 4)) == b"0\n1\n"
-    await here.engine.stop("j", 1, 0)
+    assert (await here.files.read(log_file(JobId("j"), 1, 0), 0, 4)) == b"0\n1\n"
+    await here.engine.stop(JobId("j"), 1, 0)
     await here.end("j")
     await here.close()

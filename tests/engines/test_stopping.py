@@ -10,6 +10,7 @@ import time
 import pytest
 
 from scheduler.engines.base import WorkerState
+from scheduler.model import JobId
 from tests.engines.workplace import Workplace, all_processes, eventually, launch, processes, python, shell
 
 SAVES = python(
@@ -39,6 +40,7 @@ while True: time.sleep(600)
 TREE = python(
     """
 import os, signal, time
+from scheduler.model import JobId
 # A child in the group, one in a session of its own, an orphan in another, and all of them deaf.
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 def child(new_session, orphan):
@@ -64,7 +66,7 @@ os._exit(5)
 async def test_a_worker_saves_itself_in_its_grace_period(here: Workplace) -> None:
     await here.engine.launch(launch("j", SAVES))
     await here.output_of("j")
-    await here.engine.stop("j", 1, 30)
+    await here.engine.stop(JobId("j"), 1, 30)
     end = await here.end("j")
     assert (end.exit_code, end.reason) == (7, "it was stopped.")
     assert (here.job("j") / "checkpoint/state").read_text() == "saved"
@@ -74,7 +76,7 @@ async def test_a_worker_that_does_not_listen_is_killed_after_its_grace_period(he
     await here.engine.launch(launch("j", DEAF))
     await here.output_of("j")
     asked = time.time()
-    await here.engine.stop("j", 1, 0.5)
+    await here.engine.stop(JobId("j"), 1, 0.5)
     end = await here.end("j")
     assert (end.exit_code, end.reason) == (-9, "it was killed at the end of its grace period.")
     assert 0.5 <= end.at - asked < 3
@@ -83,9 +85,9 @@ async def test_a_worker_that_does_not_listen_is_killed_after_its_grace_period(he
 async def test_the_earlier_end_holds(here: Workplace) -> None:
     await here.engine.launch(launch("j", DEAF))
     await here.output_of("j")
-    await here.engine.stop("j", 1, 600)
-    await here.engine.stop("j", 1, 0.1)
-    await here.engine.stop("j", 1, 600)
+    await here.engine.stop(JobId("j"), 1, 600)
+    await here.engine.stop(JobId("j"), 1, 0.1)
+    await here.engine.stop(JobId("j"), 1, 600)
     assert (await here.end("j")).exit_code == -9
 
 
@@ -93,7 +95,7 @@ async def test_a_worker_that_stands_still_hears_that_it_is_to_stop(here: Workpla
     await here.engine.launch(launch("j", SAVES))
     await here.output_of("j")
     os.kill(processes(here.state_dir)[0].pid, signal.SIGSTOP)
-    await here.engine.stop("j", 1, 30)
+    await here.engine.stop(JobId("j"), 1, 30)
     assert (await here.end("j")).exit_code == 7
 
 
@@ -101,7 +103,7 @@ async def test_every_process_of_a_worker_is_gone_when_its_end_is_told(here: Work
     await here.engine.launch(launch("j", TREE))
     await here.output_of("j")
     assert len(processes(here.state_dir)) == 5
-    await here.engine.stop("j", 1, 0.2)
+    await here.engine.stop(JobId("j"), 1, 0.2)
     assert (await here.end("j")).exit_code == -9
     assert processes(here.state_dir) == []
 
@@ -118,13 +120,13 @@ async def test_children_may_save_themselves_after_a_shell_that_dies_at_once(here
     saves = {"PYTHON": SAVES[0], "CODE": SAVES[-1]}
     await here.engine.launch(launch("j", shell('"$PYTHON" -I -S -c "$CODE" & wait'), env=saves))
     await here.output_of("j")
-    await here.engine.stop("j", 1, 30)
+    await here.engine.stop(JobId("j"), 1, 30)
     assert (await here.end("j")).exit_code == -15
     assert (here.job("j") / "checkpoint/state").read_text() == "saved"
 
 
 async def test_stopped_before_it_was_launched_it_never_starts(here: Workplace) -> None:
-    await here.engine.stop("j", 1, 5)
+    await here.engine.stop(JobId("j"), 1, 5)
     await here.engine.launch(launch("j", DEAF, workers=2))
     for rank in (0, 1):
         end = await here.end("j", rank)
@@ -140,7 +142,7 @@ async def test_stopped_before_it_was_launched_it_never_starts(here: Workplace) -
 async def test_stopped_while_it_starts_nothing_is_left(here: Workplace, delay: float) -> None:
     starting = asyncio.create_task(here.engine.launch(launch("j", shell("exec sleep 600"), workers=6)))
     await asyncio.sleep(delay)
-    await here.engine.stop("j", 1, 5)
+    await here.engine.stop(JobId("j"), 1, 5)
     stopped = time.time()
     await starting
     for rank in range(6):
@@ -179,7 +181,7 @@ async def test_a_killed_supervisor_takes_its_worker_with_it_while_nobody_looks(h
     os.kill(here.supervisor("j"), signal.SIGKILL)
     await eventually(lambda: processes(here.state_dir) == [])
     await here.restart()
-    assert await here.engine.recover([("j", 1, 1)]) == frozenset()
+    assert await here.engine.recover([(JobId("j"), 1, 1)]) == frozenset()
     assert (await here.end("j")).state is WorkerState.LOST
 
 
@@ -196,7 +198,7 @@ async def test_an_exit_status_survives_its_supervisor(here: Workplace) -> None:
     )
     await here.engine.launch(launch("j", leaves))
     await here.output_of("j")
-    await here.engine.stop("j", 1, 600)
+    await here.engine.stop(JobId("j"), 1, 600)
     await eventually(lambda: (here.job("j") / "attempts/1/0/exit.json").exists())
     assert len(processes(here.state_dir)) == 1
     os.kill(here.supervisor("j"), signal.SIGKILL)
@@ -216,7 +218,7 @@ async def test_a_number_that_another_process_has_now_is_left_alone(here: Workpla
     number = text.split('"pid": ')[1].split(",")[0]
     status.write_text(text.replace(f'"pid": {number}', f'"pid": {stranger.pid}'))
     await here.restart()
-    await here.engine.recover([("j", 1, 1)])
+    await here.engine.recover([(JobId("j"), 1, 1)])
     assert (await here.end("j")).state is WorkerState.LOST
     assert stranger.pid in {process.pid for process in all_processes()}
     stranger.kill()

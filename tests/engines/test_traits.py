@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from scheduler.engines.base import Traits
-from scheduler.model import JobState, Node
+from scheduler.model import JobState, Node, NodeName
 from scheduler.telemetry import GpuUsage
 from tests.api.conftest import Service, start
 from tests.engines.scripted import World, scripted
 
 __all__ = ["start"]
 
-NODES = (Node("desk", gpus=2, node_pool="build"), Node("n1", gpus=4))
+NODES = (Node(NodeName("desk"), gpus=2, node_pool="build"), Node(NodeName("n1"), gpus=4))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 from scheduler.engines.base import Launch, WorkerState, WorkerStatus
 from scheduler.engines.files import JobFiles
 from scheduler.engines.local.engine import LocalEngine
-from scheduler.model import JobKind, Node, Program, WorkerPlacement
+from scheduler.model import JobId, JobKind, Node, NodeName, Program, UserName, WorkerPlacement
 
 PATIENCE = 60.0
 """Seconds until a test gives up: only ever waited for by one that fails."""
@@ -41,15 +41,15 @@ def launch(
     user: str = "ada",
 ) -> Launch:
     """An attempt with one GPU a worker."""
-    node = node or Node("here-train", 64)
+    node = node or Node(NodeName("here-train"), 64)
     return Launch(
-        job,
+        JobId(job),
         attempt,
         Program(JobKind.COMMAND, command, grace=grace, bundle=bundle, env=env or {}),
         tuple(WorkerPlacement(node.name, (rank,)) for rank in range(workers)),
         {node.name: node},
         {"RUNAI_JOB_NAME": f"name of {job}", "RUNAI_PROJECT": "default"},
-        user,
+        UserName(user),
     )
 
 

@@ -14,12 +14,13 @@ from scheduler.engines.backend import Backend, Setup
 from scheduler.engines.kubernetes.backend import kubernetes
 from scheduler.engines.kubernetes.names import pod_name
 from scheduler.engines.local.ports import Ports
+from scheduler.model import JobId, NodeName
 from tests.engines.places import Place
 from tests.engines.remote import ADDRESS, answering
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kubelet import Kubelet
 
-NODE = "here-train"
+NODE = NodeName("here-train")
 
 
 class ClusterPlace(Place):
@@ -44,7 +45,7 @@ class ClusterPlace(Place):
             yield
 
     async def lose(self, job: str, rank: int) -> None:
-        self.kubelet.kill(pod_name(Worker(job, 1, rank)))
+        self.kubelet.kill(pod_name(Worker(JobId(job), 1, rank)))
 
     async def clear(self) -> None:
         await self.kubelet.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.engines.base import WorkerState
-from scheduler.model import Fault, ForeignUse, Node, Pool
+from scheduler.model import Fault, ForeignUse, JobId, Node, NodeName, Pool
 from tests.engines.act import Act
 from tests.engines.places import Scheduler
 from tests.engines.workplace import eventually, launch
@@ -42,12 +42,12 @@ class Watched(Scheduler):
         await self.backend.files.open()
         await self.backend.engine.open(self.report)
 
-    def node(self, name: str = NODE) -> Node | None:
+    def node(self, name: NodeName = NODE) -> Node | None:
         nodes = {node.name: node for node in self.backend.inventory.nodes(Pool())}
         return nodes.get(name)
 
     async def sees(self, holds: Callable[[Node | None], bool], name: str = NODE) -> None:
-        await eventually(lambda: holds(self.node(name)))
+        await eventually(lambda: holds(self.node(NodeName(name))))
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ async def test_a_quota_that_does_not_allow_all_of_a_gang_allows_none_of_it(
 async def test_a_gang_with_a_node_that_is_gone_is_not_begun_and_avoids_it(
     here: Watched, cluster: Cluster, namespace: str
 ) -> None:
-    await here.backend.engine.launch(launch("j", Act(say="one\n").command, workers=2, node=Node("gone", 8)))
+    await here.backend.engine.launch(launch("j", Act(say="one\n").command, workers=2, node=Node(NodeName("gone"), 8)))
     for rank in (0, 1):
         end = await here.end("j", rank)
         assert (end.state, end.fault) == (WorkerState.LOST, Fault.PLACE)
@@ -186,9 +186,9 @@ async def test_a_job_that_is_stopped_before_its_pods_have_begun_never_starts(
     """On KWOK's nodes a container never begins."""
     with kwok.nodes(1) as (name,):
         await here.sees(lambda node: node is not None and node.schedulable, name)
-        await here.backend.engine.launch(launch("j", ("true",), workers=2, node=Node(name, 8)))
+        await here.backend.engine.launch(launch("j", ("true",), workers=2, node=Node(NodeName(name), 8)))
         await eventually(lambda: sum("nodeName" in pod["spec"] for pod in pods(cluster, namespace)) == 2)
-        await here.backend.engine.stop("j", 1, 30)
+        await here.backend.engine.stop(JobId("j"), 1, 30)
         for rank in (0, 1):
             end = await here.end("j", rank)
             assert (end.state, end.exit_code) == (WorkerState.EXITED, None)
@@ -204,7 +204,7 @@ async def test_the_workers_of_a_node_that_is_gone_are_lost_and_avoid_it(
 ) -> None:
     with kwok.nodes(1) as (name,):
         await here.sees(lambda node: node is not None and node.schedulable, name)
-        await here.backend.engine.launch(launch("j", ("true",), node=Node(name, 8)))
+        await here.backend.engine.launch(launch("j", ("true",), node=Node(NodeName(name), 8)))
         await eventually(lambda: any("nodeName" in pod["spec"] for pod in pods(cluster, namespace)))
     end = await here.end("j")
     assert (end.state, end.fault) == (WorkerState.LOST, Fault.PLACE)
@@ -259,6 +259,6 @@ async def test_a_worker_that_ended_while_nobody_listened_has_left_its_end_in_its
     here.backend = here.place.backend()
     here.reports.clear()
     await here.open()
-    await here.backend.engine.recover([("j", 1, 1)])
+    await here.backend.engine.recover([(JobId("j"), 1, 1)])
     await here.serve()
     assert (await here.end("j")).exit_code == 5

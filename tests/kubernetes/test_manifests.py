@@ -16,9 +16,9 @@ from scheduler.engines.kubernetes.manifests import PodPlan
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.engines.kubernetes.template import merge
 from scheduler.errors import Invalid
-from scheduler.model import Shape
+from scheduler.model import JobId, Shape
 
-PLAN = PodPlan(Worker("j-1", 2, 3), "n1", 4, Shape(cpus=1500, memory=2048))
+PLAN = PodPlan(Worker(JobId("j-1"), 2, 3), "n1", 4, Shape(cpus=1500, memory=2048))
 
 
 def settings(**own: Any) -> Kubernetes:
@@ -155,10 +155,10 @@ def test_merging_twice_is_merging_once(base: dict[str, Any], over: dict[str, Any
 
 def test_the_belongings_of_a_gang_go_with_its_last_pod() -> None:
     owners = [manifests.owner(f"runai-j-1-2-{rank}", f"uid-{rank}") for rank in range(2)]
-    secret = manifests.secret("j-1", 2, ["first", "second"], owners, settings())
+    secret = manifests.secret(JobId("j-1"), 2, ["first", "second"], owners, settings())
     assert secret["stringData"] == {"0": "first", "1": "second"}
     assert secret["metadata"]["ownerReferences"] == owners
-    service = manifests.service("j-1", 2, owners, settings())
+    service = manifests.service(JobId("j-1"), 2, owners, settings())
     assert service["metadata"]["ownerReferences"] == owners
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["selector"].items() <= made()["metadata"]["labels"].items()

@@ -13,7 +13,7 @@ from scheduler.engines.kubernetes.names import INSTANCE, NODE_POOL, RANK, attemp
 from scheduler.engines.kubernetes.nodeviews import TOPOLOGY, node_of, node_pool_of, node_view, takes
 from scheduler.engines.kubernetes.podviews import Amounts, amounts, pod_view
 from scheduler.engines.kubernetes.quantities import count, mib, milli, quantity
-from scheduler.model import Environment, ForeignUse, NodePool, Pool
+from scheduler.model import Environment, ForeignUse, JobId, NodePool, Pool
 
 GPU = "nvidia.com/gpu"
 TOLERATIONS = ({"key": GPU, "operator": "Exists"},)
@@ -174,8 +174,8 @@ def pod(labels: dict[str, str], phase: str = "Running") -> dict[str, Any]:
 
 
 def test_our_own_pods_are_known_by_their_labels_and_only_by_all_of_them() -> None:
-    own = {**attempt_labels("mine", "j-1", 2), RANK: "3"}
-    assert pod_view(pod(own), "mine", GPU).worker == Worker("j-1", 2, 3)
+    own = {**attempt_labels("mine", JobId("j-1"), 2), RANK: "3"}
+    assert pod_view(pod(own), "mine", GPU).worker == Worker(JobId("j-1"), 2, 3)
     for labels in ({}, {INSTANCE: "mine"}, {**own, RANK: "first"}, {**own, INSTANCE: "other"}):
         seen = pod_view(pod(labels), "mine", GPU)
         assert seen.worker is None

@@ -15,7 +15,7 @@ import pytest
 
 from scheduler.engines.backend import Backend
 from scheduler.engines.base import Launch
-from scheduler.model import Node
+from scheduler.model import Node, NodeName
 from tests.api.conftest import Service, running, service, start
 from tests.controller.stage import Bench
 from tests.engines.scripted import Machines, ScriptedEngine, ScriptedFiles, ScriptedLeadership, World
@@ -23,7 +23,7 @@ from tests.engines.scripted import Machines, ScriptedEngine, ScriptedFiles, Scri
 __all__ = ["service", "start"]
 """Real processes, in `test_programs`."""
 
-NODES = (Node("desk", gpus=2, node_pool="build"), Node("n1", gpus=4), Node("n2", gpus=4))
+NODES = (Node(NodeName("desk"), gpus=2, node_pool="build"), Node(NodeName("n1"), gpus=4), Node(NodeName("n2"), gpus=4))
 
 
 @dataclass

@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 
-from scheduler.model import Node
+from scheduler.model import Node, NodeName
 from tests.live.conftest import Live, Open
 
-NODES = Node("n1", gpus=4), Node("n2", gpus=4)
+NODES = Node(NodeName("n1"), gpus=4), Node(NodeName("n2"), gpus=4)
 TRAIN = [{"name": "train", "environment": "train"}]
 REPLAYS = 8
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from scheduler.api.access import Caller, Scope
-from scheduler.model import Node
+from scheduler.model import Node, NodeName, UserName
 from tests.live.conftest import Live, Open
 
 TRAIN = [{"name": "train", "environment": "train"}]
-FOUR = Node("n1", gpus=4)
+FOUR = Node(NodeName("n1"), gpus=4)
 EVERYBODY = {"members": ["*"]}
 
 
@@ -46,7 +46,9 @@ async def test_members_and_groups_say_whose_jobs_a_project_of_that_name_takes(op
     live = await with_projects(open_pool, *projects)
     assert (await live.job(await live.submit("owner")))["project"] == "vision"
     assert await live.refuses("owner", project="speech") == "project"
-    live.service.tokens.callers["mate"] = Caller.of("ben", frozenset({Scope.SUBMIT}), frozenset({"linguists"}))
+    live.service.tokens.callers["mate"] = Caller.of(
+        UserName("ben"), frozenset({Scope.SUBMIT}), frozenset({"linguists"})
+    )
     assert (await live.job(await live.submit("mate")))["project"] == "speech"
     assert await live.refuses("mate", project="vision") == "project"
 
@@ -109,7 +111,7 @@ async def test_the_surplus_goes_to_the_project_of_higher_priority(open_pool: Ope
 # -- quotas -------------------------------------------------------------------------------------------------
 
 TWO_POOLS = [{"name": "train", "environment": "train"}, {"name": "fast", "environment": "train"}]
-TYPES = (Node("n1", gpus=2, gpu_type="H100"), Node("n2", gpus=2, gpu_type="A100", node_pool="fast"))
+TYPES = (Node(NodeName("n1"), gpus=2, gpu_type="H100"), Node(NodeName("n2"), gpus=2, gpu_type="A100", node_pool="fast"))
 
 
 @pytest.mark.parametrize("part", [{"node_pool": "fast"}, {"gpu_type": "A100"}])
@@ -139,7 +141,9 @@ async def test_a_quota_guarantees_gpus_of_a_node_pool_or_of_a_type(open_pool: Op
 async def test_a_node_pool_serves_the_environment_that_it_is_for(open_pool: Open) -> None:
     node_pools = [{"name": "fast", "environment": "train"}, {"name": "desks", "environment": "build"}]
     live = await open_pool(
-        Node("n1", gpus=1, node_pool="desks"), Node("n2", gpus=1, node_pool="fast"), node_pools=node_pools
+        Node(NodeName("n1"), gpus=1, node_pool="desks"),
+        Node(NodeName("n2"), gpus=1, node_pool="fast"),
+        node_pools=node_pools,
     )
     assert await live.nodes_of(await live.submit(node_pools=["fast"])) == ["n2"]
     assert await live.refuses(node_pools=["desks"]) == "node_pools"
@@ -150,14 +154,14 @@ async def test_a_node_pool_serves_the_environment_that_it_is_for(open_pool: Open
 @pytest.mark.parametrize(("placement", "nodes"), [("pack", {"n1"}), ("spread", {"n1", "n2"})])
 async def test_a_node_pool_packs_jobs_or_spreads_them(open_pool: Open, placement: str, nodes: set[str]) -> None:
     node_pools = [{**TRAIN[0], "placement": placement}]
-    live = await open_pool(FOUR, replace(FOUR, name="n2"), node_pools=node_pools)
+    live = await open_pool(FOUR, replace(FOUR, name=NodeName("n2")), node_pools=node_pools)
     jobs = await live.submit_all({}, {})
     assert {node for job in jobs for node in await live.nodes_of(job)} == nodes
 
 
 @pytest.mark.parametrize("topology", [[], ["rack"]])
 async def test_topology_names_the_levels_that_a_job_may_require(open_pool: Open, topology: list[str]) -> None:
-    racks = [Node(f"n{n}", gpus=1, labels={"rack": f"r{n % 2}"}) for n in range(4)]
+    racks = [Node(NodeName(f"n{n}"), gpus=1, labels={"rack": f"r{n % 2}"}) for n in range(4)]
     live = await open_pool(*racks, node_pools=TRAIN, topology=topology)
     gang: dict[str, Any] = {"workers": 2, "require": "rack"}
     if not topology:
@@ -176,7 +180,7 @@ async def lease(live: Live, user: str, gpus: float) -> int:
 
 async def test_a_user_of_a_name_has_a_build_quota_and_the_others_the_default(open_pool: Open) -> None:
     users = [{"name": "ann", "build_quota": 3}]
-    live = await open_pool(Node("desk", gpus=4, node_pool="build"), users=users, default_build_quota=0.5)
+    live = await open_pool(Node(NodeName("desk"), gpus=4, node_pool="build"), users=users, default_build_quota=0.5)
     assert await lease(live, "ann", 4) == 422
     assert await lease(live, "ann", 3) == 201
     assert await lease(live, "ben", 1) == 422
@@ -186,7 +190,7 @@ async def test_a_user_of_a_name_has_a_build_quota_and_the_others_the_default(ope
 async def test_more_build_gpus_than_there_are_are_promised_only_with_build_overcommit(
     open_pool: Open,
 ) -> None:
-    live = await open_pool(Node("desk", gpus=1, node_pool="build"), FOUR)
+    live = await open_pool(Node(NodeName("desk"), gpus=1, node_pool="build"), FOUR)
     users = [{"name": name, "build_quota": 1} for name in ("ann", "ben")]
     assert await live.refuses_pool(users=users) == "users"
     await live.apply(users=users, build_overcommit=True)

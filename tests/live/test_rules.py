@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from scheduler.controller import controller
-from scheduler.model import GpuKey, JobState, Node
+from scheduler.model import GpuKey, JobState, Node, NodeName
 from scheduler.telemetry import GpuUsage
 from tests.live.conftest import Live, Open
 
 NODE_POOLS = [{"name": "train", "environment": "train"}, {"name": "big", "environment": "train"}]
-TYPES = (Node("n1", gpus=4, gpu_type="H100"), Node("n2", gpus=4, gpu_type="A100", node_pool="big"))
+TYPES = (Node(NodeName("n1"), gpus=4, gpu_type="H100"), Node(NodeName("n2"), gpus=4, gpu_type="A100", node_pool="big"))
 """Who says nothing comes to n1 first."""
 
 
@@ -33,13 +33,13 @@ async def test_a_job_that_says_nothing_gets_the_default_gpus(open_pool: Open) ->
 
 @pytest.mark.parametrize(("key", "amount"), [("cpus", 3), ("memory_gib", 10)])
 async def test_a_default_of_cpus_or_memory_fills_a_node(open_pool: Open, key: str, amount: float) -> None:
-    live = await with_defaults(open_pool, Node("n1", gpus=4, cpus=4000, memory=16 * 1024), **{key: amount})
+    live = await with_defaults(open_pool, Node(NodeName("n1"), gpus=4, cpus=4000, memory=16 * 1024), **{key: amount})
     jobs = await live.submit_all({}, {})
     assert await live.runs(*jobs) == jobs[:1]
 
 
 async def test_the_default_priority_comes_before_a_lower_one(open_pool: Open) -> None:
-    live = await with_defaults(open_pool, Node("n1", gpus=1), priority=70)
+    live = await with_defaults(open_pool, Node(NodeName("n1"), gpus=1), priority=70)
     first, lower, default = await live.submit_all({}, {"priority": 60}, {})
     assert await live.runs(first) == [first]
     live.end(first)
@@ -56,7 +56,7 @@ async def test_the_default_of_preemptible_bounds_jobs_by_the_guarantee(open_pool
 async def test_a_default_min_runtime_protects_from_reclaim(open_pool: Open, min_runtime: float, starts: bool) -> None:
     projects = [{"name": "a", "members": ["*"]}, {"name": "b", "guaranteed": 1, "members": ["*"]}]
     policy = {"defaults": {"min_runtime": min_runtime}}
-    live = await open_pool(Node("n1", gpus=1), node_pools=NODE_POOLS, projects=projects, policy=policy)
+    live = await open_pool(Node(NodeName("n1"), gpus=1), node_pools=NODE_POOLS, projects=projects, policy=policy)
     over = await live.submit(project="a")
     assert await live.runs(over) == [over]
     due = await live.submit(project="b")
@@ -77,8 +77,8 @@ async def test_a_default_idle_timeout_ends_a_job_whose_gpus_stand_idle(
     opened = time.monotonic()
     monkeypatch.setattr(controller, "monotonic", lambda: opened + 100 * (time.monotonic() - opened))
     projects, policy = [{"name": "vision", "members": ["*"]}], {"defaults": {"idle_timeout": 60}}
-    live = await open_pool(Node("n1", gpus=1), node_pools=NODE_POOLS, projects=projects, policy=policy)
-    live.bench.machines.use = {GpuKey(("n1", 0)): GpuUsage(0.0, 1, 2)}
+    live = await open_pool(Node(NodeName("n1"), gpus=1), node_pools=NODE_POOLS, projects=projects, policy=policy)
+    live.bench.machines.use = {GpuKey((NodeName("n1"), 0)): GpuUsage(0.0, 1, 2)}
     job = await live.submit()
     await live.service.until(job, JobState.FAILED)
     assert (await live.job(job))["attempts"][-1]["ending"] == "idle"
@@ -112,7 +112,7 @@ async def test_a_default_of_types_or_node_pools_says_where(open_pool: Open, defa
 
 # -- maxima and allowed values ------------------------------------------------------------------------------
 
-BIG = Node("n1", gpus=8, cpus=64_000, memory=512 * 1024)
+BIG = Node(NodeName("n1"), gpus=8, cpus=64_000, memory=512 * 1024)
 
 
 @pytest.mark.parametrize(

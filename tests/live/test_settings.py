@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.model import Node
+from scheduler.model import Node, NodeName
 from tests.engines import scripted
 from tests.live.conftest import Live, Open
 
@@ -28,7 +28,9 @@ async def with_settings(
     """One node, and projects a and b; `guaranteed` are b's."""
     a, b = TWO_PROJECTS
     projects = [a, {**b, "guaranteed": guaranteed}]
-    return await open_pool(Node("n1", gpus=gpus), clock=clock, node_pools=TRAIN, projects=projects, settings=settings)
+    return await open_pool(
+        Node(NodeName("n1"), gpus=gpus), clock=clock, node_pools=TRAIN, projects=projects, settings=settings
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,9 @@ async def test_reservations_keep_small_jobs_from_starving_a_gang(
 async def test_lending_gives_idle_build_gpus_to_preemptible_jobs(
     open_pool: Open, lending: bool, where: list[str]
 ) -> None:
-    live = await open_pool(Node("desk", gpus=1, node_pool="build"), Node("n1", gpus=1), settings={"lending": lending})
+    live = await open_pool(
+        Node(NodeName("desk"), gpus=1, node_pool="build"), Node(NodeName("n1"), gpus=1), settings={"lending": lending}
+    )
     first, second = await live.submit_all({}, {})
     assert await live.nodes_of(first) == ["n1"]
     assert await live.nodes_of(second) == where
@@ -136,7 +140,7 @@ async def test_who_uses_least_of_a_project_is_next_in_the_order_served(
     """Ann has both GPUs, and she and then Ben wait for the next one. The project's own order comes before that of the
     settings."""
     projects = [{"name": "a", "members": ["*"], "order": own}]
-    live = await open_pool(Node("n1", gpus=2), node_pools=TRAIN, projects=projects, settings=settings)
+    live = await open_pool(Node(NodeName("n1"), gpus=2), node_pools=TRAIN, projects=projects, settings=settings)
     first, second = await live.submit_all({"project": "a"}, {"project": "a"})
     assert await live.runs(first, second) == [first, second]
     waiting = {caller: await live.submit(caller, project="a") for caller in ("owner", "mate")}

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from scheduler.controller import controller
-from scheduler.model import GpuKey, JobState, Node
+from scheduler.model import GpuKey, JobState, Node, NodeName
 from scheduler.telemetry import GpuUsage
 from tests.live.conftest import Live, Open
 
 TRAIN = [{"name": "train", "environment": "train"}, {"name": "fast", "environment": "train"}]
-SMALL = Node("n1", gpus=4, gpu_type="H100", gpu_memory=40 * 1024, cpus=8000, memory=64 * 1024)
-FAST = Node("n2", gpus=4, gpu_type="A100", gpu_memory=80 * 1024, cpus=8000, memory=64 * 1024, node_pool="fast")
+SMALL = Node(NodeName("n1"), gpus=4, gpu_type="H100", gpu_memory=40 * 1024, cpus=8000, memory=64 * 1024)
+FAST = Node(
+    NodeName("n2"), gpus=4, gpu_type="A100", gpu_memory=80 * 1024, cpus=8000, memory=64 * 1024, node_pool="fast"
+)
 """Who says nothing comes to n1 first."""
 
 PROJECTS = [
@@ -108,7 +110,7 @@ async def test_with_min_workers_it_begins_with_fewer(open_pool: Open) -> None:
     assert len(await workers(live, await live.submit(gpus=2, workers=3, min_workers=1))) == 2
 
 
-RACKS = [Node(name, gpus=1, labels={"rack": rack}) for name, rack in (("a", "r0"), ("b", "r1"), ("c", "r0"))]
+RACKS = [Node(NodeName(name), gpus=1, labels={"rack": rack}) for name, rack in (("a", "r0"), ("b", "r1"), ("c", "r0"))]
 
 
 @pytest.mark.parametrize("wish", [{"require": "rack"}, {"prefer": "rack"}])
@@ -190,8 +192,8 @@ async def test_idle_timeout_ends_it_when_its_gpus_stand_idle(open_pool: Open, mo
     monkeypatch.setattr(controller, "LOOK", 0.01)
     minutes: list[Iterator[float]] = []
     monkeypatch.setattr(controller, "monotonic", lambda: next(minutes[0]) if minutes else 0.0)
-    live = await open_pool(Node("n1", gpus=2), node_pools=TRAIN)
-    live.bench.machines.use = {GpuKey(("n1", gpu)): GpuUsage(0.0, 1, 2) for gpu in range(2)}
+    live = await open_pool(Node(NodeName("n1"), gpus=2), node_pools=TRAIN)
+    live.bench.machines.use = {GpuKey((NodeName("n1"), gpu)): GpuUsage(0.0, 1, 2) for gpu in range(2)}
     patient, impatient = await live.submit_all({}, {"idle_timeout": 60})
     assert await live.runs(patient, impatient) == [patient, impatient]
     minutes.append(count(60.0, 60.0))  # from one look to the next
@@ -259,7 +261,7 @@ async def test_max_parallel_bounds_the_jobs_of_an_array(open_pool: Open) -> None
 
 
 async def test_a_session_is_of_a_user_and_a_server_and_has_its_gpus(open_pool: Open) -> None:
-    desk = Node("desk", gpus=2, gpu_memory=40 * 1024, node_pool="build")
+    desk = Node(NodeName("desk"), gpus=2, gpu_memory=40 * 1024, node_pool="build")
     live = await open_pool(desk, default_build_quota=2)
 
     async def opened(**session: Any) -> tuple[int, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from scheduler.model import Environment, Milli, Node, Project, Shape, WorkerPlacement, Workload
+from scheduler.model import Environment, Milli, Node, NodeName, Project, ProjectName, Shape, WorkerPlacement, Workload
 from scheduler.policy import Snapshot
 
 
@@ -30,8 +30,8 @@ def ancestors(snapshot: Snapshot, name: str | None) -> list[Project]:
     by_name = {p.name: p for p in snapshot.pool.projects}
     found = []
     while name is not None:
-        found.append(by_name[name])
-        name = by_name[name].parent
+        found.append(by_name[ProjectName(name)])
+        name = by_name[ProjectName(name)].parent
     return found
 
 
@@ -68,7 +68,7 @@ def non_preemptible_only(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, workloads=tuple(w for w in snapshot.workloads if not w.request.preemptible))
 
 
-def within(snapshot: Snapshot, nodes: set[str]) -> Snapshot:
+def within(snapshot: Snapshot, nodes: set[NodeName]) -> Snapshot:
     """Only what stands on these nodes."""
     return replace(
         snapshot,

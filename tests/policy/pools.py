@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from scheduler.model import (
     Environment,
     ForeignUse,
+    JobId,
     Node,
+    NodeName,
     NodePool,
     PlacementStyle,
     Pool,
     Project,
+    ProjectName,
     Quota,
     ReclaimUpTo,
     RelativeThroughputs,
@@ -22,6 +25,7 @@ from scheduler.model import (
     Settings,
     Shape,
     User,
+    UserName,
     WorkerGroup,
     WorkerPlacement,
     Workload,
@@ -50,7 +54,7 @@ def nodes(draw: Draw, most: int = 5) -> tuple[Node, ...]:
         linked = gpus >= 4 and draw(st.booleans())
         found.append(
             Node(
-                name=f"n{n}",
+                name=NodeName(f"n{n}"),
                 gpus=gpus,
                 gpu_type=draw(st.sampled_from([None, "A100", "H100"])),
                 gpu_memory=draw(st.sampled_from([None, 40_960, 81_920])),
@@ -103,7 +107,7 @@ def projects(draw: Draw, most: int = 5) -> tuple[Project, ...]:
             limit = max(limit, guaranteed)
         found.append(
             Project(
-                name=f"p{n}",
+                name=ProjectName(f"p{n}"),
                 parent=parent,
                 guaranteed=guaranteed,
                 limit=limit,
@@ -117,14 +121,14 @@ def projects(draw: Draw, most: int = 5) -> tuple[Project, ...]:
 
 
 @st.composite
-def requests(draw: Draw, leaves: list[str]) -> Request:
+def requests(draw: Draw, leaves: list[ProjectName]) -> Request:
     workers = draw(st.sampled_from([1, 1, 1, 2, 3, 4]))
     gpus = draw(st.sampled_from([1000, 1000, 1000, 2000, 4000, 8000, 250, 500, 0]))
     by_memory = draw(st.integers(0, 8)) == 0
     throughputs, spread = draw(st.sampled_from([((), ()), ((), ()), *MEASURED]))
     return Request(
-        project=draw(st.sampled_from(leaves)),
-        user=draw(st.sampled_from(["ada", "bob"])),
+        project=ProjectName(draw(st.sampled_from(leaves))),
+        user=UserName(draw(st.sampled_from(["ada", "bob"]))),
         shape=Shape(
             gpus=0 if by_memory else gpus,
             gpu_memory=draw(st.sampled_from([10_240, 40_960])) if by_memory else None,
@@ -181,7 +185,7 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
             NodePool("train", Environment.TRAIN, draw(st.sampled_from(PlacementStyle))),
         ),
         projects=tree,
-        users=(User("ada", 2000),),
+        users=(User(UserName("ada"), 2000),),
         topology=LEVELS,
         settings=Settings(
             reclaim=draw(st.sampled_from([ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.GUARANTEE])),
@@ -199,10 +203,10 @@ def snapshots(draw: Draw, most_jobs: int = 14, plain: bool = False) -> Snapshot:
         if plain:
             request = Request(request.project, shape=Shape(1000))
         elif draw(st.integers(0, 6)) == 0:
-            request = Request("", user=request.user, environment=Environment.BUILD, shape=request.shape)
+            request = Request(ProjectName(""), user=request.user, environment=Environment.BUILD, shape=request.shape)
         elif draw(st.integers(0, 4)) == 0:
             request = draw(gangs(request))
-        workload = Workload(f"w{n:02}", request, submitted=NOW - draw(st.integers(0, 2000)))
+        workload = Workload(JobId(f"w{n:02}"), request, submitted=NOW - draw(st.integers(0, 2000)))
         if draw(st.booleans()):
             workload = _run(draw, floor, workload)
         if not plain and (workload.stopping or not workload.running) and draw(st.integers(0, 3)) == 0:
@@ -219,7 +223,7 @@ def busy(draw: Draw) -> Snapshot:
     """A pool as full as can be of jobs that would fit anywhere in it, and a few of everybody's that wait."""
     snapshot = draw(snapshots(most_jobs=0))
     sizes = draw(st.lists(st.sampled_from([2, 4, 4]), min_size=1, max_size=3))
-    found = tuple(Node(f"n{n}", gpus=gpus, labels=RACKS[n % 2]) for n, gpus in enumerate(sizes))
+    found = tuple(Node(NodeName(f"n{n}"), gpus=gpus, labels=RACKS[n % 2]) for n, gpus in enumerate(sizes))
     parents = {project.parent for project in snapshot.pool.projects}
     leaves = [project.name for project in snapshot.pool.projects if project.name not in parents]
     floor, work = Floor(found), list[Workload]()
@@ -234,7 +238,7 @@ def busy(draw: Draw) -> Snapshot:
             preemptible=draw(st.integers(0, 7)) > 0,
             require=draw(st.sampled_from([None, None, None, "rack"])),
         )
-        workload = Workload(f"w{n:02}", request, submitted=NOW - draw(st.integers(0, 2000)))
+        workload = Workload(JobId(f"w{n:02}"), request, submitted=NOW - draw(st.integers(0, 2000)))
         if draw(st.integers(0, 3)):
             workload = _run(draw, floor, workload)
         work.append(workload)
@@ -250,7 +254,7 @@ def nominations(draw: Draw, nodes: tuple[Node, ...], request: Request) -> tuple[
     if request.require is not None:
         return ()
     first = draw(st.integers(0, len(nodes) - 1))
-    floor = Floor((*nodes[first:], *nodes[:first], Node("n9", gpus=8, gpu_memory=81_920)))
+    floor = Floor((*nodes[first:], *nodes[:first], Node(NodeName("n9"), gpus=8, gpu_memory=81_920)))
     return floor.stand(request, draw(st.integers(request.min_workers, request.workers))) or ()
 
 

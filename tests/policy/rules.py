@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from scheduler.model import Workload
+from scheduler.model import JobId, UserName, Workload
 from scheduler.policy import Action, Decision, Plan, Snapshot, decide
 from scheduler.policy.play import carry_out
 from tests.policy.holdings import (
@@ -121,7 +121,7 @@ def a_session_keeps_its_gpus_inside_its_quota(snapshot: Snapshot, plan: Plan) ->
     quotas = {user.name: user.build_quota for user in snapshot.pool.users}
     sessions = [w for w in snapshot.workloads if not is_job(w)]
     for user in {w.request.user for w in sessions}:
-        quota = quotas.get(user or "", snapshot.pool.default_build_quota)
+        quota = quotas.get(UserName(user or ""), snapshot.pool.default_build_quota)
         own = [w for w in sessions if w.request.user == user]
         before = sum(amount(known(snapshot, w.placement)) for w in own if w.running)
         after = sum(amount(known(snapshot, plan.decisions[w.id].placement)) for w in own)
@@ -202,9 +202,9 @@ def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan)
     for project in snapshot.pool.projects:
         names = below(snapshot, project.name)
         lost = [
-            amount(by_id[id].placement) - amount(plan.decisions[id].placement)
+            amount(by_id[JobId(id)].placement) - amount(plan.decisions[JobId(id)].placement)
             for id, newcomers in victims(snapshot, plan).items()
-            if by_id[id].request.project in names
+            if by_id[JobId(id)].request.project in names
             and all(is_job(n) and n.request.project not in names for n in newcomers)
         ]
         begun = [

@@ -11,7 +11,19 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scheduler.model import Environment, ForeignUse, Node, Project, ReclaimUpTo, Request, Settings, Workload
+from scheduler.model import (
+    Environment,
+    ForeignUse,
+    JobId,
+    Node,
+    NodeName,
+    Project,
+    ProjectName,
+    ReclaimUpTo,
+    Request,
+    Settings,
+    Workload,
+)
 from scheduler.policy import Action, Plan, Snapshot
 from scheduler.policy.play import after
 from tests.policy.pools import requests
@@ -36,13 +48,13 @@ class Event:
     request: Request
 
 
-def leaves(snapshot: Snapshot) -> list[str]:
+def leaves(snapshot: Snapshot) -> list[ProjectName]:
     parents = {project.parent for project in snapshot.pool.projects}
     return [project.name for project in snapshot.pool.projects if project.name not in parents]
 
 
 @st.composite
-def events(draw: st.DrawFn, leaves: list[str], most: int = 25, kinds: tuple[str, ...] = KINDS) -> list[Event]:
+def events(draw: st.DrawFn, leaves: list[ProjectName], most: int = 25, kinds: tuple[str, ...] = KINDS) -> list[Event]:
     """What happens to a pool with these leaf projects."""
     return [
         Event(
@@ -93,7 +105,7 @@ class Stream:
             case "job":
                 self._add(event.request)
             case "session":
-                self._add(replace(event.request, project="", environment=Environment.BUILD, groups=()))
+                self._add(replace(event.request, project=ProjectName(""), environment=Environment.BUILD, groups=()))
             case "end":
                 self._end(event.which)
             case "gone":
@@ -115,7 +127,7 @@ class Stream:
 
     def _add(self, request: Request) -> None:
         self._count += 1
-        new = Workload(f"s{self._count:03}", request, submitted=self.snapshot.now)
+        new = Workload(JobId(f"s{self._count:03}"), request, submitted=self.snapshot.now)
         self.snapshot = replace(self.snapshot, workloads=(*self.snapshot.workloads, new))
 
     def _of(self, state: str) -> list[Workload]:
@@ -157,7 +169,7 @@ class Stream:
         """A node is new, or one that was lost is back after all the others."""
         there = {node.name for node in self.snapshot.nodes}
         lost = [node for node in self.nodes if node.name not in there]
-        new = lost[which % len(lost)] if lost else Node(f"m{len(self.nodes)}", (1, 4)[which % 2], "A100")
+        new = lost[which % len(lost)] if lost else Node(NodeName(f"m{len(self.nodes)}"), (1, 4)[which % 2], "A100")
         nodes = [node for node in self.nodes if node is not new]
         self._nodes([*nodes, new], there | {new.name})
 
@@ -171,7 +183,7 @@ class Stream:
         used = ForeignUse() if node.foreign.amount else used
         self._nodes([replace(n, foreign=used) if n.name == node.name else n for n in self.nodes])
 
-    def _nodes(self, nodes: tuple[Node, ...] | list[Node], left: set[str] | None = None) -> None:
+    def _nodes(self, nodes: tuple[Node, ...] | list[Node], left: set[NodeName] | None = None) -> None:
         there = {node.name for node in self.snapshot.nodes} if left is None else left
         self.nodes = tuple(nodes)
         back = there - {node.name for node in self.snapshot.nodes}

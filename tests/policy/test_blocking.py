@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.model import ProjectName, UserName
 from scheduler.policy.blocking import (
     AboveShare,
     AtLimit,
@@ -28,7 +29,7 @@ FAST = ("fast", "A100")
 
 TOLD: list[tuple[PolicyBlocker, str, dict[str, Any]]] = [
     (
-        AtLimit("p", 3000, 2000, 2000, FAST),
+        AtLimit(ProjectName("p"), 3000, 2000, 2000, FAST),
         "Project p uses 2 GPUs of type A100 in node pool fast; its limit is 3. This job needs 2 more.",
         {
             "kind": "limit",
@@ -41,7 +42,7 @@ TOLD: list[tuple[PolicyBlocker, str, dict[str, Any]]] = [
         },
     ),
     (
-        OutsideGuarantee("p", 4000, 3500, 1000),
+        OutsideGuarantee(ProjectName("p"), 4000, 3500, 1000),
         "Jobs that can't be preempted must stay inside their project's guarantee. Project p is guaranteed 4 GPUs; such "
         "jobs "
         "use 3.5 of them, and this job needs 1.",
@@ -102,19 +103,19 @@ TOLD: list[tuple[PolicyBlocker, str, dict[str, Any]]] = [
         {"kind": "reservation", "for": "gang", "asked": 1, "free": 1},
     ),
     (
-        AboveShare("2 GPUs", "p", 1000, 2000, 2000, 0),
+        AboveShare("2 GPUs", ProjectName("p"), 1000, 2000, 2000, 0),
         "Needs 2 GPUs. None are free. Project p uses 2 GPUs; its fair share is 1. Beyond it, it may only use idle "
         "GPUs.",
         {"kind": "fair_share", "project": "p", "fair_share": 1, "allocated": 2, "asked": 2, "free": 0},
     ),
     (
-        OverBuildQuota("ana", 1000, 500, 1000),
+        OverBuildQuota(UserName("ana"), 1000, 500, 1000),
         "ana has a fixed quota of 1 GPU for notebooks and uses 0.5; this session needs 1. Close another session "
         "or ask for less.",
         {"kind": "quota", "user": "ana", "quota": 1, "allocated": 0.5, "asked": 1},
     ),
     (
-        NoQueue("p"),
+        NoQueue(ProjectName("p")),
         "Project p takes no jobs: it does not exist or has projects below it. Submit to another one.",
         {"kind": "project", "project": "p"},
     ),

@@ -7,7 +7,19 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import Node, Pool, Project, ReclaimUpTo, Request, Settings, WorkerPlacement, Workload
+from scheduler.model import (
+    JobId,
+    Node,
+    NodeName,
+    Pool,
+    Project,
+    ProjectName,
+    ReclaimUpTo,
+    Request,
+    Settings,
+    WorkerPlacement,
+    Workload,
+)
 from scheduler.policy import Action, Snapshot, decide
 from tests.policy.pools import NOW
 
@@ -17,7 +29,7 @@ many = settings(max_examples=80, deadline=None, suppress_health_check=list(Healt
 @st.composite
 def full_pools(draw: st.DrawFn) -> Snapshot:
     """One project without a guarantee fills all nodes with elastic and other jobs; another one wants its guarantee."""
-    nodes = tuple(Node(f"n{n}", gpus=4) for n in range(draw(st.integers(1, 3))))
+    nodes = tuple(Node(NodeName(f"n{n}"), gpus=4) for n in range(draw(st.integers(1, 3))))
     free = [(node.name, gpu) for node in nodes for gpu in range(node.gpus)]
     guaranteed = draw(st.integers(1, len(free)))
     work: list[Workload] = []
@@ -27,8 +39,8 @@ def full_pools(draw: st.DrawFn) -> Snapshot:
         seats, free = free[:most], free[most:]
         work.append(
             Workload(
-                f"r{len(work):02}",
-                Request("over", workers=most, min_workers=least, priority=draw(st.sampled_from([10, 50]))),
+                JobId(f"r{len(work):02}"),
+                Request(ProjectName("over"), workers=most, min_workers=least, priority=draw(st.sampled_from([10, 50]))),
                 submitted=NOW - 5000,
                 running=True,
                 started=NOW - draw(st.integers(1, 4000)),
@@ -36,8 +48,8 @@ def full_pools(draw: st.DrawFn) -> Snapshot:
             )
         )
     for n in range(draw(st.integers(1, guaranteed))):
-        work.append(Workload(f"q{n:02}", Request("due"), submitted=NOW - 100))
-    projects = (Project("over", weight=1000), Project("due", guaranteed=guaranteed * 1000))
+        work.append(Workload(JobId(f"q{n:02}"), Request(ProjectName("due")), submitted=NOW - 100))
+    projects = (Project(ProjectName("over"), weight=1000), Project(ProjectName("due"), guaranteed=guaranteed * 1000))
     return Snapshot(NOW, Pool(projects=projects, settings=Settings(reclaim=ReclaimUpTo.GUARANTEE)), nodes, tuple(work))
 
 
@@ -53,16 +65,18 @@ def test_elastic_jobs_shrink_before_anyone_is_stopped(snapshot: Snapshot) -> Non
 
 def test_surplus_workers_make_room_for_a_job_of_the_same_project_and_it_is_told_so() -> None:
     elastic = Workload(
-        "elastic",
-        Request("a", workers=3, min_workers=1),
+        JobId("elastic"),
+        Request(ProjectName("a"), workers=3, min_workers=1),
         submitted=NOW - 5000,
         running=True,
         started=NOW - 4000,
-        placement=tuple(WorkerPlacement("n0", (gpu,)) for gpu in range(3)),
+        placement=tuple(WorkerPlacement(NodeName("n0"), (gpu,)) for gpu in range(3)),
     )
-    waiting = Workload("waiting", Request("a"), submitted=NOW - 100)
-    pool = Pool(projects=(Project("a", guaranteed=3000),))
-    decision = decide(Snapshot(NOW, pool, (Node("n0", gpus=3),), (elastic, waiting))).decisions["elastic"]
+    waiting = Workload(JobId("waiting"), Request(ProjectName("a")), submitted=NOW - 100)
+    pool = Pool(projects=(Project(ProjectName("a"), guaranteed=3000),))
+    decision = decide(Snapshot(NOW, pool, (Node(NodeName("n0"), gpus=3),), (elastic, waiting))).decisions[
+        JobId("elastic")
+    ]
     assert (decision.action, len(decision.placement)) == (Action.SHRINK, 2)
     assert decision.reason == "waiting of the same project needs their GPUs."
 
@@ -71,14 +85,14 @@ def test_an_elastic_job_does_not_grow_onto_a_node_that_takes_no_more_jobs() -> N
     """Not even where somebody who gives way holds GPUs there, in the domain that it requires."""
 
     def running(id: str, project: str, node: str, gpus: tuple[int, ...], **asked: object) -> Workload:
-        places = tuple(WorkerPlacement(node, (gpu,)) for gpu in gpus)
+        places = tuple(WorkerPlacement(NodeName(node), (gpu,)) for gpu in gpus)
         request = Request(project, **asked)  # type: ignore[arg-type]
-        return Workload(id, request, submitted=NOW - 900, running=True, started=NOW - 900, placement=places)
+        return Workload(JobId(id), request, submitted=NOW - 900, running=True, started=NOW - 900, placement=places)
 
     rack = {"rack": "r0"}
-    nodes = Node("n0", gpus=2, labels=rack, schedulable=False), Node("n1", gpus=2, labels=rack)
-    pool = Pool(projects=(Project("a", guaranteed=4000), Project("b")), topology=("rack",))
+    nodes = Node(NodeName("n0"), gpus=2, labels=rack, schedulable=False), Node(NodeName("n1"), gpus=2, labels=rack)
+    pool = Pool(projects=(Project(ProjectName("a"), guaranteed=4000), Project(ProjectName("b"))), topology=("rack",))
     elastic = replace(running("elastic", "a", "n1", (0,), workers=4, min_workers=1, require="rack"), checkpointed=NOW)
     others = running("o1", "b", "n1", (1,)), replace(running("o2", "b", "n0", (0,)), stopping=True)
-    decision = decide(Snapshot(NOW, pool, nodes, (elastic, *others))).decisions["elastic"]
+    decision = decide(Snapshot(NOW, pool, nodes, (elastic, *others))).decisions[JobId("elastic")]
     assert (decision.action, {worker.node for worker in decision.placement}) == (Action.GROW, {"n1"})

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import ONE, Milli, Project
+from scheduler.model import ONE, Milli, Project, ProjectName
 from scheduler.policy.fairshare import share_out
 from scheduler.policy.projects import ProjectState, build_tree
 
@@ -92,7 +92,7 @@ def trees(draw: Callable[[Any], Any]) -> tuple[list[Project], dict[str, Milli], 
         limit = draw(st.sampled_from([None, None, 0, 1500, 4000]))
         projects.append(
             Project(
-                f"p{n}",
+                ProjectName(f"p{n}"),
                 parent=draw(st.sampled_from([None, None, *[p.name for p in projects]])),
                 guaranteed=guaranteed,
                 limit=limit,
@@ -102,9 +102,11 @@ def trees(draw: Callable[[Any], Any]) -> tuple[list[Project], dict[str, Milli], 
             )
         )
     parents = {p.parent for p in projects}
-    demands = {p.name: draw(st.integers(0, 40)) * draw(st.sampled_from([250, 1000])) for p in projects}
+    demands: dict[str, Milli] = {
+        p.name: draw(st.integers(0, 40)) * draw(st.sampled_from([250, 1000])) for p in projects
+    }
     demands = {name: demand for name, demand in demands.items() if name not in parents}
-    usage = {p.name: draw(st.sampled_from([0.0, 0.25, 0.5, 1.0])) for p in projects}
+    usage: Usage = {p.name: draw(st.sampled_from([0.0, 0.25, 0.5, 1.0])) for p in projects}
     k = draw(st.sampled_from([0.0, 0.0, 0.5, 1.0]))
     return projects, demands, draw(st.integers(0, 64)) * ONE, k, usage
 
@@ -118,9 +120,9 @@ def shares_of(
 ) -> dict[str, Milli]:
     tree = build_tree(projects)
     for name, part in (usage or {}).items():
-        tree[name].usage = part
+        tree[ProjectName(name)].usage = part
     for name, demand in demands.items():
-        for step in tree[name].path:
+        for step in tree[ProjectName(name)].path:
             step.demand += demand
     share_out([a for a in tree.values() if a.parent is None], total, time_aware)
     return {name: project.share for name, project in tree.items()}
@@ -144,9 +146,9 @@ def test_promises_are_kept_and_nothing_is_lost(
     projects, demands, total, k, usage = drawn
     tree = build_tree(projects)
     for name, part in usage.items():
-        tree[name].usage = part
+        tree[ProjectName(name)].usage = part
     for name, demand in demands.items():
-        for step in tree[name].path:
+        for step in tree[ProjectName(name)].path:
             step.demand += demand
     tops = [a for a in tree.values() if a.parent is None]
     share_out(tops, total, k)
@@ -161,47 +163,56 @@ def test_promises_are_kept_and_nothing_is_lost(
 
 PROJECTS = {
     "by weight": (
-        [Project("a", weight=3000), Project("b", weight=1000)],
+        [Project(ProjectName("a"), weight=3000), Project(ProjectName("b"), weight=1000)],
         {"a": 20_000, "b": 20_000},
         {"a": 6000, "b": 2000},
     ),
     "what one does not want goes to the others": (
-        [Project("a", weight=3000), Project("b", weight=1000)],
+        [Project(ProjectName("a"), weight=3000), Project(ProjectName("b"), weight=1000)],
         {"a": 2000, "b": 20_000},
         {"a": 2000, "b": 6000},
     ),
     "guarantees first, and never scaled down": (
-        [Project("a", guaranteed=6000), Project("b", guaranteed=6000)],
+        [Project(ProjectName("a"), guaranteed=6000), Project(ProjectName("b"), guaranteed=6000)],
         {"a": 9000, "b": 9000},
         {"a": 6000, "b": 6000},
     ),
     "a guarantee that is not wanted is surplus": (
-        [Project("a", guaranteed=6000), Project("b", guaranteed=2000)],
+        [Project(ProjectName("a"), guaranteed=6000), Project(ProjectName("b"), guaranteed=2000)],
         {"a": 1000, "b": 9000},
         {"a": 1000, "b": 7000},
     ),
     "the higher priority has the surplus first": (
-        [Project("a", priority=1), Project("b", weight=9000)],
+        [Project(ProjectName("a"), priority=1), Project(ProjectName("b"), weight=9000)],
         {"a": 5000, "b": 9000},
         {"a": 5000, "b": 3000},
     ),
     "weight 0 has no surplus": (
-        [Project("a", guaranteed=1000, weight=0), Project("b")],
+        [Project(ProjectName("a"), guaranteed=1000, weight=0), Project(ProjectName("b"))],
         {"a": 9000, "b": 3000},
         {"a": 1000, "b": 3000},
     ),
     "the older has the GPU that is left over": (
-        [Project("a", created=2.0), Project("b", created=1.0), Project("c", created=3.0)],
+        [
+            Project(ProjectName("a"), created=2.0),
+            Project(ProjectName("b"), created=1.0),
+            Project(ProjectName("c"), created=3.0),
+        ],
         {"a": 9000, "b": 9000, "c": 9000},
         {"a": 3000, "b": 3000, "c": 2000},
     ),
     "a limit bounds a whole branch": (
-        [Project("r", limit=3000), Project("a", parent="r"), Project("b", parent="r"), Project("c")],
+        [
+            Project(ProjectName("r"), limit=3000),
+            Project(ProjectName("a"), parent=ProjectName("r")),
+            Project(ProjectName("b"), parent=ProjectName("r")),
+            Project(ProjectName("c")),
+        ],
         {"a": 9000, "b": 9000, "c": 9000},
         {"r": 3000, "a": 2000, "b": 1000, "c": 5000},
     ),
     "without bound means all that is wanted": (
-        [Project("a", guaranteed=None), Project("b")],
+        [Project(ProjectName("a"), guaranteed=None), Project(ProjectName("b"))],
         {"a": 7000, "b": 9000},
         {"a": 7000, "b": 1000},
     ),
@@ -215,7 +226,7 @@ def test_by_example(case: str) -> None:
 
 
 def test_recent_use_lowers_the_surplus_but_never_the_guarantee() -> None:
-    projects = [Project("a"), Project("b", guaranteed=1000, weight=1000)]
+    projects = [Project(ProjectName("a")), Project(ProjectName("b"), guaranteed=1000, weight=1000)]
     demands = {"a": 20_000, "b": 20_000}
     assert shares_of(projects, demands, 9000) == {"a": 4000, "b": 5000}
     assert shares_of(projects, demands, 9000, time_aware=1.0, usage={"a": 0.9, "b": 0.1}) == {
@@ -225,5 +236,5 @@ def test_recent_use_lowers_the_surplus_but_never_the_guarantee() -> None:
 
 
 def test_a_project_knows_its_due() -> None:
-    project = ProjectState(Project("a", guaranteed=None, limit=4000), None)
+    project = ProjectState(Project(ProjectName("a"), guaranteed=None, limit=4000), None)
     assert project.due == 4000

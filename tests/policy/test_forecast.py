@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 
-from scheduler.model import Workload
+from scheduler.model import Workload, WorkloadId
 from scheduler.policy import Action, Snapshot, decide, forecast
 from scheduler.policy.forecast import GRAIN, STEPS
 from scheduler.policy.play import carry_out
@@ -14,9 +15,9 @@ from scheduler.scenario import read
 from tests.policy.pools import snapshots
 
 
-def starts(text: str) -> dict[str, float]:
+def starts(text: str) -> Mapping[WorkloadId, float]:
     (snapshot,) = read(text)
-    return dict(forecast(snapshot).starts)
+    return forecast(snapshot).starts
 
 
 def test_one_after_the_other() -> None:

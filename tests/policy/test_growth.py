@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.model import Quota, Settings
+from scheduler.model import JobId, NodeName, ProjectName, Quota, Settings
 from scheduler.policy import Action, Decision, Plan, Snapshot, decide
 from scheduler.policy.play import carry_out
 from scheduler.scenario import read
@@ -31,7 +31,7 @@ def pool(interval: float = 300, **job: Any) -> Snapshot:
 
 def decided(snapshot: Snapshot) -> tuple[Plan, Decision]:
     plan = decide(snapshot)
-    return plan, plan.decisions["e"]
+    return plan, plan.decisions[JobId("e")]
 
 
 def test_it_grows_once_it_has_run_for_long_enough() -> None:
@@ -93,12 +93,14 @@ def test_one_that_waits_takes_all_it_can_have_when_it_starts() -> None:
 def test_shrinking_is_never_delayed() -> None:
     snapshot = carry_out(pool(300), decide(pool(300)))
     (project,) = snapshot.pool.projects
-    pools = replace(snapshot.pool, projects=(project, replace(project, name="b", guaranteed=2000, created=1.0)))
+    pools = replace(
+        snapshot.pool, projects=(project, replace(project, name=ProjectName("b"), guaranteed=2000, created=1.0))
+    )
     (job,) = snapshot.workloads
     newcomer = replace(
         job,
-        id="n",
-        request=replace(job.request, project="b", workers=2, min_workers=2),
+        id=JobId("n"),
+        request=replace(job.request, project=ProjectName("b"), workers=2, min_workers=2),
         running=False,
         started=None,
         checkpointed=None,
@@ -106,14 +108,14 @@ def test_shrinking_is_never_delayed() -> None:
     )
     plan, decision = decided(replace(snapshot, pool=pools, workloads=(job, newcomer)))
     assert (decision.action, len(decision.placement)) == (Action.SHRINK, 2)
-    assert plan.decisions["n"].after == ("e",)
+    assert plan.decisions[JobId("n")].after == ("e",)
 
 
 def test_one_that_could_not_begin_again_where_it_stands_stays_as_it_is() -> None:
     """Since then its project's limit there was lowered."""
     snapshot = pool(300)
     (project,) = snapshot.pool.projects
-    nodes = (replace(snapshot.nodes[0], gpus=1, gpu_type="A100"), replace(snapshot.nodes[0], name="n1"))
+    nodes = (replace(snapshot.nodes[0], gpus=1, gpu_type="A100"), replace(snapshot.nodes[0], name=NodeName("n1")))
     limited = replace(project, quotas=(Quota(limit=500, gpu_type="A100"),))
     pools = replace(snapshot.pool, projects=(limited,))
     _, decision = decided(replace(snapshot, nodes=nodes, pool=pools))

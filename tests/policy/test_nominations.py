@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduler.model import WorkerPlacement
+from scheduler.model import JobId, NodeName, WorkerPlacement
 from scheduler.policy import Action, Snapshot, decide, forecast
 from scheduler.policy.play import carry_out
 from scheduler.scenario import read
@@ -26,25 +26,25 @@ def half_gone() -> Snapshot:
 def test_a_nomination_is_honoured_before_anybody_else_is_asked() -> None:
     snapshot = half_gone()
     v, gang, old = snapshot.workloads
-    nominated = replace(gang, nomination=(WorkerPlacement("n0", (0, 1)),))
+    nominated = replace(gang, nomination=(WorkerPlacement(NodeName("n0"), (0, 1)),))
     plan = decide(replace(snapshot, workloads=(v, nominated, old)))
-    assert plan.decisions["gang"].action is Action.START
-    assert plan.decisions["gang"].after == ("v",)
-    assert plan.decisions["old"].action is Action.WAIT
+    assert plan.decisions[JobId("gang")].action is Action.START
+    assert plan.decisions[JobId("gang")].after == ("v",)
+    assert plan.decisions[JobId("old")].action is Action.WAIT
 
 
 def test_without_a_nomination_the_order_decides() -> None:
     plan = decide(half_gone())
-    assert plan.decisions["old"].action is Action.START
-    assert plan.decisions["gang"].action is Action.WAIT
+    assert plan.decisions[JobId("old")].action is Action.START
+    assert plan.decisions[JobId("gang")].action is Action.WAIT
 
 
 def test_a_nomination_for_what_is_not_there_has_lapsed() -> None:
     snapshot = half_gone()
     v, gang, old = snapshot.workloads
-    for places in (WorkerPlacement("n9", (0, 1)), WorkerPlacement("n0", (1, 2))):
+    for places in (WorkerPlacement(NodeName("n9"), (0, 1)), WorkerPlacement(NodeName("n0"), (1, 2))):
         plan = decide(replace(snapshot, workloads=(v, replace(gang, nomination=(places,)), old)))
-        assert plan.decisions["old"].action is Action.START
+        assert plan.decisions[JobId("old")].action is Action.START
 
 
 def resizing(nomination: str = "[{node: n0, gpus: [0]}, {node: n0, gpus: [1]}]", limit: str = "null") -> Snapshot:
@@ -64,16 +64,16 @@ def resizing(nomination: str = "[{node: n0, gpus: [0]}, {node: n0, gpus: [1]}]",
 def test_who_stops_to_go_on_keeps_its_places_and_nobody_has_those_it_leaves() -> None:
     snapshot = resizing()
     plan = decide(snapshot)
-    assert plan.decisions["e"].action is Action.KEEP
-    assert plan.decisions["e"].placement == snapshot.workloads[0].nomination
-    assert plan.decisions["new"].action is Action.WAIT
+    assert plan.decisions[JobId("e")].action is Action.KEEP
+    assert plan.decisions[JobId("e")].placement == snapshot.workloads[0].nomination
+    assert plan.decisions[JobId("new")].action is Action.WAIT
     assert not plan.changes
 
 
 def test_who_shrinks_gives_the_rest_to_those_who_wait_for_it() -> None:
     plan = decide(resizing("[{node: n0, gpus: [1]}]"))
-    assert plan.decisions["new"].placement == (WorkerPlacement("n0", (0,)),)
-    assert plan.decisions["new"].after == ("e",)
+    assert plan.decisions[JobId("new")].placement == (WorkerPlacement(NodeName("n0"), (0,)),)
+    assert plan.decisions[JobId("new")].after == ("e",)
 
 
 def test_once_it_has_ended_it_starts_there() -> None:
@@ -81,8 +81,8 @@ def test_once_it_has_ended_it_starts_there() -> None:
     e, new = snapshot.workloads
     waiting = replace(e, running=False, stopping=False, started=None, placement=())
     plan = decide(replace(snapshot, workloads=(waiting, new)))
-    assert (plan.decisions["e"].action, plan.decisions["e"].after) == (Action.START, ())
-    assert plan.decisions["e"].placement == e.nomination
+    assert (plan.decisions[JobId("e")].action, plan.decisions[JobId("e")].after) == (Action.START, ())
+    assert plan.decisions[JobId("e")].placement == e.nomination
 
 
 def test_files_of_before_call_it_a_claim() -> None:
@@ -97,8 +97,8 @@ def test_files_of_before_call_it_a_claim() -> None:
 
 def test_a_limit_that_was_lowered_meanwhile_ends_the_nomination() -> None:
     plan = decide(resizing(limit="1"))
-    assert plan.decisions["e"].placement == ()
-    assert plan.decisions["new"].action is Action.START
+    assert plan.decisions[JobId("e")].placement == ()
+    assert plan.decisions[JobId("new")].action is Action.START
 
 
 def test_played_on_it_stands_where_it_is_nominated() -> None:
@@ -126,5 +126,5 @@ def test_a_nomination_for_two_racks_has_lapsed_where_one_rack_is_a_rule() -> Non
         jobs: [{name: gang, project: a, workers: 2, require: rack}]
     """)
     (gang,) = snapshot.workloads
-    nominated = replace(gang, nomination=(WorkerPlacement("n0", (0,)), WorkerPlacement("n1", (0,))))
-    assert decide(replace(snapshot, workloads=(nominated,))).decisions["gang"].action is Action.WAIT
+    nominated = replace(gang, nomination=(WorkerPlacement(NodeName("n0"), (0,)), WorkerPlacement(NodeName("n1"), (0,))))
+    assert decide(replace(snapshot, workloads=(nominated,))).decisions[JobId("gang")].action is Action.WAIT

@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 from scheduler.model import (
     Environment,
+    JobId,
     Node,
+    NodeName,
     NodePool,
     Pool,
     Project,
+    ProjectName,
     Quota,
     Request,
     WorkerPlacement,
@@ -63,14 +66,14 @@ def two_pools(draw: Draw) -> tuple[Snapshot, Snapshot]:
     return one, Snapshot(
         one.now,
         replace(one.pool, projects=projects, node_pools=(NodePool(FAST, Environment.TRAIN),)),
-        tuple(replace(node, name=f"f{node.name}", node_pool=FAST) for node in other.nodes),
+        tuple(replace(node, name=NodeName(f"f{node.name}"), node_pool=FAST) for node in other.nodes),
         tuple(
             replace(
                 w,
-                id=f"f{w.id}",
+                id=JobId(f"f{w.id}"),
                 request=replace(w.request, project=named[w.request.project], node_pools=(FAST,)),
-                placement=tuple(replace(worker, node=f"f{worker.node}") for worker in w.placement),
-                nomination=tuple(replace(worker, node=f"f{worker.node}") for worker in w.nomination),
+                placement=tuple(replace(worker, node=NodeName(f"f{worker.node}")) for worker in w.placement),
+                nomination=tuple(replace(worker, node=NodeName(f"f{worker.node}")) for worker in w.nomination),
             )
             for w in other.workloads
         ),
@@ -201,7 +204,7 @@ def test_nothing_inside_a_guarantee_of_a_part_is_lost_to_another_project(snapsho
             (key,) = partitions_of_job(snapshot, victim)
             lost.setdefault((victim.request.project, key), {})[id] = amount(victim.placement)
     for (project, key), losses in lost.items():
-        guaranteed = guarantees(key, snapshot.pool.projects)[project]
+        guaranteed = guarantees(key, snapshot.pool.projects)[ProjectName(project)]
         there = sum(
             amount(w.placement)
             for w in snapshot.workloads
@@ -241,12 +244,17 @@ def test_a_job_of_one_worker_takes_what_is_free_in_any_part(snapshot: Snapshot) 
 def test_who_cannot_have_what_it_was_promised_is_given_what_is_free_elsewhere() -> None:
     """Its guarantee is in the rest of the pool; where it was promised places it may hold nothing that stays."""
     projects = (
-        Project("a", guaranteed=1000),
-        Project("b", quotas=(Quota(gpu_type="A100", guaranteed=1000),)),
+        Project(ProjectName("a"), guaranteed=1000),
+        Project(ProjectName("b"), quotas=(Quota(gpu_type="A100", guaranteed=1000),)),
     )
-    nodes = (Node("n1", gpus=4, gpu_type="A100"), Node("n2", gpus=4))
-    job = Workload("j", Request("a", preemptible=False), NOW, nomination=(WorkerPlacement("n1", (0,)),))
-    found = decide(Snapshot(NOW, Pool(projects=projects), nodes, (job,))).decisions["j"]
+    nodes = (Node(NodeName("n1"), gpus=4, gpu_type="A100"), Node(NodeName("n2"), gpus=4))
+    job = Workload(
+        JobId("j"),
+        Request(ProjectName("a"), preemptible=False),
+        NOW,
+        nomination=(WorkerPlacement(NodeName("n1"), (0,)),),
+    )
+    found = decide(Snapshot(NOW, Pool(projects=projects), nodes, (job,))).decisions[JobId("j")]
     assert (found.action, [worker.node for worker in found.placement]) == (Action.START, ["n2"])
 
 
@@ -256,13 +264,13 @@ def test_what_a_part_lacks_the_most_urgent_job_asks_for_in_its_next() -> None:
     quotas = tuple(Quota(0, node_pool=name) for name in names[1:])
     pool = Pool(
         node_pools=tuple(NodePool(name, Environment.TRAIN) for name in names),
-        projects=(Project("p", quotas=quotas),),
+        projects=(Project(ProjectName("p"), quotas=quotas),),
     )
-    nodes = tuple(Node(name, gpus=1, node_pool=name) for name in names)
-    older = Workload("older", Request("p", node_pools=("train", "fast")), NOW - 1)
-    younger = Workload("younger", Request("p", node_pools=("train", "slow")), NOW)
+    nodes = tuple(Node(NodeName(name), gpus=1, node_pool=name) for name in names)
+    older = Workload(JobId("older"), Request(ProjectName("p"), node_pools=("train", "fast")), NOW - 1)
+    younger = Workload(JobId("younger"), Request(ProjectName("p"), node_pools=("train", "slow")), NOW)
     for jobs in ((older, younger), (younger, older)):
-        partitions = decide(Snapshot(NOW, pool, nodes, jobs)).projects["p"].partitions
+        partitions = decide(Snapshot(NOW, pool, nodes, jobs)).projects[ProjectName("p")].partitions
         assert [partitions[key].fair_share for key in (REMAINDER, ("fast", None), ("slow", None))] == [
             1000,
             1000,

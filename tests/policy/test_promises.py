@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.model import JobId
 from scheduler.policy import Action, Plan, decide
 from scheduler.policy.play import carry_out
 from scheduler.scenario import read
@@ -169,7 +170,7 @@ def test_a_gang_gets_its_departments_guarantee_from_siblings_and_strangers(
         "jobs": [*jobs, waits("new", "due", asked)],
     }
     plan = planned(scenario)
-    assert plan.changes["new"].action is Action.START
+    assert plan.changes[JobId("new")].action is Action.START
     sibling = sum(
         size for i, (project, size) in enumerate(held) if project == "sibling" and f"r{i}" not in stopped(plan)
     )

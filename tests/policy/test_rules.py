@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from scheduler.model import (
     ForeignUse,
+    JobId,
     Node,
+    NodeName,
     Pool,
     Project,
+    ProjectName,
     Request,
     Settings,
     Shape,
@@ -124,15 +127,15 @@ def test_a_snapshot_planner_takes_changed_nodes_as_if_it_began_anew(snapshot: Sn
 
 def _pool_of(*nodes: Node) -> Snapshot:
     running = Workload(
-        "here",
-        Request("p", shape=Shape(1000)),
+        JobId("here"),
+        Request(ProjectName("p"), shape=Shape(1000)),
         0.0,
         running=True,
         started=0.0,
-        placement=(WorkerPlacement("n0", (0,)),),
+        placement=(WorkerPlacement(NodeName("n0"), (0,)),),
     )
-    waiting = tuple(Workload(f"w{n}", Request("p", shape=Shape(8000)), 0.0) for n in range(100))
-    return Snapshot(NOW, Pool(projects=(Project("p"),)), nodes, (running, *waiting))
+    waiting = tuple(Workload(JobId(f"w{n}"), Request(ProjectName("p"), shape=Shape(8000)), 0.0) for n in range(100))
+    return Snapshot(NOW, Pool(projects=(Project(ProjectName("p")),)), nodes, (running, *waiting))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,7 @@ def _pool_of(*nodes: Node) -> Snapshot:
 )
 def test_a_changed_node_is_a_change_and_not_a_new_beginning(change: Callable[[Node], Node | None], read: int) -> None:
     """Only workloads that stand on a node that was declared differently or has left are read again."""
-    first, second = Node("n0", 4, cpus=8000), Node("n1", 4)
+    first, second = Node(NodeName("n0"), 4, cpus=8000), Node(NodeName("n1"), 4)
     snapshot = _pool_of(first, second)
     follow = SnapshotPlanner()
     follow(snapshot)
@@ -157,11 +160,11 @@ def test_a_changed_node_is_a_change_and_not_a_new_beginning(change: Callable[[No
     after = replace(snapshot, nodes=(changed, second) if changed else (second,))
     _same(follow(after), after)
     assert follow.read == read
-    new = replace(after, nodes=(*after.nodes, Node("n2", 8)))
+    new = replace(after, nodes=(*after.nodes, Node(NodeName("n2"), 8)))
     plan = follow(new)
     _same(plan, new)
     assert follow.read == 0
-    assert {worker.node for worker in plan.decisions["w0"].placement} == {"n2"}
+    assert {worker.node for worker in plan.decisions[JobId("w0")].placement} == {"n2"}
 
 
 def _waiting(snapshot: Snapshot) -> Snapshot:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from scheduler.errors import Invalid
+from scheduler.model import JobId
 from scheduler.policy import Action, decide
 from scheduler.scenario import read, run_plan
 
@@ -125,7 +126,7 @@ def test_a_parent_that_says_nothing_is_guaranteed_what_is_below_it() -> None:
 def test_the_example_of_the_documentation_is_right() -> None:
     page = Path(__file__).parents[2].joinpath("docs/reference/scenarios.md").read_text("utf-8")
     (snapshot,) = read(page.split("```yaml\n")[1].split("```")[0])
-    assert decide(snapshot).decisions["bert"].action is Action.KEEP
+    assert decide(snapshot).decisions[JobId("bert")].action is Action.KEEP
 
 
 @pytest.mark.parametrize("text", ["", "[]", "nodes: [", "{", "a: 1\na: 2", '{"nodes": [], "nodes": []}'])

@@ -11,7 +11,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import Node, Pool, Project, QueueOrder, Request, Settings, Shape, WorkerPlacement, Workload
+from scheduler.model import (
+    JobId,
+    Node,
+    NodeName,
+    Pool,
+    Project,
+    ProjectName,
+    QueueOrder,
+    Request,
+    Settings,
+    Shape,
+    UserName,
+    WorkerPlacement,
+    Workload,
+)
 from scheduler.policy import Action, Plan, Snapshot, decide
 from scheduler.policy.service import QUIET, RESTART, ServiceLevels
 from scheduler.simulation.play import Costs, Player
@@ -35,21 +49,21 @@ def queues(draw: Draw, running: bool) -> Snapshot:
         started = NOW - draw(st.sampled_from([30.0, 700.0, HOUR, 9 * HOUR]))
         saved = draw(st.sampled_from([None, NOW - 10.0, NOW - 1800.0]))
         request = Request(
-            "p",
-            user=draw(users),
+            ProjectName("p"),
+            user=UserName(draw(users)),
             priority=draw(st.sampled_from([40, 50])),
             preemptible=draw(st.integers(0, 5)) > 0,
             min_runtime=draw(st.sampled_from([0.0, 0.0, HOUR])),
         )
         work.append(
             Workload(
-                f"r{gpu}",
+                JobId(f"r{gpu}"),
                 request,
                 submitted=started,
                 running=True,
                 started=started,
                 checkpointed=None if saved is None else max(saved, started),
-                placement=(WorkerPlacement("n", (gpu,)),),
+                placement=(WorkerPlacement(NodeName("n"), (gpu,)),),
                 served=draw(served),
                 preemptions=draw(st.integers(0, 3)),
             )
@@ -58,11 +72,15 @@ def queues(draw: Draw, running: bool) -> Snapshot:
         before = draw(served)
         submitted = NOW - draw(st.integers(0, 30_000))
         request = Request(
-            "p", user=draw(users), priority=draw(st.sampled_from([50, 50, 60])), shape=Shape(1000), workers=1
+            ProjectName("p"),
+            user=UserName(draw(users)),
+            priority=draw(st.sampled_from([50, 50, 60])),
+            shape=Shape(1000),
+            workers=1,
         )
         work.append(
             Workload(
-                f"w{number}",
+                JobId(f"w{number}"),
                 request,
                 submitted=submitted,
                 served=before,
@@ -70,7 +88,9 @@ def queues(draw: Draw, running: bool) -> Snapshot:
                 preempted=submitted if before else None,
             )
         )
-    return Snapshot(NOW, Pool(projects=(Project("p"),), settings=SERVED), (Node("n", gpus),), tuple(work))
+    return Snapshot(
+        NOW, Pool(projects=(Project(ProjectName("p")),), settings=SERVED), (Node(NodeName("n"), gpus),), tuple(work)
+    )
 
 
 @many
@@ -108,7 +128,7 @@ def test_who_is_paused_loses_less_than_it_spares(snapshot: Snapshot) -> None:
     plan = decide(snapshot)
     by_id = {job.id: job for job in snapshot.workloads}
     stopped = {id: decision for id, decision in plan.changes.items() if decision.action is Action.STOP}
-    new = [by_id[id] for id in started(plan)]
+    new = [by_id[JobId(id)] for id in started(plan)]
     assert len(new) == len(stopped), "somebody is stopped for nobody"
     for id, decision in stopped.items():
         job = by_id[id]
@@ -164,39 +184,52 @@ def test_a_projects_order_is_its_own_or_that_above_it(
 ) -> None:
     """A job that was served waits behind a younger one that was not, where the order looks at that."""
     projects = (
-        Project("all", order=QueueOrder(above) if above else None),
-        Project("p", parent="all", order=QueueOrder(own) if own else None),
+        Project(ProjectName("all"), order=QueueOrder(above) if above else None),
+        Project(ProjectName("p"), parent=ProjectName("all"), order=QueueOrder(own) if own else None),
     )
     pool = Pool(projects=projects, settings=Settings(order=QueueOrder(of_all)))
-    old = Workload("old", Request("p"), submitted=NOW - 100, served=20 * HOUR, preempted=NOW - 100, preemptions=1)
-    new = Workload("new", Request("p"), submitted=NOW)
-    plan = decide(Snapshot(NOW, pool, (Node("n", 1),), (old, new)))
+    old = Workload(
+        JobId("old"),
+        Request(ProjectName("p")),
+        submitted=NOW - 100,
+        served=20 * HOUR,
+        preempted=NOW - 100,
+        preemptions=1,
+    )
+    new = Workload(JobId("new"), Request(ProjectName("p")), submitted=NOW)
+    plan = decide(Snapshot(NOW, pool, (Node(NodeName("n"), 1),), (old, new)))
     assert started(plan) == ({"new"} if served else {"old"})
 
 
 def test_who_is_only_starting_is_not_paused() -> None:
     """It has been given its place after a long wait, and its workers have not begun yet."""
     starting = Workload(
-        "old",
-        Request("p"),
+        JobId("old"),
+        Request(ProjectName("p")),
         submitted=0.0,
         running=True,
-        placement=(WorkerPlacement("n", (0,)),),
+        placement=(WorkerPlacement(NodeName("n"), (0,)),),
         served=20 * HOUR,
         preemptions=1,
     )
-    new = Workload("new", Request("p"), submitted=NOW)
-    pool = Pool(projects=(Project("p"),), settings=SERVED)
-    plan = decide(Snapshot(NOW, pool, (Node("n", 1),), (starting, new)))
-    assert plan.decisions["old"].action is Action.KEEP
+    new = Workload(JobId("new"), Request(ProjectName("p")), submitted=NOW)
+    pool = Pool(projects=(Project(ProjectName("p")),), settings=SERVED)
+    plan = decide(Snapshot(NOW, pool, (Node(NodeName("n"), 1),), (starting, new)))
+    assert plan.decisions[JobId("old")].action is Action.KEEP
 
 
 def test_a_stream_of_short_jobs_does_not_starve_a_long_one() -> None:
     """One GPU, a job of ten hours, and for four days a job of 20 minutes every 20 minutes."""
-    long = TraceJob("long", 0.0, 10 * HOUR, 1000, "p")
-    short = [TraceJob(f"s{n}", 60.0 + n * 1200.0, 1200.0, 1000, "p") for n in range(288)]
+    long = TraceJob(JobId("long"), 0.0, 10 * HOUR, 1000, ProjectName("p"))
+    short = [TraceJob(JobId(f"s{n}"), 60.0 + n * 1200.0, 1200.0, 1000, ProjectName("p")) for n in range(288)]
     trace = Trace((long, *short), "")
-    player = Player(trace, Pool(projects=(Project("p"),), settings=SERVED), [Node("n", 1)], Costs(), saves_known=True)
+    player = Player(
+        trace,
+        Pool(projects=(Project(ProjectName("p")),), settings=SERVED),
+        [Node(NodeName("n"), 1)],
+        Costs(),
+        saves_known=True,
+    )
     ends = {run.job.id: run for run in player.play()}
-    assert ends["long"].stops < 30
-    assert ends["long"].ended < (SERVED.patience + 2) * 10 * HOUR
+    assert ends[JobId("long")].stops < 30
+    assert ends[JobId("long")].ended < (SERVED.patience + 2) * 10 * HOUR

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import Pool, Project, Request, Settings, Shape, WorkerPlacement, Workload
+from scheduler.model import (
+    JobId,
+    NodeName,
+    Pool,
+    Project,
+    ProjectName,
+    Request,
+    Settings,
+    Shape,
+    WorkerPlacement,
+    Workload,
+)
 from scheduler.policy import Snapshot, decide
 from scheduler.policy.candidates import Candidates
 from scheduler.policy.consolidation import Consolidation, Moving, Way
@@ -71,22 +82,24 @@ find_ways, by_loss = Consolidation.ways_of, Candidates.by_loss
 
 
 def crowded(draw: Random) -> Snapshot:
-    projects = [Project(f"p{n}", guaranteed=draw.choice([0, 4000, 8000, 16_000])) for n in range(4)]
+    projects = [Project(ProjectName(f"p{n}"), guaranteed=draw.choice([0, 4000, 8000, 16_000])) for n in range(4)]
     places = draw.sample([(n, gpu) for n in range(6) for gpu in range(8)], draw.randrange(24, 48))
     work = []
     for number, (node, gpu) in enumerate(places):
-        request = Request(f"p{draw.randrange(4)}", priority=draw.choice([10, 50]))
-        place = WorkerPlacement(f"n{node:05}", (gpu,))
+        request = Request(ProjectName(f"p{draw.randrange(4)}"), priority=draw.choice([10, 50]))
+        place = WorkerPlacement(NodeName(f"n{node:05}"), (gpu,))
         started = NOW - draw.randrange(60, 7200)
-        work.append(Workload(f"r{number}", request, NOW - 7200, running=True, started=started, placement=(place,)))
+        work.append(
+            Workload(JobId(f"r{number}"), request, NOW - 7200, running=True, started=started, placement=(place,))
+        )
     for number in range(12):
         shape, workers = Shape(1000 * draw.choice([1, 2, 4, 8])), draw.choice([1, 1, 2, 4])
         asked = Request(
-            f"p{draw.randrange(4)}",
+            ProjectName(f"p{draw.randrange(4)}"),
             shape=shape,
             workers=workers,
             min_workers=workers,
             priority=draw.choice([10, 50, 90]),
         )
-        work.append(Workload(f"j{number}", asked, NOW - 100 + number))
+        work.append(Workload(JobId(f"j{number}"), asked, NOW - 100 + number))
     return Snapshot(NOW, Pool(projects=tuple(projects), settings=Settings()), nodes(6), tuple(work))

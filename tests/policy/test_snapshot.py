@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.model import WorkerPlacement
+from scheduler.model import NodeName, WorkerPlacement
 from scheduler.policy import Action, Plan, Snapshot, decide
 from scheduler.policy.play import carry_out
 from scheduler.scenario import plan_as_json, read, scenario_of, spoken
@@ -71,6 +71,6 @@ def test_a_worker_on_a_node_that_is_gone_stands_nowhere() -> None:
         jobs: [{name: j, project: a, workers: 2, state: running, started: -9, placement: [{node: n0}, {node: n0}]}]
     """)
     (job,) = snapshot.workloads
-    gone = replace(job, placement=(job.placement[0], WorkerPlacement("n1", (0,))))
+    gone = replace(job, placement=(job.placement[0], WorkerPlacement(NodeName("n1"), (0,))))
     (again,) = read(written(replace(snapshot, workloads=(gone,))))
     assert again.workloads[0].placement == job.placement[:1]

@@ -14,7 +14,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import Node, Pool, Project, ReclaimUpTo, Request, Settings, Shape, Workload
+from scheduler.model import (
+    JobId,
+    Node,
+    NodeName,
+    Pool,
+    Project,
+    ProjectName,
+    ReclaimUpTo,
+    Request,
+    Settings,
+    Shape,
+    Workload,
+)
 from scheduler.policy import Snapshot, decide
 from scheduler.policy.play import carry_out
 from tests.policy.pools import NOW
@@ -54,11 +66,11 @@ class Crowd:
                 self.count += 1
                 steps = kind.steps[self.count % len(kind.steps)]
                 request = Request(
-                    kind.project,
+                    ProjectName(kind.project),
                     preemptible=kind.preemptible,
                     expected_runtime=STEP * steps if kind.declared else None,
                 )
-                job = Workload(f"{name}{self.count:04}", request, submitted=self.snapshot.now)
+                job = Workload(JobId(f"{name}{self.count:04}"), request, submitted=self.snapshot.now)
                 self.steps[job.id] = steps
                 self.snapshot = replace(self.snapshot, workloads=(*self.snapshot.workloads, job))
 
@@ -76,7 +88,7 @@ class Crowd:
         return steps is not None and started is not None and now - started >= steps * STEP
 
     def send(self, gang: Request) -> None:
-        job = Workload("gang", gang, submitted=self.snapshot.now)
+        job = Workload(JobId("gang"), gang, submitted=self.snapshot.now)
         self.snapshot = replace(self.snapshot, workloads=(*self.snapshot.workloads, job))
 
     @property
@@ -102,17 +114,19 @@ def crowds(draw: st.DrawFn) -> tuple[Crowd, Request]:
     left = nodes - workers
     others = draw(st.integers(0, left))
     projects = (
-        Project("own", guaranteed=4000 * workers),
-        Project("b", guaranteed=others * 4000, weight=0, created=1.0),
-        Project("c", guaranteed=draw(st.integers(0, left - others)) * 4000, weight=0, created=2.0),
+        Project(ProjectName("own"), guaranteed=4000 * workers),
+        Project(ProjectName("b"), guaranteed=others * 4000, weight=0, created=1.0),
+        Project(ProjectName("c"), guaranteed=draw(st.integers(0, left - others)) * 4000, weight=0, created=2.0),
     )
     pool = Pool(
         projects=projects,
         settings=Settings(reclaim=draw(st.sampled_from([ReclaimUpTo.FAIR_SHARE, ReclaimUpTo.GUARANTEE]))),
     )
     kinds = draw(st.lists(smalls(), min_size=1, max_size=4))
-    crowd = Crowd(Snapshot(NOW, pool, tuple(Node(f"n{n}", 4) for n in range(nodes)), ()), kinds)
-    return crowd, Request("own", shape=Shape(4000), workers=workers, min_workers=workers, expected_runtime=3600.0)
+    crowd = Crowd(Snapshot(NOW, pool, tuple(Node(NodeName(f"n{n}"), 4) for n in range(nodes)), ()), kinds)
+    return crowd, Request(
+        ProjectName("own"), shape=Shape(4000), workers=workers, min_workers=workers, expected_runtime=3600.0
+    )
 
 
 @many
@@ -135,16 +149,18 @@ def patient(draw: st.DrawFn) -> tuple[Crowd, Request]:
     nodes = draw(st.integers(1, 4))
     workers = draw(st.integers(1, nodes))
     projects = (
-        Project("own", weight=1000 * nodes),
-        Project("b", weight=0, created=1.0),
-        Project("c", weight=0, created=2.0),
+        Project(ProjectName("own"), weight=1000 * nodes),
+        Project(ProjectName("b"), weight=0, created=1.0),
+        Project(ProjectName("c"), weight=0, created=2.0),
     )
     pool = Pool(projects=projects, settings=Settings(reclaim=ReclaimUpTo.GUARANTEE))
     kinds = [
         replace(kind, preemptible=True, declared=True) for kind in draw(st.lists(smalls(), min_size=1, max_size=4))
     ]
-    crowd = Crowd(Snapshot(NOW, pool, tuple(Node(f"n{n}", 4) for n in range(nodes)), ()), kinds)
-    return crowd, Request("own", shape=Shape(4000), workers=workers, min_workers=workers, expected_runtime=3600.0)
+    crowd = Crowd(Snapshot(NOW, pool, tuple(Node(NodeName(f"n{n}"), 4) for n in range(nodes)), ()), kinds)
+    return crowd, Request(
+        ProjectName("own"), shape=Shape(4000), workers=workers, min_workers=workers, expected_runtime=3600.0
+    )
 
 
 @many
@@ -155,7 +171,7 @@ def test_a_gang_starts_no_later_than_was_said(case: tuple[Crowd, Request], befor
     for _ in range(before):
         crowd.step()
     crowd.send(gang)
-    said = decide(crowd.snapshot).decisions["gang"].estimated_start
+    said = decide(crowd.snapshot).decisions[JobId("gang")].estimated_start
     for _ in range(2 * LONGEST):
         now = crowd.snapshot.now
         crowd.step()

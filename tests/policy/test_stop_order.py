@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import Node, Pool, Project, Request, Shape, WorkerPlacement, Workload
+from scheduler.model import JobId, Node, NodeName, Pool, Project, ProjectName, Request, Shape, WorkerPlacement, Workload
 from scheduler.policy import Action, Snapshot, SnapshotPlanner, decide
 from scheduler.policy.play import carry_out
 from tests.policy.pools import NOW
@@ -18,19 +18,22 @@ def running(id: str, gpu: int, gpus: int = 1, project: str = "greedy", age: floa
     request = {key: value for key, value in more.items() if key != "saved"}
     saved = more.get("saved")
     return Workload(
-        id,
+        JobId(id),
         Request(project, shape=Shape(1000 * gpus), **request),  # type: ignore[arg-type]
         NOW - age,
         running=True,
         started=NOW - age,
         checkpointed=None if saved is None else NOW - float(str(saved)),
-        placement=(WorkerPlacement("n0", tuple(range(gpu, gpu + gpus))),),
+        placement=(WorkerPlacement(NodeName("n0"), tuple(range(gpu, gpu + gpus))),),
     )
 
 
 def pool(*workloads: Workload, guaranteed: int = 1, gpus: int = 8) -> Snapshot:
-    projects = Project("greedy", guaranteed=1000 * guaranteed), Project("owner", guaranteed=8000)
-    return Snapshot(NOW, Pool(projects=projects), (Node("n0", gpus),), workloads)
+    projects = (
+        Project(ProjectName("greedy"), guaranteed=1000 * guaranteed),
+        Project(ProjectName("owner"), guaranteed=8000),
+    )
+    return Snapshot(NOW, Pool(projects=projects), (Node(NodeName("n0"), gpus),), workloads)
 
 
 def test_the_job_that_loses_least_work_is_over_quota_and_not_the_youngest() -> None:
@@ -63,15 +66,18 @@ def test_a_job_that_would_take_its_project_below_its_guarantee_is_spared_while_a
 
 def test_an_elastic_job_that_would_shrink_is_over_quota() -> None:
     elastic = running("elastic", 0, age=900, workers=2, min_workers=1)
-    elastic = replace(elastic, placement=(*elastic.placement, WorkerPlacement("n0", (1,))))
+    elastic = replace(elastic, placement=(*elastic.placement, WorkerPlacement(NodeName("n0"), (1,))))
     snapshot = pool(elastic, running("whole", 2, age=10), guaranteed=2)
     assert decide(snapshot).stop_order.over_quota == {"elastic"}
 
 
 def test_jobs_that_a_plan_starts_count_and_those_that_it_stops_do_not() -> None:
-    first, waiting = running("first", 0), Workload("second", Request("greedy", shape=Shape(1000)), NOW)
+    first, waiting = (
+        running("first", 0),
+        Workload(JobId("second"), Request(ProjectName("greedy"), shape=Shape(1000)), NOW),
+    )
     assert decide(pool(first, waiting)).stop_order.over_quota == {"second"}
-    owner = Workload("owner", Request("owner", shape=Shape(1000)), NOW)
+    owner = Workload(JobId("owner"), Request(ProjectName("owner"), shape=Shape(1000)), NOW)
     assert decide(pool(first, running("other", 1, age=10), owner, gpus=2)).stop_order.over_quota == frozenset()
 
 
@@ -102,7 +108,9 @@ def test_the_search_for_victims_takes_them_in_this_order(count: int, data: st.Da
     )
     snapshot = pool(*jobs)
     order = decide(snapshot).stop_order
-    newcomers = tuple(Workload(f"w{n}", Request("owner", shape=Shape(1000)), NOW) for n in range(count))
+    newcomers = tuple(
+        Workload(JobId(f"w{n}"), Request(ProjectName("owner"), shape=Shape(1000)), NOW) for n in range(count)
+    )
     crowded = replace(snapshot, workloads=(*jobs, *newcomers))
     plan = decide(crowded)
     stopped = {id for id, decision in plan.changes.items() if decision.action is Action.STOP}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -9,33 +10,43 @@ from hypothesis import HealthCheck, given, settings
 
 from scheduler.model import (
     ONE,
+    JobId,
     Node,
+    NodeName,
     Pool,
     Project,
+    ProjectName,
     Quota,
     RelativeThroughputs,
     Request,
     Shape,
     WorkerGroup,
     Workload,
+    WorkloadId,
 )
 from scheduler.policy import Action, Decision, Snapshot, decide
 from tests.policy.pools import NOW, snapshots
 
 FASTER: RelativeThroughputs = (("A100", 1000), ("V100", 370))
-NODES = (Node("v", 4, gpu_type="V100"), Node("a", 4, gpu_type="A100"), Node("w", 4, gpu_type="V100"))
+NODES = (
+    Node(NodeName("v"), 4, gpu_type="V100"),
+    Node(NodeName("a"), 4, gpu_type="A100"),
+    Node(NodeName("w"), 4, gpu_type="V100"),
+)
 
 
 def waits(
     name: str, *, gpus: int = 1, workers: int = 1, throughputs: RelativeThroughputs = FASTER, **more: object
 ) -> Workload:
-    request = Request("p", shape=Shape(gpus * ONE), workers=workers, min_workers=workers, throughputs=throughputs)
+    request = Request(
+        ProjectName("p"), shape=Shape(gpus * ONE), workers=workers, min_workers=workers, throughputs=throughputs
+    )
     return Workload(name, replace(request, **more), NOW)  # type: ignore[arg-type]
 
 
-def plan(*work: Workload, nodes: tuple[Node, ...] = NODES) -> dict[str, Decision]:
-    pool = Pool(projects=(Project("p", guaranteed=None),))
-    return dict(decide(Snapshot(NOW, pool, nodes, work)).decisions)
+def plan(*work: Workload, nodes: tuple[Node, ...] = NODES) -> Mapping[WorkloadId, Decision]:
+    pool = Pool(projects=(Project(ProjectName("p"), guaranteed=None),))
+    return decide(Snapshot(NOW, pool, nodes, work)).decisions
 
 
 def places(decision: Decision) -> list[str]:
@@ -44,49 +55,52 @@ def places(decision: Decision) -> list[str]:
 
 def test_the_fastest_type_is_used_while_it_is_free_and_any_other_then() -> None:
     found = plan(*(waits(f"j{n}") for n in range(6)))
-    assert [places(found[f"j{n}"]) for n in range(4)] == [["a"]] * 4
-    assert {*places(found["j4"]), *places(found["j5"])} <= {"v", "w"}
+    assert [places(found[JobId(f"j{n}")]) for n in range(4)] == [["a"]] * 4
+    assert {*places(found[JobId("j4")]), *places(found["j5"])} <= {"v", "w"}
 
 
 def test_without_throughputs_it_is_as_it_was() -> None:
-    assert places(plan(waits("j", throughputs=()))["j"]) == ["v"]
+    assert places(plan(waits("j", throughputs=()))[JobId("j")]) == ["v"]
 
 
 @pytest.mark.parametrize(("slower", "node"), [(951, "v"), (949, "a")])
 def test_types_of_nearly_the_same_speed_are_one_set(slower: int, node: str) -> None:
-    assert places(plan(waits("j", throughputs=(("A100", 1000), ("V100", slower))))["j"]) == [node]
+    assert places(plan(waits("j", throughputs=(("A100", 1000), ("V100", slower))))[JobId("j")]) == [node]
 
 
 def test_a_type_that_was_never_tried_counts_as_the_best() -> None:
-    new = Node("n", 4, gpu_type="H100")
+    new = Node(NodeName("n"), 4, gpu_type="H100")
     found = plan(waits("j"), waits("k", gpus=4), nodes=(NODES[0], new))
-    assert places(found["j"]) == ["n"]
+    assert places(found[JobId("j")]) == ["n"]
 
 
 def test_the_node_pools_that_were_asked_for_come_first() -> None:
     nodes = (replace(NODES[0], node_pool="old"), NODES[1])
-    assert places(plan(waits("j", node_pools=("old", "train")), nodes=nodes)["j"]) == ["v"]
+    assert places(plan(waits("j", node_pools=("old", "train")), nodes=nodes)[JobId("j")]) == ["v"]
 
 
 def test_a_gang_stands_in_one_type_whole_sooner_than_in_a_faster_mixture() -> None:
     found = plan(waits("first"), waits("gang", workers=4))
-    assert places(found["first"]) == ["a"]
-    assert places(found["gang"]) == ["v"] * 4  # three A100s are left
+    assert places(found[JobId("first")]) == ["a"]
+    assert places(found[JobId("gang")]) == ["v"] * 4  # three A100s are left
 
 
 def test_a_gang_too_large_for_each_type_takes_the_fastest_ones_together() -> None:
-    third = Node("k", 8, gpu_type="K80")
+    third = Node(NodeName("k"), 8, gpu_type="K80")
     throughputs = (*FASTER, ("K80", 100))
     gang = waits("gang", workers=6, throughputs=throughputs)
-    assert set(places(plan(gang, nodes=(third, *NODES[:2]))["gang"])) == {"a", "v"}
-    assert places(plan(waits("gang", workers=8, throughputs=throughputs), nodes=(third, NODES[0]))["gang"]) == ["k"] * 8
+    assert set(places(plan(gang, nodes=(third, *NODES[:2]))[JobId("gang")])) == {"a", "v"}
+    assert (
+        places(plan(waits("gang", workers=8, throughputs=throughputs), nodes=(third, NODES[0]))[JobId("gang")])
+        == ["k"] * 8
+    )
 
 
 def test_the_groups_of_a_gang_stand_in_one_type() -> None:
     groups = (WorkerGroup("server", 1, Shape(2 * ONE)), WorkerGroup("worker", 2, Shape(ONE)))
     gang = waits("gang", groups=groups, workers=3, min_workers=3)
-    assert places(plan(gang)["gang"]) == ["a"] * 3
-    assert set(places(plan(waits("first"), gang)["gang"])) <= {"v", "w"}
+    assert places(plan(gang)[JobId("gang")]) == ["a"] * 3
+    assert set(places(plan(waits("first"), gang)[JobId("gang")])) <= {"v", "w"}
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -111,25 +125,29 @@ def test_throughputs_never_make_a_job_wait(snapshot: Snapshot) -> None:
 
 
 def test_a_gang_stands_on_one_slower_node_where_it_is_slower_still_over_several() -> None:
-    nodes = (Node("a1", 2, gpu_type="A100"), Node("a2", 2, gpu_type="A100"), Node("v", 4, gpu_type="V100"))
+    nodes = (
+        Node(NodeName("a1"), 2, gpu_type="A100"),
+        Node(NodeName("a2"), 2, gpu_type="A100"),
+        Node(NodeName("v"), 4, gpu_type="V100"),
+    )
     throughputs: RelativeThroughputs = (("A100", 1000), ("V100", 600))
     gang = waits("gang", workers=4, throughputs=throughputs, spread_throughputs=(("A100", 400), ("V100", 300)))
-    assert places(plan(gang, nodes=nodes)["gang"]) == ["v"] * 4
+    assert places(plan(gang, nodes=nodes)[JobId("gang")]) == ["v"] * 4
     unknown = waits("gang", workers=4, throughputs=throughputs)
-    assert set(places(plan(unknown, nodes=nodes)["gang"])) == {"a1", "a2"}
-    assert set(places(plan(gang, nodes=nodes[:2])["gang"])) == {"a1", "a2"}
+    assert set(places(plan(unknown, nodes=nodes)[JobId("gang")])) == {"a1", "a2"}
+    assert set(places(plan(gang, nodes=nodes[:2])[JobId("gang")])) == {"a1", "a2"}
     pair = waits("pair", workers=2, throughputs=throughputs, spread_throughputs=(("A100", 400), ("V100", 300)))
-    assert set(places(plan(pair, nodes=nodes)["pair"])) <= {"a1", "a2"}
+    assert set(places(plan(pair, nodes=nodes)[JobId("pair")])) <= {"a1", "a2"}
 
 
 def test_of_the_parts_of_a_pool_the_fastest_comes_after_the_one_with_a_guarantee() -> None:
     quotas = (Quota(guaranteed=2 * ONE, gpu_type="V100"),)
     projects = (
-        Project("p"),
-        Project("owner", quotas=quotas),
-        Project("other", quotas=(Quota(gpu_type="A100", guaranteed=ONE),)),
+        Project(ProjectName("p")),
+        Project(ProjectName("owner"), quotas=quotas),
+        Project(ProjectName("other"), quotas=(Quota(gpu_type="A100", guaranteed=ONE),)),
     )
     mine, owners = waits("mine"), waits("owners", project="owner")
     found = decide(Snapshot(NOW, Pool(projects=projects), NODES, (mine, owners))).decisions
-    assert places(found["mine"]) == ["a"]
-    assert places(found["owners"]) == ["v"]
+    assert places(found[JobId("mine")]) == ["a"]
+    assert places(found[JobId("owners")]) == ["v"]

@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 from scheduler.model import (
     ONE,
     Environment,
+    JobId,
     Node,
+    NodeName,
     NodePool,
     PlacementStyle,
     Pool,
     Project,
+    ProjectName,
     Request,
     Shape,
     WorkerGroup,
@@ -44,12 +47,12 @@ def fleets(draw: Draw) -> tuple[tuple[Node, ...], tuple[Workload, ...]]:
         linked = gpus > 2 and draw(st.booleans())
         gpu_links = (tuple(range(gpus // 2)), tuple(range(gpus // 2, gpus))) if linked else ()
         labels = {"block": draw(st.sampled_from(["b0", "b1"])), "rack": draw(st.sampled_from(["r0", "r1"]))}
-        nodes.append(Node(f"n{number}", gpus, labels=labels, gpu_links=gpu_links))
+        nodes.append(Node(NodeName(f"n{number}"), gpus, labels=labels, gpu_links=gpu_links))
         taken = draw(st.lists(st.integers(0, gpus - 1), unique=True, max_size=min(gpus, 3)))
         if taken:
-            stays = Request("others", shape=Shape(len(taken) * ONE), preemptible=False)
-            place = WorkerPlacement(f"n{number}", tuple(sorted(taken)))
-            running.append(Workload(f"run{number}", stays, 0.0, running=True, started=0.0, placement=(place,)))
+            stays = Request(ProjectName("others"), shape=Shape(len(taken) * ONE), preemptible=False)
+            place = WorkerPlacement(NodeName(f"n{number}"), tuple(sorted(taken)))
+            running.append(Workload(JobId(f"run{number}"), stays, 0.0, running=True, started=0.0, placement=(place,)))
     return tuple(nodes), tuple(running)
 
 
@@ -59,7 +62,9 @@ GPUS = st.integers(1, 4)
 
 def gang(workers: int, gpus: int, require: str | None, prefer: str | None) -> Request:
     shape = Shape(gpus * ONE)
-    return Request("ours", shape=shape, workers=workers, min_workers=workers, require=require, prefer=prefer)
+    return Request(
+        ProjectName("ours"), shape=shape, workers=workers, min_workers=workers, require=require, prefer=prefer
+    )
 
 
 def groups(asked: list[tuple[int, int]], require: str | None, prefer: str | None) -> Request:
@@ -67,7 +72,7 @@ def groups(asked: list[tuple[int, int]], require: str | None, prefer: str | None
     workers = sum(group.workers for group in made)
     largest = max((group.shape for group in made), key=size_of)
     return Request(
-        "ours",
+        ProjectName("ours"),
         shape=largest,
         workers=workers,
         min_workers=workers,
@@ -114,17 +119,17 @@ class Case:
         self.sizes = tuple(sorted((shape.gpus // ONE for shape in request.shapes), reverse=True))
         pool = Pool(
             node_pools=(NodePool("train", Environment.TRAIN, style),),
-            projects=(Project("ours"), Project("others", guaranteed=None)),
+            projects=(Project(ProjectName("ours")), Project(ProjectName("others"), guaranteed=None)),
             topology=("block", "rack"),
         )
-        asked = Workload("gang", request, 1.0)
-        self.decision: Decision = decide(Snapshot(10.0, pool, tuple(nodes), (*running, asked))).decisions["gang"]
+        asked = Workload(JobId("gang"), request, 1.0)
+        self.decision: Decision = decide(Snapshot(10.0, pool, tuple(nodes), (*running, asked))).decisions[JobId("gang")]
         self.used = Counter[str]()
         for worker in self.decision.placement:
             self.used[worker.node] += len(worker.gpus)
 
     def domain(self, node: str, level: str) -> tuple[str, ...]:
-        labels = self.nodes[node].labels
+        labels = self.nodes[NodeName(node)].labels
         return {"node": (node,), "rack": (labels["block"], labels["rack"]), "block": (labels["block"],)}[level]
 
     def could_stand(self, level: str | None) -> bool:
@@ -152,7 +157,7 @@ def test_a_gang_stands_where_it_must_and_where_it_would_like_to(
     if case.decision.action is not Action.START:
         return
     assert sorted((len(worker.gpus) for worker in case.decision.placement), reverse=True) == list(case.sizes)
-    assert all(gpus <= case.free[node] for node, gpus in case.used.items())
+    assert all(gpus <= case.free[NodeName(node)] for node, gpus in case.used.items())
     assert must is None or case.stands_within(must)
     if would is not None and case.could_stand(would):
         assert case.stands_within(would)
@@ -173,15 +178,15 @@ def test_one_worker_stays_in_a_group_of_links_on_the_fullest_node_or_the_empties
         (node,) = case.used
         assert node in fitting
         best = min if style is PlacementStyle.PACK else max
-        assert case.free[node] == best(case.free[other] for other in fitting)
+        assert case.free[NodeName(node)] == best(case.free[other] for other in fitting)
         (worker,) = case.decision.placement
-        groups_used = [group for group in case.nodes[node].gpu_links if set(group) & set(worker.gpus)]
-        assert len(groups_used) <= 1 or case.linked[node] < gpus
+        groups_used = [group for group in case.nodes[NodeName(node)].gpu_links if set(group) & set(worker.gpus)]
+        assert len(groups_used) <= 1 or case.linked[NodeName(node)] < gpus
 
 
 def test_groups_find_the_one_way_in_which_they_fit() -> None:
     """4 + 3 and 3 + 3 on 8 and 6 free GPUs of one rack; with the largest first on the fuller node it is none."""
     labels = {"block": "b", "rack": "r"}
-    nodes = (Node("large", 8, labels=labels), Node("small", 6, labels=labels))
+    nodes = (Node(NodeName("large"), 8, labels=labels), Node(NodeName("small"), 6, labels=labels))
     case = Case(nodes, (), groups([(3, 3), (1, 4)], "rack", None), PlacementStyle.PACK)
     assert case.used == {"large": 7, "small": 6}

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from scheduler.model import (
     ONE,
+    JobId,
     Node,
+    NodeName,
     Pool,
     Project,
+    ProjectName,
     ProjectUsage,
     Request,
     Settings,
@@ -29,9 +32,9 @@ MINUTE, DAY = 60.0, 86_400.0
 
 def equals() -> Snapshot:
     """Two projects with the same rights on one GPU, each with a job that never ends."""
-    work = tuple(Workload(name, Request(name, shape=Shape(ONE)), 0.0) for name in ("a", "b"))
-    pool = Pool(projects=(Project("a"), Project("b")), settings=Settings(time_aware=1.0))
-    return Snapshot(0.0, pool, (Node("n0", 1),), work)
+    work = tuple(Workload(JobId(name), Request(ProjectName(name), shape=Shape(ONE)), 0.0) for name in ("a", "b"))
+    pool = Pool(projects=(Project(ProjectName("a")), Project(ProjectName("b"))), settings=Settings(time_aware=1.0))
+    return Snapshot(0.0, pool, (Node(NodeName("n0"), 1),), work)
 
 
 @pytest.mark.parametrize("half_life", [DAY / 24, DAY, 7 * DAY])
@@ -41,15 +44,16 @@ def test_two_projects_with_equal_recent_use_do_not_take_a_gpu_from_each_other_al
     """A plan a minute, for a day: after the first, at most one stop per quarter of the half-life. Both get their
     part."""
     snapshot, stops = equals(), 0
-    usage = {name: ProjectUsage(name) for name in ("a", "b")}
+    usage = {name: ProjectUsage(name) for name in (ProjectName("a"), ProjectName("b"))}
     while snapshot.now < DAY:
         recent = {name: used.average_at(snapshot.now, half_life) / ONE for name, used in usage.items()}
         plan = decide(replace(snapshot, usage=recent))
         stops += sum(decision.action is Action.STOP for decision in plan.changes.values())
         snapshot = carry_out(snapshot, plan)
         for workload in snapshot.workloads:
-            used = usage[workload.id]
-            usage[workload.id] = used.hold(held_by(workload.placement) - used.held, snapshot.now, half_life)
+            project = workload.request.project
+            used = usage[project]
+            usage[project] = used.hold(held_by(workload.placement) - used.held, snapshot.now, half_life)
         snapshot = replace(snapshot, now=snapshot.now + MINUTE)
     assert stops <= 1 + 4 * DAY / half_life
     if half_life < DAY:

@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 from scheduler.model import (
     ONE,
+    JobId,
     Milli,
     Node,
+    NodeName,
     Pool,
     Project,
+    ProjectName,
     Request,
     Settings,
     Shape,
@@ -23,7 +26,7 @@ from scheduler.policy import Action, Snapshot, decide
 from tests.policy.pools import NOW, Draw
 
 many = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-NEW = "new"
+NEW = JobId("new")
 
 
 @st.composite
@@ -31,7 +34,7 @@ def crowds(draw: Draw, sizes: tuple[int, ...]) -> Snapshot:
     """A pool that a project without a guarantee has filled, and a job of one that is guaranteed what it asks for."""
     nodes, running = list[Node](), list[Workload]()
     for n in range(draw(st.integers(1, 3))):
-        node = Node(f"n{n}", gpus=draw(st.sampled_from([1, 2, 3, 4])))
+        node = Node(NodeName(f"n{n}"), gpus=draw(st.sampled_from([1, 2, 3, 4])))
         nodes.append(node)
         left = list(range(node.gpus))
         while left:
@@ -42,8 +45,8 @@ def crowds(draw: Draw, sizes: tuple[int, ...]) -> Snapshot:
             since = NOW - draw(st.integers(0, 500))
             running.append(
                 Workload(
-                    f"r{len(running)}",
-                    Request("full", shape=Shape(size * ONE)),
+                    JobId(f"r{len(running)}"),
+                    Request(ProjectName("full"), shape=Shape(size * ONE)),
                     since,
                     running=True,
                     started=since,
@@ -52,8 +55,8 @@ def crowds(draw: Draw, sizes: tuple[int, ...]) -> Snapshot:
                 )
             )
     asked = draw(st.integers(1, max(node.gpus for node in nodes)))
-    newcomer = Workload(NEW, Request("due", shape=Shape(asked * ONE)), NOW)
-    projects = (Project("full"), Project("due", guaranteed=asked * ONE))
+    newcomer = Workload(NEW, Request(ProjectName("due"), shape=Shape(asked * ONE)), NOW)
+    projects = (Project(ProjectName("full")), Project(ProjectName("due"), guaranteed=asked * ONE))
     pool = Pool(projects=projects, settings=Settings(reservations=0))
     return Snapshot(NOW, pool, tuple(nodes), (*running, newcomer))
 
@@ -118,14 +121,14 @@ def test_a_job_that_would_go_whole_has_no_surplus_to_give_beside() -> None:
     """Quarters of one GPU: the elastic job's three are looked at one by one and as a whole, and don't do either way."""
 
     def quarters(id: str, gpu: int, workers: int, preemptible: bool) -> Workload:
-        placement = tuple(WorkerPlacement("n", (gpu,), 250) for _ in range(workers))
-        request = Request("full", shape=Shape(250), workers=workers, preemptible=preemptible)
-        return Workload(id, request, NOW - 5, running=True, started=NOW - 5, placement=placement)
+        placement = tuple(WorkerPlacement(NodeName("n"), (gpu,), 250) for _ in range(workers))
+        request = Request(ProjectName("full"), shape=Shape(250), workers=workers, preemptible=preemptible)
+        return Workload(JobId(id), request, NOW - 5, running=True, started=NOW - 5, placement=placement)
 
     work = (quarters("fixed", 0, 1, False), quarters("elastic", 0, 3, True), quarters("other", 1, 1, False))
-    pool = Pool(projects=(Project("full"), Project("due", guaranteed=1000)))
-    newcomer = Workload(NEW, Request("due"), NOW)
-    plan = decide(Snapshot(NOW, pool, (Node("n", gpus=2),), (*work, newcomer)))
+    pool = Pool(projects=(Project(ProjectName("full")), Project(ProjectName("due"), guaranteed=1000)))
+    newcomer = Workload(NEW, Request(ProjectName("due")), NOW)
+    plan = decide(Snapshot(NOW, pool, (Node(NodeName("n"), gpus=2),), (*work, newcomer)))
     assert {id: decision.action for id, decision in plan.decisions.items()} == {
         "fixed": Action.KEEP, "elastic": Action.KEEP, "other": Action.KEEP, NEW: Action.WAIT
     }  # fmt: skip

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.api.convert import job_of, with_defaults
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Job, Pool
+from scheduler.model import ONE, Job, Pool, ProjectName, UserName
 from scheduler.pool.file import file_of, parse, pool_of
 from scheduler.pool.rules import check_job, rules_of
 from scheduler.schema import JobSubmit, PolicyEntry
@@ -41,8 +41,8 @@ def pool(text: str = POOL) -> Pool:
 
 
 def job(project: str, there: Pool, **sent: Any) -> Job:
-    given = with_defaults(JobSubmit(command=["true"], **sent), rules_of(project, there))
-    return job_of(given, user="ada", project=project, now=0.0, idempotency_key=None)
+    given = with_defaults(JobSubmit(command=["true"], **sent), rules_of(ProjectName(project), there))
+    return job_of(given, user=UserName("ada"), project=ProjectName(project), now=0.0, idempotency_key=None)
 
 
 def admitted(project: str, there: Pool | None = None, **sent: Any) -> Job:

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from scheduler.errors import Conflict
-from scheduler.model import Environment, Node, Pool, Request, WorkerPlacement, Workload
+from scheduler.model import Environment, JobId, Node, NodeName, Pool, ProjectName, Request, WorkerPlacement, Workload
 from scheduler.pool.changes import changes, refuse_harm, warnings
 from scheduler.pool.file import parse, pool_of
 
-NODES = (Node("m-build", 2, node_pool="build"), Node("m-train", 6, node_pool="train"))
+NODES = (Node(NodeName("m-build"), 2, node_pool="build"), Node(NodeName("m-train"), 6, node_pool="train"))
 
 
 def pool(text: str) -> Pool:
@@ -59,9 +59,9 @@ def test_a_preview_names_what_is_added_changed_and_removed() -> None:
     assert found[-1][3:] == ({"topology": []}, {"topology": ["rack"]})
 
 
-JOB = Workload("j1", Request("a"), submitted=0.0)
-RUNNING = replace(JOB, id="j2", running=True, placement=(WorkerPlacement("m-train", (0,)),))
-SESSION = replace(RUNNING, id="s1", request=Request("", environment=Environment.BUILD))
+JOB = Workload(JobId("j1"), Request(ProjectName("a")), submitted=0.0)
+RUNNING = replace(JOB, id=JobId("j2"), running=True, placement=(WorkerPlacement(NodeName("m-train"), (0,)),))
+SESSION = replace(RUNNING, id=JobId("s1"), request=Request(ProjectName(""), environment=Environment.BUILD))
 A_AND_B = pool("projects: [{name: a}, {name: b}]")
 
 

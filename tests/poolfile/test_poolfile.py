@@ -12,7 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.errors import Invalid
-from scheduler.model import Environment, NodePool, Pool, Project, Quota, ReclaimUpTo, Settings, User
+from scheduler.model import (
+    Environment,
+    NodePool,
+    Pool,
+    Project,
+    ProjectName,
+    Quota,
+    ReclaimUpTo,
+    Settings,
+    User,
+    UserName,
+)
 from scheduler.pool.file import dump, file_of, parse, pool_of, with_project, without_project
 from scheduler.schema import PoolFile, ProjectEntry
 
@@ -83,20 +94,26 @@ def test_every_key_arrives() -> None:
             NodePool("train", Environment.TRAIN, read(EXAMPLE).node_pools[1].placement),
         ),
         projects=(
-            Project("research", guaranteed=6000, created=100),
+            Project(ProjectName("research"), guaranteed=6000, created=100),
             Project(
-                "vision",
-                "research",
+                ProjectName("vision"),
+                ProjectName("research"),
                 guaranteed=4000,
                 limit=8000,
                 weight=500,
                 priority=2,
                 created=100,
-                members=frozenset({"ada", "grace"}),
+                members=frozenset({UserName("ada"), UserName("grace")}),
             ),
-            Project("speech", "research", guaranteed=None, created=100, groups=frozenset({"speech"})),
+            Project(
+                ProjectName("speech"),
+                ProjectName("research"),
+                guaranteed=None,
+                created=100,
+                groups=frozenset({"speech"}),
+            ),
         ),
-        users=(User("ada", 2000),),
+        users=(User(UserName("ada"), 2000),),
         default_build_quota=500,
         max_jobs_per_user=50,
         max_upload_gib_per_user=None,
@@ -111,7 +128,7 @@ def test_what_is_left_out_is_the_default_pool() -> None:
 
 
 def test_projects_that_were_there_keep_their_age() -> None:
-    before = Pool(projects=(Project("vision", created=7.0),))
+    before = Pool(projects=(Project(ProjectName("vision"), created=7.0),))
     after = pool_of(parse("projects: [{name: vision, guaranteed: 1}, {name: new}]"), before, now=100.0)
     assert [(p.name, p.created) for p in after.projects] == [("vision", 7.0), ("new", 100.0)]
 
@@ -203,19 +220,19 @@ def pools(draw: st.DrawFn) -> Pool:
         guaranteed = draw(st.none() | amounts)
         found.append(
             Project(
-                name,
+                ProjectName(name),
                 parent=draw(st.none() | st.sampled_from([p.name for p in found])) if found else None,
                 guaranteed=guaranteed,
                 limit=draw(st.none() | amounts.map(partial(add, guaranteed or 0))),
                 weight=draw(st.none() | amounts),
                 priority=draw(st.integers(-5, 5)),
                 created=draw(st.floats(0, 1e9)),
-                members=draw(st.frozensets(names, max_size=3)),
+                members=draw(st.frozensets(names.map(UserName), max_size=3)),
             )
         )
     return Pool(
         projects=tuple(found),
-        users=tuple(User(n, draw(amounts)) for n in draw(st.lists(names, max_size=3, unique=True))),
+        users=tuple(User(UserName(n), draw(amounts)) for n in draw(st.lists(names, max_size=3, unique=True))),
         default_build_quota=draw(amounts),
     )
 
@@ -262,9 +279,9 @@ def test_a_written_pool_file_has_no_keys_that_say_nothing() -> None:
 def test_one_project_is_put_and_taken_out() -> None:
     pool = read("projects: [{name: a, members: [x]}, {name: b}]")
     changed = with_project(pool, ProjectEntry(name="a", guaranteed=2), now=200.0)
-    assert changed.projects[0] == Project("a", guaranteed=2000, created=100)
+    assert changed.projects[0] == Project(ProjectName("a"), guaranteed=2000, created=100)
     added = with_project(pool, ProjectEntry(name="c", parent="a"), now=200.0)
-    assert added.projects[2] == Project("c", "a", created=200)
+    assert added.projects[2] == Project(ProjectName("c"), ProjectName("a"), created=200)
     assert without_project(pool, "a", now=200.0).projects == pool.projects[1:]
     with pytest.raises(Invalid, match=r"has projects below it \(c\)"):
         without_project(added, "a", now=300.0)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.errors import Invalid
+from scheduler.model import JobId, ProjectName
 from scheduler.simulation.baselines import POLICIES, Run, demand_quantile, play_baseline, play_static
 from scheduler.simulation.metrics import figures, quantile
 from scheduler.simulation.trace import Trace, TraceJob, read_trace
@@ -142,7 +143,7 @@ def test_first_in_first_out_never_overtakes(trace: Trace) -> None:
 
 def test_backfill_does_not_delay_the_head() -> None:
     def job(name: str, submitted: float, duration: float, gpus: int) -> TraceJob:
-        return TraceJob(name, submitted, duration, gpus * 1000, "p")
+        return TraceJob(JobId(name), submitted, duration, gpus * 1000, ProjectName("p"))
 
     trace = Trace((job("long", 0, 100, 5), job("head", 1, 10, 8), job("short", 2, 50, 3), job("late", 3, 200, 3)), "")
     runs: dict[str, Run] = {run.job.id: run for run in play_baseline(trace, "backfill", nodes=1)}
@@ -155,7 +156,7 @@ def test_backfill_does_not_delay_the_head() -> None:
 
 
 def test_a_gang_larger_than_the_pool_is_named() -> None:
-    trace = Trace((TraceJob("huge", 0, 1, 24000, "p"),), "")
+    trace = Trace((TraceJob(JobId("huge"), 0, 1, 24000, ProjectName("p")),), "")
     with pytest.raises(Invalid, match="huge wants 24 GPUs"):
         play_baseline(trace, "skip_ahead", nodes=2)
 
@@ -216,7 +217,7 @@ def test_a_bad_trace_is_refused_with_its_place(tmp_path: Path, text: str, place:
 def test_a_table_may_be_written_in_many_ways(tmp_path: Path, text: str) -> None:
     path = tmp_path / "trace.csv"
     path.write_bytes(text.encode())
-    assert read_trace(path).jobs == (TraceJob("j1", 0.0, 60.0, 1000, "a"),)
+    assert read_trace(path).jobs == (TraceJob(JobId("j1"), 0.0, 60.0, 1000, ProjectName("a")),)
 
 
 def test_columns_are_passed_over_only_where_that_is_said(tmp_path: Path) -> None:
@@ -224,7 +225,9 @@ def test_columns_are_passed_over_only_where_that_is_said(tmp_path: Path) -> None
     path.write_text("status,submit_time,gpus,duration,project,vc\nPass,0,1,60,a,x\n")
     with pytest.raises(Invalid, match=r"^trace.csv:1: unknown column “status”.*--ignore status\.$"):
         read_trace(path)
-    assert read_trace(path, ignore=("status", "vc")).jobs == (TraceJob("line-2", 0.0, 60.0, 1000, "a"),)
+    assert read_trace(path, ignore=("status", "vc")).jobs == (
+        TraceJob(JobId("line-2"), 0.0, 60.0, 1000, ProjectName("a")),
+    )
 
 
 def test_a_table_in_another_encoding_names_the_line(tmp_path: Path) -> None:
@@ -274,7 +277,7 @@ def test_a_window_of_a_trace_keeps_its_jobs(philly: Trace) -> None:
 
 
 def test_jobs_without_any_work_can_be_played() -> None:
-    trace = Trace((TraceJob("a", 0.0, 0.0, 1000, "p"),), "")
+    trace = Trace((TraceJob(JobId("a"), 0.0, 0.0, 1000, ProjectName("p")),), "")
     told = figures(play_baseline(trace, "fifo", nodes=1), gpus=8, start=0.0, end=1.0)
     assert (told.held, told.completion_by_gpu_hours, told.slowdown) == (0.0, 0.0, 1.0)
 

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.model import JobId, ProjectName
 from scheduler.simulation.baselines import Run, Span, play_baseline
 from scheduler.simulation.fairness import compare, deprived
 from scheduler.simulation.trace import Trace, TraceJob
 
 
 def job(name: str, project: str, submitted: float = 0.0, gpus: int = 1, duration: float = 10.0) -> TraceJob:
-    return TraceJob(name, submitted, duration, gpus * 1000, project)
+    return TraceJob(JobId(name), submitted, duration, gpus * 1000, ProjectName(project))
 
 
 def ran(job: TraceJob, start: float) -> Run:

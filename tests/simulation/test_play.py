@@ -16,20 +16,20 @@ from hypothesis import strategies as st
 
 from scheduler.cli import main
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Environment, Node, NodePool, Pool, Project
+from scheduler.model import ONE, Environment, JobId, Node, NodeName, NodePool, Pool, Project, ProjectName
 from scheduler.simulation.baselines import Run
 from scheduler.simulation.play import Costs, Player, request_of
 from scheduler.simulation.sessions import build_nodes, sessions_of
 from scheduler.simulation.study import prepare
 from scheduler.simulation.trace import Trace, TraceJob, read_trace
 
-NODES = tuple(Node(f"n{number}", 8) for number in range(2))
+NODES = tuple(Node(NodeName(f"n{number}"), 8) for number in range(2))
 PHILLY = Path(__file__).parent / "data" / "philly_2017_10.csv.gz"
 ONE_JOB = Path(__file__).parent / "data" / "one_job.csv"
 
 
 def pool(**guaranteed: int) -> Pool:
-    projects = tuple(Project(name, guaranteed=gpus * 1000) for name, gpus in guaranteed.items())
+    projects = tuple(Project(ProjectName(name), guaranteed=gpus * 1000) for name, gpus in guaranteed.items())
     return Pool(node_pools=(NodePool("train", Environment.TRAIN),), projects=projects)
 
 
@@ -73,8 +73,8 @@ def test_the_same_trace_gives_the_same_runs(trace: Trace) -> None:
 
 def test_a_guarantee_comes_back_within_one_save() -> None:
     """Journey 2: alone at night one project has everything; in the morning the other asks for its own."""
-    sweep = [TraceJob(f"sweep-{n}", 0.0, 1000.0, 1000, "a") for n in range(16)]
-    trace = Trace((*sweep, TraceJob("morning", 100.0, 50.0, 8000, "b")), "")
+    sweep = [TraceJob(JobId(f"sweep-{n}"), 0.0, 1000.0, 1000, ProjectName("a")) for n in range(16)]
+    trace = Trace((*sweep, TraceJob(JobId("morning"), 100.0, 50.0, 8000, ProjectName("b"))), "")
     runs: dict[str, Run] = {r.job.id: r for r in Player(trace, pool(a=8, b=8), NODES, Costs(saving=15)).play()}
     assert runs["morning"].started == 115.0
     assert sum(run.stops for run in runs.values()) == 8
@@ -94,13 +94,16 @@ def test_jobs_do_not_take_turns_at_stopping_one_another() -> None:
 
 
 def test_a_job_that_can_never_start_is_named_with_its_reason() -> None:
-    trace = Trace((TraceJob("firm", 0.0, 1.0, 8000, "a", preemptible=False),), "")
+    trace = Trace((TraceJob(JobId("firm"), 0.0, 1.0, 8000, ProjectName("a"), preemptible=False),), "")
     with pytest.raises(Invalid, match=r"firm of a wants 8 GPUs and never starts on this pool: .*guarantee"):
         Player(trace, pool(a=4), NODES, Costs()).play()
 
 
 def test_a_job_larger_than_the_smallest_pool_is_named_before_any_is_played() -> None:
-    jobs = (TraceJob("small", 0.0, 1.0, 1000, "a"), TraceJob("huge", 1.0, 1.0, 16000, "a"))
+    jobs = (
+        TraceJob(JobId("small"), 0.0, 1.0, 1000, ProjectName("a")),
+        TraceJob(JobId("huge"), 1.0, 1.0, 16000, ProjectName("a")),
+    )
     study = prepare(Trace(jobs, ""), nodes=2, scales=(1.5, 0.5))
     with pytest.raises(Invalid, match=r"huge of a wants 16 GPUs, and the pool scaled by 0.5 has only 8 \(1 × 8\)"):
         next(study.play(["static", "runai"]))
@@ -116,7 +119,7 @@ def test_a_job_larger_than_the_smallest_pool_is_named_before_any_is_played() -> 
     ],
 )
 def test_a_pool_of_an_absurd_size_is_refused(size: dict[str, Any], field: str) -> None:
-    trace = Trace((TraceJob("j", 0.0, 10.0, ONE, "a"),), "")
+    trace = Trace((TraceJob(JobId("j"), 0.0, 10.0, ONE, ProjectName("a")),), "")
     with pytest.raises(Invalid, match="at the most") as refused:
         prepare(trace, **size)
     assert refused.value.field == field
@@ -128,16 +131,18 @@ def test_more_people_than_any_hub_has_are_refused() -> None:
 
 
 def test_a_project_with_others_below_it_takes_no_jobs() -> None:
-    owned = replace(pool(a=8), projects=(Project("a"), Project("b", parent="a")))
+    owned = replace(pool(a=8), projects=(Project(ProjectName("a")), Project(ProjectName("b"), parent=ProjectName("a"))))
     with pytest.raises(Invalid, match="“a”, which the trace names, has others below it"):
-        prepare(Trace((TraceJob("j", 0.0, 1.0, 1000, "a"),), ""), nodes=1, pool=owned)
+        prepare(Trace((TraceJob(JobId("j"), 0.0, 1.0, 1000, ProjectName("a")),), ""), nodes=1, pool=owned)
 
 
 def test_work_is_conserved_however_late_a_trace_begins() -> None:
     """A clock of ten digits has microseconds left for what is shorter."""
-    jobs = tuple(TraceJob(f"j{n}", 9.9e9 + n / 3, 0.1, 128_000, "ab"[n % 2]) for n in range(9))
+    jobs = tuple(TraceJob(JobId(f"j{n}"), 9.9e9 + n / 3, 0.1, 128_000, ProjectName("ab"[n % 2])) for n in range(9))
     results = list(
-        prepare(Trace((TraceJob("first", 0.0, 0.1, 1000, "a"), *jobs), ""), nodes=16).play(["runai", "fifo"])
+        prepare(Trace((TraceJob(JobId("first"), 0.0, 0.1, 1000, ProjectName("a")), *jobs), ""), nodes=16).play(
+            ["runai", "fifo"]
+        )
     )
     assert [result.figures.jobs for result in results] == [10, 10]
 
@@ -170,12 +175,13 @@ def test_who_stays_inside_its_guarantee_is_as_well_off_as_alone(
     for number, (at, long, gpus) in enumerate(sorted(asked[0])):
         held = sum(j.gpus for j in quiet if j.submitted <= at < j.submitted + j.duration)
         if held + gpus * 1000 <= 8000:
-            quiet.append(TraceJob(f"q{number}", float(at), float(long), gpus * 1000, "quiet"))
+            quiet.append(TraceJob(JobId(f"q{number}"), float(at), float(long), gpus * 1000, ProjectName("quiet")))
     loud = [
-        TraceJob(f"l{n}", float(at), float(long), gpus * 1000, "loud") for n, (at, long, gpus) in enumerate(asked[1])
+        TraceJob(JobId(f"l{n}"), float(at), float(long), gpus * 1000, ProjectName("loud"))
+        for n, (at, long, gpus) in enumerate(asked[1])
     ]
     trace = Trace(tuple(sorted([*quiet, *loud], key=lambda job: job.submitted)), "")
-    nodes = (*NODES, Node("n2", 8))
+    nodes = (*NODES, Node(NodeName("n2"), 8))
     costs = Costs(saving=15, restarting=45)
     runs = [run for run in Player(trace, pool(quiet=8, loud=16), nodes, costs).play() if run.job.project == "quiet"]
     for run in runs:
@@ -189,13 +195,13 @@ def test_who_stays_inside_its_guarantee_is_as_well_off_as_alone(
 def test_who_is_moved_goes_on_where_the_plan_said() -> None:
     """While it saves its state others come; they leave it the place, so nobody is stopped to get it back."""
     jobs = (
-        TraceJob("early", 0.0, 100.0, 7000, "c"),
-        *(TraceJob(f"stays-{n}", 1.0 + n, 5000.0, 1000, "c") for n in range(2)),  # one on each node
-        TraceJob("gang", 200.0, 1000.0, 8000, "b"),
-        *(TraceJob(f"late-{n}", 205.0, 1000.0, 1000, "a") for n in range(7)),
+        TraceJob(JobId("early"), 0.0, 100.0, 7000, ProjectName("c")),
+        *(TraceJob(JobId(f"stays-{n}"), 1.0 + n, 5000.0, 1000, ProjectName("c")) for n in range(2)),  # one on each node
+        TraceJob(JobId("gang"), 200.0, 1000.0, 8000, ProjectName("b")),
+        *(TraceJob(JobId(f"late-{n}"), 205.0, 1000.0, 1000, ProjectName("a")) for n in range(7)),
     )
     runs = {r.job.id: r for r in Player(Trace(jobs, ""), pool(a=0, b=8, c=8), NODES, Costs()).play()}
-    assert runs["gang"].started == 215.0
+    assert runs[JobId("gang")].started == 215.0
     assert {name for name, run in runs.items() if run.stops} <= {"stays-0", "stays-1"}
     assert sum(run.stops for run in runs.values()) == 1
 
@@ -203,22 +209,25 @@ def test_who_is_moved_goes_on_where_the_plan_said() -> None:
 def test_a_job_that_is_stopped_while_it_restarts_has_lost_no_more_than_it_held() -> None:
     """The owner of the guarantee comes back twice, the second time while the first victim still restarts."""
     jobs = (
-        TraceJob("victim", 0.0, 100.0, 8000, "a"),
-        TraceJob("first", 10.0, 20.0, 16000, "b"),
-        TraceJob("second", 55.0, 20.0, 16000, "b"),
+        TraceJob(JobId("victim"), 0.0, 100.0, 8000, ProjectName("a")),
+        TraceJob(JobId("first"), 10.0, 20.0, 16000, ProjectName("b")),
+        TraceJob(JobId("second"), 55.0, 20.0, 16000, ProjectName("b")),
     )
     runs = {r.job.id: r for r in Player(Trace(jobs, ""), pool(a=0, b=16), NODES, Costs()).play()}
-    victim = runs["victim"]
+    victim = runs[JobId("victim")]
     assert victim.stops == 2
     assert victim.held - victim.lost == pytest.approx(800.0)
 
 
 def test_who_saves_only_by_itself_loses_what_it_did_since() -> None:
     """Stopped at 230 with checkpoints at 100 and 200: thirty seconds of eight GPUs are done again."""
-    jobs = (TraceJob("victim", 0.0, 500.0, 8000, "a"), TraceJob("due", 230.0, 20.0, 16000, "b"))
+    jobs = (
+        TraceJob(JobId("victim"), 0.0, 500.0, 8000, ProjectName("a")),
+        TraceJob(JobId("due"), 230.0, 20.0, 16000, ProjectName("b")),
+    )
     costs = Costs(saving=15, restarting=45, checkpoint_every=100.0)
     runs = {r.job.id: r for r in Player(Trace(jobs, ""), pool(a=0, b=16), NODES, costs).play()}
-    victim = runs["victim"]
+    victim = runs[JobId("victim")]
     assert victim.stops == 1
     assert victim.lost == pytest.approx(8 * (30 + 15 + 45))
     assert victim.held - victim.lost == pytest.approx(8 * 500.0)
@@ -227,26 +236,28 @@ def test_who_saves_only_by_itself_loses_what_it_did_since() -> None:
 def test_the_policy_sees_when_a_job_has_saved_itself() -> None:
     """At 205 the one that began at 0 saved five seconds ago; the younger one would lose 55."""
     jobs = (
-        TraceJob("old", 0.0, 500.0, 8000, "a"),
-        TraceJob("young", 50.0, 500.0, 8000, "a"),
-        TraceJob("due", 205.0, 20.0, 8000, "b"),
+        TraceJob(JobId("old"), 0.0, 500.0, 8000, ProjectName("a")),
+        TraceJob(JobId("young"), 50.0, 500.0, 8000, ProjectName("a")),
+        TraceJob(JobId("due"), 205.0, 20.0, 8000, ProjectName("b")),
     )
     costs = Costs(saving=15, restarting=45, checkpoint_every=100.0)
     runs = {r.job.id: r for r in Player(Trace(jobs, ""), pool(a=0, b=8), NODES, costs).play()}
     assert {name: run.stops for name, run in runs.items()} == {"old": 1, "young": 0, "due": 0}
-    assert runs["old"].lost == pytest.approx(8 * (5 + 15 + 45))
+    assert runs[JobId("old")].lost == pytest.approx(8 * (5 + 15 + 45))
 
 
 @given(st.integers(1, 64), st.integers(1, 16))
 def test_a_gang_asks_for_equal_workers_that_fit_a_node(gpus: int, size: int) -> None:
-    request = request_of(TraceJob("j", 0.0, 1.0, gpus * 1000, "a"), size)
+    request = request_of(TraceJob(JobId("j"), 0.0, 1.0, gpus * 1000, ProjectName("a")), size)
     assert request.workers * request.shape.gpus == gpus * 1000
     assert request.shape.gpus % 1000 == 0
     assert request.shape.gpus <= size * 1000
 
 
 def test_partitions_are_sized_on_an_earlier_part() -> None:
-    jobs = tuple(TraceJob(f"j{n}", float(n), 50.0, 1000, "a" if n < 50 else "b") for n in range(100))
+    jobs = tuple(
+        TraceJob(JobId(f"j{n}"), float(n), 50.0, 1000, ProjectName("a" if n < 50 else "b")) for n in range(100)
+    )
     study = prepare(Trace(jobs, ""), nodes=2, quantile=0.9, learn=40.0)
     assert len(study.played.jobs) == 60
     assert study.partition["b"] == 1  # seen for the first time: what its largest gang needs
@@ -254,7 +265,7 @@ def test_partitions_are_sized_on_an_earlier_part() -> None:
 
 
 def test_no_more_is_guaranteed_than_the_pool_has() -> None:
-    jobs = tuple(TraceJob(f"j{n}", float(n), 500.0, 1000, "abc"[n % 3]) for n in range(90))
+    jobs = tuple(TraceJob(JobId(f"j{n}"), float(n), 500.0, 1000, ProjectName("abc"[n % 3])) for n in range(90))
     study = prepare(Trace(jobs, ""), nodes=4, quantile=0.9)
     assert sum(study.partition.values()) > 4
     promised = {project.name: project.guaranteed or 0 for project in study.guaranteed(4).projects}
@@ -289,7 +300,7 @@ def test_sessions_have_the_profile_that_is_claimed() -> None:
 def test_a_session_gets_its_gpu_back_from_whoever_has_it_lent(lending: bool) -> None:
     """Twelve GPUs asked for on eight: four find a place on build GPUs only if those are lent, until people come."""
     sessions = sessions_of(8, 0.0, 5 * 86400.0, seed=1)
-    trace = Trace(tuple(TraceJob(f"j{n:02}", 0.0, 4 * 86400.0, 1000, "a") for n in range(12)), "")
+    trace = Trace(tuple(TraceJob(JobId(f"j{n:02}"), 0.0, 4 * 86400.0, 1000, ProjectName("a")) for n in range(12)), "")
     owned = pool(a=8)
     owned = replace(
         owned,

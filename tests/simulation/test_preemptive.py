@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.errors import Invalid
+from scheduler.model import JobId, ProjectName
 from scheduler.simulation.preemptive import play_preemptive
 from scheduler.simulation.trace import Trace, TraceJob
 
@@ -12,27 +13,29 @@ HOUR = 3600.0
 
 
 def trace(*jobs: tuple[str, float, float, int]) -> Trace:
-    return Trace(tuple(TraceJob(id, at, lasts, 1000 * gpus, "p") for id, at, lasts, gpus in jobs), "")
+    return Trace(
+        tuple(TraceJob(JobId(id), at, lasts, 1000 * gpus, ProjectName("p")) for id, at, lasts, gpus in jobs), ""
+    )
 
 
 def test_the_oracle_pauses_a_long_job_for_a_shorter_one() -> None:
     """A stop costs the long job 60 s when it goes on."""
     played = play_preemptive(trace(("long", 0, 1000, 1), ("short", 100, 200, 1)), "oracle", gpus=1, cost=60)
     runs = {run.job.id: run for run in played}
-    assert runs["short"].ended == 300
-    assert runs["long"].ended == 1000 + 200 + 60
-    assert (runs["long"].stops, runs["long"].lost) == (1, 60)
+    assert runs[JobId("short")].ended == 300
+    assert runs[JobId("long")].ended == 1000 + 200 + 60
+    assert (runs[JobId("long")].stops, runs[JobId("long")].lost) == (1, 60)
 
 
 def test_feedback_pauses_who_has_passed_a_threshold() -> None:
     """The long job has been served eight GPU-hours when the other one arrives, which has been served none."""
     jobs = trace(("long", 0, 20 * HOUR, 1), ("short", 10 * HOUR, HOUR, 1))
     runs = {run.job.id: run for run in play_preemptive(jobs, "feedback", gpus=1, cost=0)}
-    assert runs["short"].ended == 11 * HOUR
-    assert runs["long"].ended == 21 * HOUR
+    assert runs[JobId("short")].ended == 11 * HOUR
+    assert runs[JobId("long")].ended == 21 * HOUR
     young = trace(("long", 0, 20 * HOUR, 1), ("short", 60, HOUR, 1))
     runs = {run.job.id: run for run in play_preemptive(young, "feedback", gpus=1, cost=0)}
-    assert runs["short"].started > HOUR, "on the same level the older one keeps its GPU"
+    assert runs[JobId("short")].started > HOUR, "on the same level the older one keeps its GPU"
 
 
 @pytest.mark.parametrize("policy", ["feedback", "oracle"])

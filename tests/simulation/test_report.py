@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from scheduler.model import JobId, ProjectName
 from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.pictures import over_time
 from scheduler.simulation.study import prepare
@@ -13,11 +14,16 @@ from scheduler.simulation.trace import Trace, TraceJob
 
 
 def trace() -> Trace:
-    return Trace(tuple(TraceJob(f"j{i}", float(i), 50.0, 2000, "<b>a</b>" if i % 2 else "b") for i in range(20)), "abc")
+    return Trace(
+        tuple(
+            TraceJob(JobId(f"j{i}"), float(i), 50.0, 2000, ProjectName("<b>a</b>" if i % 2 else "b")) for i in range(20)
+        ),
+        "abc",
+    )
 
 
 def test_what_is_held_over_time_adds_up() -> None:
-    job = TraceJob("j", 0, 30, 2000, "p")
+    job = TraceJob(JobId("j"), 0, 30, 2000, ProjectName("p"))
     runs = [Run(job, (Span(5.0, 15.0, 2000), Span(20.0, 40.0, 1000)), lost=10.0)]
     held = over_time(runs, 0.0, 40.0, 8)
     assert held == pytest.approx([0, 2, 2, 0, 1, 1, 1, 1])

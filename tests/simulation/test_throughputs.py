@@ -12,10 +12,13 @@ import pytest
 from scheduler.model import (
     ONE,
     Environment,
+    JobId,
     Node,
+    NodeName,
     NodePool,
     Pool,
     Project,
+    ProjectName,
     RelativeThroughputs,
     relative_throughputs,
 )
@@ -24,8 +27,10 @@ from scheduler.simulation.play import Costs, Player
 from scheduler.simulation.trace import Trace, TraceJob
 
 TYPES = ("k80", "p100", "v100")
-NODES = tuple(Node(f"n{n:02}", 4, gpu_type=TYPES[n % 3]) for n in range(12))
-POOL = Pool(node_pools=(NodePool("train", Environment.TRAIN),), projects=(Project("all", guaranteed=None),))
+NODES = tuple(Node(NodeName(f"n{n:02}"), 4, gpu_type=TYPES[n % 3]) for n in range(12))
+POOL = Pool(
+    node_pools=(NodePool("train", Environment.TRAIN),), projects=(Project(ProjectName("all"), guaranteed=None),)
+)
 HOUR = 3600.0
 
 
@@ -55,7 +60,9 @@ def jobs(load: float, count: int = 1000) -> Trace:
     at, found = 0.0, []
     for number, (gpus, seconds, throughputs) in enumerate(drawn):
         at += dice.expovariate(load * sum(node.gpus for node in NODES) / work)
-        found.append(TraceJob(f"j{number:04}", at, seconds, gpus * ONE, "all", throughputs=throughputs))
+        found.append(
+            TraceJob(JobId(f"j{number:04}"), at, seconds, gpus * ONE, ProjectName("all"), throughputs=throughputs)
+        )
     return Trace(tuple(found), "")
 
 
@@ -69,9 +76,9 @@ def times(runs: tuple[Run, ...]) -> list[float]:
 
 def test_a_job_takes_as_long_as_its_slowest_workers_type_makes_it() -> None:
     throughputs = relative_throughputs({"v100": 4.0, "k80": 1.0})
-    job = TraceJob("j", 0.0, 100.0, 8 * ONE, "all", workers=8, throughputs=throughputs)
+    job = TraceJob(JobId("j"), 0.0, 100.0, 8 * ONE, ProjectName("all"), workers=8, throughputs=throughputs)
     for kinds, seconds in ((("v100", "v100"), 100), (("v100", "k80"), 400), (("v100", "p100"), 100)):
-        nodes = [Node(f"n{n}", 4, gpu_type=kind) for n, kind in enumerate(kinds)]
+        nodes = [Node(NodeName(f"n{n}"), 4, gpu_type=kind) for n, kind in enumerate(kinds)]
         (run,) = Player(Trace((job,), ""), POOL, nodes, Costs()).play()
         assert run.spans[-1].end == pytest.approx(seconds)
 

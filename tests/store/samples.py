@@ -11,11 +11,13 @@ from scheduler.model import (
     JobKind,
     JobState,
     Node,
+    NodeName,
     NodePool,
     PlacementStyle,
     Pool,
     Program,
     Project,
+    ProjectName,
     ReclaimUpTo,
     Request,
     Session,
@@ -24,18 +26,19 @@ from scheduler.model import (
     Settings,
     Shape,
     User,
+    UserName,
     WorkerPlacement,
 )
 from scheduler.store import EventRecord
 
-PLACED = (WorkerPlacement("n1", (0, 1)), WorkerPlacement("n2", (3,), share=250))
+PLACED = (WorkerPlacement(NodeName("n1"), (0, 1)), WorkerPlacement(NodeName("n2"), (3,), share=250))
 
 
 def job(number: int, *, user: str = "ana", project: str = "vision", at: float | None = None) -> Job:
     return Job(
         id=JobId(f"job{number:04}"),
         name="train",
-        request=Request(project, user),
+        request=Request(ProjectName(project), UserName(user)),
         program=Program(JobKind.COMMAND, ("train",)),
         submitted=1000.0 + number if at is None else at,
     )
@@ -49,8 +52,8 @@ FULL_JOB = Job(
     id=JobId("full"),
     name="Größe",
     request=Request(
-        "vision",
-        "ana",
+        ProjectName("vision"),
+        UserName("ana"),
         Environment.TRAIN,
         Shape(2000, None, 4000, 2048),
         workers=4,
@@ -101,11 +104,11 @@ FULL_JOB = Job(
 SESSION = Session(
     id=SessionId("s1"),
     server="gpu",
-    request=Request("", "ana", Environment.BUILD, Shape(500), preemptible=False),
+    request=Request(ProjectName(""), UserName("ana"), Environment.BUILD, Shape(500), preemptible=False),
     requested=1000.0,
     state=SessionState.LEASED,
     reason="Holds its GPUs on box-build.",
-    placement=(WorkerPlacement("box-build", (0,), 500),),
+    placement=(WorkerPlacement(NodeName("box-build"), (0,), 500),),
     started=1001.0,
 )
 
@@ -115,23 +118,23 @@ POOL = Pool(
         NodePool("train", Environment.TRAIN, PlacementStyle.SPREAD),
     ),
     projects=(
-        Project("research", guaranteed=None, members=frozenset()),
+        Project(ProjectName("research"), guaranteed=None, members=frozenset()),
         Project(
-            "vision",
-            "research",
+            ProjectName("vision"),
+            ProjectName("research"),
             4000,
             8000,
             500,
             3,
             100.0,
-            frozenset({"ana", "bo"}),
+            frozenset({UserName("ana"), UserName("bo")}),
             frozenset({"staff"}),
         ),
     ),
-    users=(User("ana", 2000),),
+    users=(User(UserName("ana"), 2000),),
     default_build_quota=500,
     topology=("block", "rack"),
     settings=Settings(ReclaimUpTo.GUARANTEE, 2, 5.0, 3600.0),
 )
 
-NODE = Node("n1", 8)
+NODE = Node(NodeName("n1"), 8)

@@ -21,7 +21,7 @@ async def test_a_deleted_job_leaves_one_event_and_the_ids_go_on(store: Store, ur
     kept, gone = over(1, 2000.0), over(2, 2000.0)
     await store.write(ChangeSet(submitted=(job(1), job(2)), events=(event("job0001"), event("job0002"))))
     await store.write(ChangeSet(jobs=(kept, gone), events=(event("job0002", "project.changed"), event("job0002"))))
-    (last,) = await store.write(ChangeSet(deleted=("job0002",), events=(told("job0002"),)))
+    (last,) = await store.write(ChangeSet(deleted=(JobId("job0002"),), events=(told("job0002"),)))
     assert last.id == 5
     store.close()
     again = Store(url)
@@ -34,7 +34,7 @@ async def test_a_deleted_job_leaves_one_event_and_the_ids_go_on(store: Store, ur
         (5, "job0002", JOB_DELETED),
     ]
     assert again.load().last_event == 5
-    assert await again.deleted(["job0001", "job0002", "job0003"]) == {"job0002"}
+    assert await again.deleted([JobId("job0001"), JobId("job0002"), JobId("job0003")]) == {"job0002"}
     await again.write(ChangeSet(submitted=(job(2),)))
     assert await again.job(JobId("job0002")) == job(2)
     again.close()

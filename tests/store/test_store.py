@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.errors import Conflict, Invalid, Unavailable
-from scheduler.model import Attempt, JobId, JobState, ProjectUsage, SessionId, SessionState
+from scheduler.model import Attempt, JobId, JobState, ProjectName, ProjectUsage, SessionId, SessionState
 from scheduler.store import ChangeSet, JobFilter, Store
 from tests.store.samples import FULL_JOB, PLACED, POOL, SESSION, event, job
 
@@ -23,8 +23,8 @@ def reopened(store: Store, url: str) -> Store:
 async def test_everything_comes_back_as_it_was(store: Store, url: str) -> None:
     first = replace(FULL_JOB, attempts=FULL_JOB.attempts[:1])
     before, used = (
-        ProjectUsage("vision", average=1.5, held=2000, at=7.0),
-        ProjectUsage("vision", average=1 / 3, at=8.5),
+        ProjectUsage(ProjectName("vision"), average=1.5, held=2000, at=7.0),
+        ProjectUsage(ProjectName("vision"), average=1 / 3, at=8.5),
     )
     await store.write(ChangeSet(submitted=(replace(FULL_JOB, attempts=()),), jobs=(first,), pool=POOL, usage=(before,)))
     await store.write(ChangeSet(jobs=(FULL_JOB,), sessions=(SESSION,), usage=(used,), events=(event("full"),)))

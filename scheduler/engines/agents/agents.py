@@ -39,7 +39,7 @@ from scheduler.engines.contract import worker_spec
 from scheduler.engines.lastwords import TAIL, explained
 from scheduler.engines.rendezvous import Meeting
 from scheduler.errors import Conflict, NotFound, Unavailable
-from scheduler.model import Fault
+from scheduler.model import AttemptKey, Fault, JobId
 
 LOG_LIMIT = 2**30
 """Bytes of output that are kept of a worker."""
@@ -131,17 +131,17 @@ class Agents:
                 await self._take_up(launch.job, launch.attempt)
         return self.tokens(launch.job, launch.attempt, meeting.size)
 
-    def tokens(self, job: str, attempt: int, size: int) -> tuple[str, ...]:
+    def tokens(self, job: JobId, attempt: int, size: int) -> tuple[str, ...]:
         """The tokens of an attempt's workers, by rank."""
         assert self._tokens is not None
         return tuple(self._tokens.of(Worker(job, attempt, rank)) for rank in range(size))
 
-    async def kept(self, job: str, attempt: int) -> Mapping[str, Any]:
+    async def kept(self, job: JobId, attempt: int) -> Mapping[str, Any]:
         """What `admit` was given to keep."""
         known = await asyncio.to_thread(_read, self._attempt(job, attempt) / "attempt.json")
         return known.get("kept") or {}
 
-    async def stop(self, job: str, attempt: int, grace: float) -> None:
+    async def stop(self, job: JobId, attempt: int, grace: float) -> None:
         """Have the agents of an attempt stop their workers; an earlier end holds."""
         folder, end = self._attempt(job, attempt), time.time() + grace
         async with self._turn(job, attempt):
@@ -151,13 +151,13 @@ class Agents:
                 for live in self._of(job, attempt):
                     live.order_stop(end)
 
-    async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
+    async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
         """Report how the workers of these attempts stand; returns those that were never accepted. No other token is
         good."""
-        never = set[tuple[str, int]]()
+        never = set[AttemptKey]()
         for job, attempt, _ in attempts:
             if not await self._take_up(job, attempt):
-                never.add((job, attempt))
+                never.add(AttemptKey((job, attempt)))
         self._recovered = True
         return frozenset(never)
 
@@ -180,7 +180,7 @@ class Agents:
         """A worker that is not over."""
         return self._live.get(worker)
 
-    def running(self, job: str, attempt: int) -> tuple[Worker, ...]:
+    def running(self, job: JobId, attempt: int) -> tuple[Worker, ...]:
         """The workers of an attempt that are not over."""
         return tuple(live.worker for live in self._of(job, attempt))
 
@@ -263,7 +263,7 @@ class Agents:
             "log_limit": self.log_limit,
         }
 
-    async def _take_up(self, job: str, attempt: int) -> bool:
+    async def _take_up(self, job: JobId, attempt: int) -> bool:
         """Know the workers of an attempt as they stand, and tell; False where it was never accepted."""
         folder = self._attempt(job, attempt)
         known = await asyncio.to_thread(_read, folder / "attempt.json")
@@ -330,17 +330,17 @@ class Agents:
         if self._report is not None:
             self._report(WorkerStatus(**asdict(live.worker), state=live.stands, at=live.started or time.time()))
 
-    def _runs(self, job: str, worker: Worker | None) -> bool:
+    def _runs(self, job: JobId, worker: Worker | None) -> bool:
         """Whether a worker, or any of a job, is not over."""
         return worker in self._live if worker else any(each.job == job for each in self._live)
 
-    def _of(self, job: str, attempt: int) -> list[Live]:
+    def _of(self, job: JobId, attempt: int) -> list[Live]:
         return [live for worker, live in self._live.items() if (worker.job, worker.attempt) == (job, attempt)]
 
-    def _turn(self, job: str, attempt: int) -> asyncio.Lock:
+    def _turn(self, job: JobId, attempt: int) -> asyncio.Lock:
         return self._turns.setdefault((job, attempt), asyncio.Lock())
 
-    def _attempt(self, job: str, attempt: int) -> Path:
+    def _attempt(self, job: JobId, attempt: int) -> Path:
         return self.files.job(job) / "attempts" / str(attempt)
 
 

@@ -14,6 +14,7 @@ import secrets
 from dataclasses import dataclass
 
 from scheduler.discovery.statefolder import StateFolder, read_secret, write_durably
+from scheduler.model import JobId
 
 _TOKEN = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,127})\.([1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.([0-9a-f]{64})")
 
@@ -22,7 +23,7 @@ _TOKEN = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,127})\.([1-9][0-9]{0,8})\.(0|[
 class Worker:
     """A worker of an attempt of a job, by its rank."""
 
-    job: str
+    job: JobId
     attempt: int
     rank: int
 
@@ -50,7 +51,7 @@ class Tokens:
         found = _TOKEN.fullmatch(token)
         if found is None:
             return None
-        worker = Worker(found[1], int(found[2]), int(found[3]))
+        worker = Worker(JobId(found[1]), int(found[2]), int(found[3]))
         return worker if hmac.compare_digest(found[4], self._proof(worker)) else None
 
     def _proof(self, worker: Worker) -> str:

@@ -30,6 +30,7 @@ from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.deletion import delete, kept
 from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader, log_file
 from scheduler.errors import Conflict, NotFound, TooLarge
+from scheduler.model import JobId
 
 LIMITS = {Area.OUTPUT: 16 * 2**30, Area.CHECKPOINT: 64 * 2**30}
 """Bytes that a job may keep in an area."""
@@ -59,7 +60,7 @@ class Piece:
 class Uploads(JobFiles):
     """`runs` says whether a worker may still write; `log_limit` bounds its log, in bytes."""
 
-    def __init__(self, state_dir: Path, log_limit: int, runs: Callable[[str, Worker | None], bool]) -> None:
+    def __init__(self, state_dir: Path, log_limit: int, runs: Callable[[JobId, Worker | None], bool]) -> None:
         self._jobs = state_dir / "jobs"
         self._log_limit = log_limit
         self._runs = runs
@@ -73,7 +74,7 @@ class Uploads(JobFiles):
         for event in self._written.values():
             event.set()
 
-    def job(self, job: str) -> Path:
+    def job(self, job: JobId) -> Path:
         """The folder of a job. Raises `NotFound` for what cannot be a job's id."""
         if not outputs.is_job(job):
             raise NotFound(f"There is no job {job!r}.")
@@ -191,22 +192,22 @@ class Uploads(JobFiles):
             if self._written.get(file) is written:
                 return False  # closed
 
-    async def list(self, job: str, area: Area) -> tuple[FileInfo, ...]:
+    async def list(self, job: JobId, area: Area) -> tuple[FileInfo, ...]:
         return await asyncio.to_thread(outputs.listing, self._area(job, area))
 
     async def open_file(self, file: JobFile) -> Reader:
         return outputs.OpenFile(await asyncio.to_thread(outputs.open_file, *self._place(file)))
 
-    async def forget(self, job: str) -> None:
+    async def forget(self, job: JobId) -> None:
         folder = self.job(job)
         if self._runs(job, None):
             raise Conflict(f"Job {job} still has processes; cancel it first.")
         await asyncio.to_thread(delete, folder)
 
-    async def kept(self) -> frozenset[str]:
+    async def kept(self) -> frozenset[JobId]:
         return await asyncio.to_thread(kept, self._jobs)
 
-    def _area(self, job: str, area: Area) -> Path:
+    def _area(self, job: JobId, area: Area) -> Path:
         return self.job(job) / ("attempts" if area is Area.LOG else area.value)
 
     def _place(self, file: JobFile) -> tuple[Path, str]:

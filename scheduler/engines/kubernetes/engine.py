@@ -32,7 +32,7 @@ from scheduler.engines.kubernetes.podstates import Standing
 from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.errors import Conflict, Unavailable
-from scheduler.model import Fault
+from scheduler.model import AttemptKey, Fault, JobId, SessionId
 from scheduler.worker import agent
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class KubernetesEngine(Engine):
             raise
         self._run(self._start(gang))
 
-    async def stop(self, job: str, attempt: int, grace: float) -> None:
+    async def stop(self, job: JobId, attempt: int, grace: float) -> None:
         await self._agents.stop(job, attempt, grace)
         gang = self._gangs.get((job, attempt))
         if gang is None:
@@ -103,7 +103,7 @@ class KubernetesEngine(Engine):
             for worker in self._agents.running(job, attempt):
                 self._run(self._launching.end(worker, grace))
 
-    async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
+    async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
         named = {(job, number): size for job, number, size in attempts}
         for key in named:
             if kept := await self._agents.kept(*key):
@@ -120,7 +120,7 @@ class KubernetesEngine(Engine):
     async def seat(self, seat: Seat) -> Grant:
         return Grant(visible(seat.workers, seat.nodes))
 
-    async def unseat(self, session: str) -> None:
+    async def unseat(self, session: SessionId) -> None:
         pass
 
     # -- starting -------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from scheduler.engines.base import Launch
 from scheduler.engines.kubernetes.manifests import PodPlan, address
 from scheduler.engines.kubernetes.names import PREFIX
 from scheduler.engines.rendezvous import Meeting, needs
-from scheduler.model import Shape
+from scheduler.model import JobId, Shape
 
 PORT = 29400
 """Where a pod's worker listens: each pod has all ports to itself."""
@@ -23,7 +23,7 @@ PORT = 29400
 class Gang:
     """`stopped`: it is to end, and nothing more of it is started. `bound`: all of it was bound, or found so."""
 
-    job: str
+    job: JobId
     attempt: int
     plans: tuple[PodPlan, ...]
     grace: float
@@ -32,7 +32,7 @@ class Gang:
     bound: bool = False
 
     @classmethod
-    def of(cls, job: str, attempt: int, kept: Mapping[str, Any]) -> Gang:
+    def of(cls, job: JobId, attempt: int, kept: Mapping[str, Any]) -> Gang:
         """That of `kept_of`."""
         plans = tuple(
             PodPlan(Worker(job, attempt, rank), node, gpus, Shape(cpus=cpus, memory=memory))

@@ -24,7 +24,7 @@ from scheduler.engines.kubernetes.names import MANAGED_BY, RANK, SCHEDULER, atte
 from scheduler.engines.kubernetes.podstates import CONTAINER
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.engines.kubernetes.template import merge
-from scheduler.model import ONE, Shape
+from scheduler.model import ONE, JobId, Shape
 
 Manifest = dict[str, Any]
 
@@ -171,7 +171,9 @@ def termination_grace(grace: float, settings: Kubernetes) -> int:
     return min(math.ceil(grace) + settings.upload_seconds, LONGEST_GRACE)
 
 
-def secret(job: str, attempt: int, tokens: Sequence[str], owners: Sequence[Manifest], settings: Kubernetes) -> Manifest:
+def secret(
+    job: JobId, attempt: int, tokens: Sequence[str], owners: Sequence[Manifest], settings: Kubernetes
+) -> Manifest:
     """The tokens of an attempt's agents, by rank."""
     return {
         "apiVersion": "v1",
@@ -183,7 +185,7 @@ def secret(job: str, attempt: int, tokens: Sequence[str], owners: Sequence[Manif
     }
 
 
-def service(job: str, attempt: int, owners: Sequence[Manifest], settings: Kubernetes) -> Manifest:
+def service(job: JobId, attempt: int, owners: Sequence[Manifest], settings: Kubernetes) -> Manifest:
     """Names for the pods of a gang, also before they are ready."""
     return {
         "apiVersion": "v1",
@@ -197,7 +199,7 @@ def service(job: str, attempt: int, owners: Sequence[Manifest], settings: Kubern
     }
 
 
-def _belongs(job: str, attempt: int, owners: Sequence[Manifest], settings: Kubernetes) -> Manifest:
+def _belongs(job: JobId, attempt: int, owners: Sequence[Manifest], settings: Kubernetes) -> Manifest:
     """Metadata of what goes with the last of its pods."""
     return {
         "name": attempt_name(job, attempt),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduler.engines.agents.tokens import Worker
+from scheduler.model import JobId
 
 PREFIX = "runai.jupyter.org"
 
@@ -17,7 +18,7 @@ SCHEDULER = "jupyter-runai"
 """The `schedulerName` of our pods: no other scheduler touches them."""
 
 
-def attempt_name(job: str, attempt: int) -> str:
+def attempt_name(job: JobId, attempt: int) -> str:
     """The Secret and the Service of an attempt; its pods are called after it."""
     return f"runai-{job.lower()}-{attempt}"
 
@@ -31,5 +32,5 @@ def pod_name(worker: Worker) -> str:
     return f"{attempt_name(worker.job, worker.attempt)}-{worker.rank}"
 
 
-def attempt_labels(instance: str, job: str, attempt: int) -> Mapping[str, str]:
+def attempt_labels(instance: str, job: JobId, attempt: int) -> Mapping[str, str]:
     return {**MANAGED_BY, INSTANCE: instance, JOB: job, ATTEMPT: str(attempt)}

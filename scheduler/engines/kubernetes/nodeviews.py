@@ -9,7 +9,7 @@ from typing import Any
 from scheduler.engines.kubernetes.names import NODE_POOL
 from scheduler.engines.kubernetes.podviews import Amounts, Object
 from scheduler.engines.kubernetes.quantities import count, mib, milli
-from scheduler.model import ONE, Environment, ForeignUse, MiB, Milli, Node, Pool
+from scheduler.model import ONE, Environment, ForeignUse, MiB, Milli, Node, NodeName, Pool
 from scheduler.telemetry.nvml import short_name
 
 PRODUCT, MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
@@ -95,7 +95,7 @@ def node_pool_of(view: NodeView, pool: Pool) -> str | None:
 def node_of(view: NodeView, node_pool: str, used: Amounts) -> Node:
     """A node of the pool, of which others use that much."""
     return Node(
-        name=view.name,
+        name=NodeName(view.name),
         gpus=view.gpus,
         gpu_type=view.gpu_type,
         gpu_memory=view.gpu_memory,

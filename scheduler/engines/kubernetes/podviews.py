@@ -13,7 +13,7 @@ from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, RANK
 from scheduler.engines.kubernetes.podstates import Standing, standing
 from scheduler.engines.kubernetes.quantities import count, mib, milli
-from scheduler.model import MiB, Milli
+from scheduler.model import JobId, MiB, Milli
 
 Object = Mapping[str, Any]
 """An object of the API, as it is in JSON."""
@@ -67,7 +67,7 @@ def pod_view(pod: Object, instance: str, gpu_resource: str) -> PodView:
 def _worker(labels: Mapping[str, str], instance: str) -> Worker | None:
     try:
         if labels.get(INSTANCE) == instance:
-            return Worker(labels[JOB], int(labels[ATTEMPT]), int(labels[RANK]))
+            return Worker(JobId(labels[JOB]), int(labels[ATTEMPT]), int(labels[RANK]))
     except (KeyError, ValueError):
         pass  # somebody has written our label on a pod of their own
     return None

@@ -46,7 +46,7 @@ from scheduler.engines.local.processes import clear, ended, terminate
 from scheduler.engines.rendezvous import Meeting, needs
 from scheduler.errors import Unavailable
 from scheduler.files.blobs import Blobs
-from scheduler.model import Fault
+from scheduler.model import AttemptKey, Fault, JobId, SessionId
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ LOG_LIMIT = 2**30
 ADDRESS = "127.0.0.1"
 """Where the workers of this machine reach each other."""
 
-Key = tuple[str, int, int]
+Key = tuple[JobId, int, int]
 """Job, attempt, rank."""
 
 
@@ -158,7 +158,7 @@ class LocalEngine(Engine):
 
     # -- what becomes of a worker ---------------------------------------------------------------------------
 
-    async def _take_up(self, job: str, attempt: int, rank: int, why: str = "") -> None:
+    async def _take_up(self, job: JobId, attempt: int, rank: int, why: str = "") -> None:
         """See how a worker stands, tell of it, and watch it while it lives. `why` nobody started it, if known."""
         key = (job, attempt, rank)
         standing = await asyncio.to_thread(self._folders.attempt(job, attempt).worker(rank).stand)
@@ -230,7 +230,7 @@ class LocalEngine(Engine):
         if self._report is not None:
             self._report(explained(exited, log, ports, started=standing.started is not None))
 
-    def _throughput(self, job: str, attempt: int) -> float | None:
+    def _throughput(self, job: JobId, attempt: int) -> float | None:
         reports = outputs.tail(self._folders.job(job).output, throughput.FILE, throughput.TAIL)
         return throughput.steps_per_second(reports, attempt)
 
@@ -252,7 +252,7 @@ class LocalEngine(Engine):
 
     # -- stopping -------------------------------------------------------------------------------------------
 
-    async def stop(self, job: str, attempt: int, grace: float) -> None:
+    async def stop(self, job: JobId, attempt: int, grace: float) -> None:
         for rank in await asyncio.to_thread(_stop, self._folders.attempt(job, attempt), grace):
             await self._take_up(job, attempt, rank)
 
@@ -262,30 +262,30 @@ class LocalEngine(Engine):
         """Servers are no processes of this engine: a session's sees its GPUs by its environment."""
         return Grant(visible(seat.workers, seat.nodes))
 
-    async def unseat(self, session: str) -> None:
+    async def unseat(self, session: SessionId) -> None:
         pass
 
     # -- after a restart ------------------------------------------------------------------------------------
 
-    async def recover(self, attempts: Iterable[tuple[str, int, int]]) -> frozenset[tuple[str, int]]:
+    async def recover(self, attempts: Iterable[tuple[JobId, int, int]]) -> frozenset[AttemptKey]:
         named = {(job, attempt): size for job, attempt, size in attempts}
         marked = await asyncio.to_thread(lambda: list(self._folders.marked()))
         await asyncio.gather(*(self._end_unnamed(*key) for key in marked if key not in named))
-        never = set[tuple[str, int]]()
+        never = set[AttemptKey]()
         rebooted = await asyncio.to_thread(lambda: self._folders.rebooted)
         for (job, attempt), size in named.items():
             try:
                 if rebooted:
                     await asyncio.to_thread(_mark_lost, self._folders.attempt(job, attempt), size)
                 if await self._find(job, attempt, size):
-                    never.add((job, attempt))
+                    never.add(AttemptKey((job, attempt)))
             except OSError as error:
                 for rank in range(size):
                     await self._give_up((job, attempt, rank), error)
         await asyncio.to_thread(self._folders.note_boot)
         return frozenset(never)
 
-    async def _find(self, job: str, attempt: int, size: int) -> bool:
+    async def _find(self, job: JobId, attempt: int, size: int) -> bool:
         """Take up an attempt as it stands; True where nothing of it was ever started."""
         folder = self._folders.attempt(job, attempt)
         self.ports.keep((job, attempt), await asyncio.to_thread(folder.worker(0).ports))
@@ -307,7 +307,7 @@ class LocalEngine(Engine):
         reason = f"it was lost: its files cannot be read ({error.strerror})."
         self._tell(key, WorkerState.LOST, time.time(), reason=reason)
 
-    async def _end_unnamed(self, job: str, attempt: int) -> None:
+    async def _end_unnamed(self, job: JobId, attempt: int) -> None:
         """Kill what runs of an attempt that nobody knows of, and wait until it is gone: its GPUs count as free."""
         try:
             await self._end(job, attempt)
@@ -316,7 +316,7 @@ class LocalEngine(Engine):
             marks = identifying(job, attempt, 0, self._folders.job(job))
             await asyncio.to_thread(clear, {}, {name: marks[name] for name in marks if name != "RUNAI_RANK"})
 
-    async def _end(self, job: str, attempt: int) -> None:
+    async def _end(self, job: JobId, attempt: int) -> None:
         folder = self._folders.attempt(job, attempt)
         await asyncio.to_thread(_stop, folder, 0.0)
         for rank, worker in await asyncio.to_thread(lambda: list(folder.workers())):

@@ -16,6 +16,7 @@ from scheduler.engines import contract
 from scheduler.engines.contract import WorkerSpec
 from scheduler.engines.local.accounts import Account
 from scheduler.engines.local.folders import JobFolder
+from scheduler.model import JobId
 
 _KEPT = frozenset(
     {
@@ -61,7 +62,7 @@ def environment(
     }
 
 
-def identifying(job: str, attempt: int, rank: int, folder: JobFolder) -> dict[str, str]:
+def identifying(job: JobId, attempt: int, rank: int, folder: JobFolder) -> dict[str, str]:
     """Those variables that no other worker has, of whatever scheduler: its processes are known by them."""
     return {**contract.identifying(job, attempt, rank), "RUNAI_OUTPUT_DIR": str(folder.output)}
 

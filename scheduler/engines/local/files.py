@@ -15,6 +15,7 @@ from scheduler.engines.files import Area, FileInfo, JobFile, JobFiles, Reader
 from scheduler.engines.local.folders import Folders, JobFolder
 from scheduler.engines.local.follow import Growth
 from scheduler.errors import Conflict, NotFound
+from scheduler.model import JobId
 
 
 class JobFolders(JobFiles):
@@ -41,7 +42,7 @@ class JobFolders(JobFiles):
         writer.add_done_callback(lambda _: self._writing.pop(log, None))
 
     @contextlib.contextmanager
-    def in_use(self, job: str) -> Iterator[None]:
+    def in_use(self, job: JobId) -> Iterator[None]:
         """Nothing of the job is forgotten meanwhile."""
         self._in_use[job] += 1
         try:
@@ -71,7 +72,7 @@ class JobFolders(JobFiles):
                 finally:
                     wait.cancel()
 
-    async def list(self, job: str, area: Area) -> tuple[FileInfo, ...]:
+    async def list(self, job: JobId, area: Area) -> tuple[FileInfo, ...]:
         return await asyncio.to_thread(outputs.listing, _folder(self._folders.job(job), area))
 
     async def open_file(self, file: JobFile) -> Reader:
@@ -96,7 +97,7 @@ class JobFolders(JobFiles):
 
     # -- deleting -------------------------------------------------------------------------------------------
 
-    async def forget(self, job: str) -> None:
+    async def forget(self, job: JobId) -> None:
         folder = self._folders.job(job)
         marked = await asyncio.to_thread(lambda: [each for each in self._folders.marked() if each[0] == job])
         attempts = [self._folders.attempt(*each) for each in marked]
@@ -106,7 +107,7 @@ class JobFolders(JobFiles):
         for attempt in attempts:
             await asyncio.to_thread(attempt.unmark)
 
-    async def kept(self) -> frozenset[str]:
+    async def kept(self) -> frozenset[JobId]:
         return await asyncio.to_thread(kept, self._folders.jobs)
 
 

@@ -46,6 +46,7 @@ from scheduler.engines.local.workerfiles import (
 )
 from scheduler.errors import NotFound
 from scheduler.files.locks import holder_of
+from scheduler.model import AttemptKey, JobId
 from scheduler.worker import supervisor
 
 CLOSED, PASSABLE = 0o700, 0o711
@@ -263,21 +264,21 @@ class Folders:
         if fresh:
             self.note_boot()
 
-    def job(self, job: str) -> JobFolder:
+    def job(self, job: JobId) -> JobFolder:
         """A job's folder, there or not. Raises `NotFound` for what cannot be a job's id."""
         if not _ID.fullmatch(job):
             raise NotFound(f"There is no job {job!r}.")
         return JobFolder(self.jobs / job, self.running)
 
-    def attempt(self, job: str, number: int) -> AttemptFolder:
+    def attempt(self, job: JobId, number: int) -> AttemptFolder:
         return self.job(job).attempt(number)
 
-    def marked(self) -> Iterator[tuple[str, int]]:
+    def marked(self) -> Iterator[AttemptKey]:
         """The attempts that may have processes."""
         for name in os.listdir(self.running):
             job, _, number = name.rpartition(".")
             if _ID.fullmatch(job) and _NUMBER.fullmatch(number):
-                yield job, int(number)
+                yield AttemptKey((JobId(job), int(number)))
 
     @property
     def rebooted(self) -> bool:
