@@ -14,7 +14,7 @@ from scheduler.api import discretion
 from scheduler.api.access import Access
 from scheduler.api.convert import from_milli
 from scheduler.api.remedies import would_help
-from scheduler.api.views import held, over_quota_jobs
+from scheduler.api.views import over_quota_jobs
 from scheduler.controller import usage
 from scheduler.controller.admission import capacity
 from scheduler.model import (
@@ -32,6 +32,7 @@ from scheduler.model import (
     WorkloadId,
     duration,
     gpu_count,
+    held_by,
 )
 from scheduler.schema import Explanation, Holder, HolderJob, SpeedView
 
@@ -129,7 +130,7 @@ def _below(project: ProjectName, pool: Pool) -> frozenset[ProjectName]:
 
 
 def _on(nodes: frozenset[NodeName], placement: Iterable[WorkerPlacement]) -> Milli:
-    return held(worker for worker in placement if worker.node in nodes)
+    return held_by(worker for worker in placement if worker.node in nodes)
 
 
 def _free(names: frozenset[NodeName], standing: Iterable[Job], nodes: Iterable[Node]) -> Milli:

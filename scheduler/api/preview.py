@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from scheduler.api.convert import from_milli
-from scheduler.api.views import held
-from scheduler.model import Pool, Workload
+from scheduler.model import Pool, Workload, held_by
 from scheduler.policy import Effect, effects
 from scheduler.pool.changes import changes, refuse_harm, warnings
 from scheduler.schema import Applied, EffectView
@@ -41,7 +40,7 @@ def effect_views(found: Mapping[Effect, Sequence[Workload]]) -> list[EffectView]
             action=effect.value,
             project=project,
             jobs=len(workloads),
-            gpus=from_milli(sum(held(workload.placement) for workload in workloads)),
+            gpus=from_milli(sum(held_by(workload.placement) for workload in workloads)),
             ids=[workload.id for workload in workloads[:NAMED]],
         )
         for (effect, project), workloads in projects.items()

@@ -30,6 +30,7 @@ from scheduler.model import (
     WorkerGroup,
     WorkerPlacement,
     WorkloadId,
+    held_by,
 )
 from scheduler.policy import quotas
 from scheduler.policy.types import Action, Decision
@@ -53,11 +54,6 @@ if TYPE_CHECKING:
 
 
 # -- amounts ------------------------------------------------------------------------------------------------
-
-
-def held(placement: Iterable[WorkerPlacement]) -> Milli:
-    """GPUs that a placement holds."""
-    return sum(worker.share * len(worker.gpus) for worker in placement)
 
 
 class Guarantees:
@@ -168,7 +164,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         workers=job.request.workers,
         min_workers=job.request.min_workers,
         groups=[_group_view(group) for group in job.request.groups],
-        total_gpus=from_milli(held(job.placement) or job.request.gpus),
+        total_gpus=from_milli(held_by(job.placement) or job.request.gpus),
         priority=job.request.priority,
         preemptible=job.request.preemptible,
         over_quota=over_quota,
@@ -219,7 +215,7 @@ def session_view(session: Session, nodes: Mapping[NodeName, Node], env: Mapping[
         server=session.server,
         state=session.state,
         reason=session.reason,
-        gpus=from_milli(held(session.placement) or session.request.shape.gpus),
+        gpus=from_milli(held_by(session.placement) or session.request.shape.gpus),
         workers=worker_views(session.placement),
         env=dict(env),
         declared=any(node.declared for node in placed),
@@ -306,10 +302,10 @@ def environment_totals(book: Book) -> dict[Environment, EnvironmentTotals]:
     guarantees = Guarantees(book)
     by_project: dict[tuple[ProjectName, quotas.PartitionKey], Milli] = defaultdict(int)
     for job in book.holding.values():
-        by_project[job.request.project, guarantees.part_of(job.placement)] += held(job.placement)
+        by_project[job.request.project, guarantees.part_of(job.placement)] += held_by(job.placement)
     over = sum(guarantees.beyond(*place, amount) for place, amount in by_project.items())
     allocated = {
-        Environment.BUILD: sum(held(session.placement) for session in book.sessions.values()),
+        Environment.BUILD: sum(held_by(session.placement) for session in book.sessions.values()),
         Environment.TRAIN: sum(by_project.values()),
     }
     return {

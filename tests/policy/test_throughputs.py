@@ -56,7 +56,7 @@ def places(decision: Decision) -> list[str]:
 def test_the_fastest_type_is_used_while_it_is_free_and_any_other_then() -> None:
     found = plan(*(waits(f"j{n}") for n in range(6)))
     assert [places(found[JobId(f"j{n}")]) for n in range(4)] == [["a"]] * 4
-    assert {*places(found[JobId("j4")]), *places(found["j5"])} <= {"v", "w"}
+    assert {*places(found[JobId("j4")]), *places(found[JobId("j5")])} <= {"v", "w"}
 
 
 def test_without_throughputs_it_is_as_it_was() -> None:
