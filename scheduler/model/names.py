@@ -18,7 +18,7 @@ JobId = NewType("JobId", str)
 SessionId = NewType("SessionId", str)
 
 WorkloadId = JobId | SessionId
-"""Of the policy, which judges jobs and sessions alike."""
+"""A job or a session: the policy treats both alike."""
 
 AttemptKey = NewType("AttemptKey", tuple[JobId, int])
 """One attempt: its job, and its number."""
