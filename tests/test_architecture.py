@@ -40,8 +40,9 @@ MAY_KNOW: Mapping[str, tuple[str, ...]] = {
         *("controller", "engines", "errors", "files", "model", "policy", "pool", "scenario", "schema"),
         *("store", "telemetry"),
     ),
+    "operator": ("api", "engines", "errors", "model", "pool", "schema", "store"),
     "service": (
-        *("api", "controller", "discovery", "engines", "errors", "files", "policy", "pool", "store"),
+        *("api", "controller", "discovery", "engines", "errors", "files", "operator", "policy", "pool", "store"),
         "telemetry",
     ),
     "jupyter_ext": USER_SIDE,

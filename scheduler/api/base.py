@@ -9,7 +9,6 @@ What must hold:
 from __future__ import annotations
 
 import logging
-import re
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel
@@ -19,6 +18,7 @@ from tornado.web import HTTPError, RequestHandler, stream_request_body
 from scheduler.api.access import Access, Caller, Scope
 from scheduler.api.endpoint import MAX_JSON, Endpoint, endpoints, parse_body, parse_query
 from scheduler.api.exchange import DISCARDED
+from scheduler.api.submitting import find_job
 from scheduler.errors import (
     BY_STATUS,
     PROBLEM_TYPE,
@@ -30,9 +30,8 @@ from scheduler.errors import (
     Unavailable,
     shortage,
 )
-from scheduler.model import Job, JobId
-from scheduler.schema import NAME, Problem, Wire
-from scheduler.store import JobFilter
+from scheduler.model import Job
+from scheduler.schema import Problem, Wire
 
 if TYPE_CHECKING:
     from scheduler.api.context import Context
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("runai.api")
 
 T = TypeVar("T", bound=BaseModel)
-
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_NAME = re.compile(NAME)
 
 _TITLES = {400: "Bad request", 404: "Not found", 405: "Method not allowed", 500: "Error"}
 
@@ -164,11 +160,7 @@ class ApiHandler(RequestHandler):
 
     async def find(self, job: str) -> Job | None:
         """The job of this id, else the caller's newest of this name."""
-        found = await self.api.controller.job(JobId(job)) if _ID.fullmatch(job) else None
-        if found is None and _NAME.fullmatch(job):
-            named = await self.api.controller.jobs(JobFilter(user=self.caller.name, name=job), limit=1)
-            found = named[0] if named else None
-        return found
+        return await find_job(self.api, self.caller, job)
 
     @property
     def access(self) -> Access:

@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from scheduler.api import views
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
-from scheduler.api.convert import job_of, jobs_of, with_defaults
+from scheduler.api.convert import jobs_of, with_defaults
 from scheduler.api.endpoint import endpoint
 from scheduler.api.explain import explanation
+from scheduler.api.submitting import job_of_submission, with_ids
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.model import Job, JobId, JobState, ProjectName
 from scheduler.pool.rules import rules_of
@@ -37,18 +38,7 @@ class SubmitHandler(ApiHandler):
     """What `POST /jobs` and `POST /arrays` share."""
 
     async def _with_ids(self, sent: JobSubmit) -> JobSubmit:
-        """With ids in the place of names of jobs that come first. Raises `Invalid` where the caller may not see one."""
-        after = []
-        for given in sent.after:
-            name, colon, condition = given.partition(":")
-            first = await self.find(name)
-            job = name if first is None else first.id
-            if first is None:
-                first = next(iter(await self.api.controller.jobs(JobFilter(array=name), limit=1)), None)
-            if first is None or not self.access.sees_job(first):
-                raise Invalid(f"after: there is no job {name} that you may see.", field="after")
-            after.append(f"{job}{colon}{condition}")
-        return sent.model_copy(update={"after": after})
+        return await with_ids(self.api, self.caller, sent)
 
     def _check_blobs(self, job: Job, sent: JobSubmit) -> None:
         """The blobs that a submission names are the caller's own."""
@@ -68,14 +58,7 @@ class SubmitHandler(ApiHandler):
             )
 
     def _job(self, sent: JobSubmit) -> Job:
-        project = self.access.project_for(sent.project)
-        return job_of(
-            self._with_defaults(sent, project),
-            user=self.caller.name,
-            project=project,
-            now=self.api.clock(),
-            idempotency_key=self._key(),
-        )
+        return job_of_submission(self.api, self.caller, sent, self._key())
 
     def _key(self) -> str | None:
         key = self.request.headers.get("Idempotency-Key")

@@ -112,6 +112,12 @@ class RunaiService(JupyterApp):
         help="Wait while another scheduler leads, and take over when it ends. Needs PostgreSQL, and a state folder "
         "that both can write to.",
     )
+    operator = Bool(
+        False,
+        config=True,
+        help="Make jobs of the cluster's TrainJob resources, and projects of its Project resources. Needs the engine "
+        "`kubernetes`.",
+    )
     scrape_token = Unicode(config=True, help="A token that may read /metrics and nothing else. Default: none.")
     idle_timeout = Float(
         0,
@@ -229,6 +235,7 @@ class RunaiService(JupyterApp):
             log=self.log,
             engine=self.engine,
             standby=self.standby,
+            operator=self.operator,
             config=self.config,
         )
         asyncio.run(serve(options))

@@ -24,7 +24,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tornado.httpserver import HTTPServer
@@ -49,6 +49,10 @@ from scheduler.service.retention import Retention
 from scheduler.service.standby import standing_by
 from scheduler.store import Store
 from scheduler.telemetry import Inventory
+
+if TYPE_CHECKING:
+    from scheduler.api.context import Context
+    from scheduler.operator.operator import Operator
 
 GLANCE = 0.5
 """How many seconds the lock is tried for: who only looks whether it is held has it for an instant."""
@@ -91,6 +95,7 @@ class Options:
     log: logging.Logger
     engine: str = "local"
     standby: bool = False
+    operator: bool = False
     config: Config = field(default_factory=Config)
 
 
@@ -99,6 +104,8 @@ async def serve(options: Options) -> None:
     options."""
     if options.standby and options.db_url.startswith("sqlite"):
         raise Invalid("A standby needs a PostgreSQL database; set db_url.", field="standby")
+    if options.operator and options.engine != "kubernetes":
+        raise Invalid("The operator needs the Kubernetes engine; set engine to kubernetes.", field="operator")
     sys.setswitchinterval(SWITCH)
     gc.set_threshold(*COLLECT)
     stopped = _stop_signals()
@@ -237,6 +244,10 @@ async def _running(
         api = app.settings["api"]
         retention = asyncio.create_task(Retention(controller, store, api.blobs, api.owners).forever())
         ends.push_async_callback(_cancel, retention)
+        if options.operator:
+            operator = _operator(options, api)
+            await operator.open()
+            ends.push_async_callback(operator.close)
         await standby.aclose()
         server = make_server(app)
         server.add_sockets(sockets)
@@ -292,6 +303,13 @@ def _address(bound: socket.socket, base_url: str) -> str:
     ip, port = bound.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(ip, f"[{ip}]" if ":" in ip else ip)
     return f"http://{host}:{port}{base_url}"
+
+
+def _operator(options: Options, api: Context) -> Operator:
+    from scheduler.engines.kubernetes.settings import Kubernetes
+    from scheduler.operator.operator import Operator  # its client is an extra
+
+    return Operator(Kubernetes(config=options.config), api)
 
 
 def _authenticator(options: Options, folder: StateFolder) -> Authenticator:

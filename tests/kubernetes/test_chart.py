@@ -30,6 +30,7 @@ EVERYTHING: Values = {
     "hub": {"apiUrl": "http://hub.jupyterhub.svc:8081/hub/api", "existingSecret": "hub-token"},
     "database": {"existingSecret": "database"},
     "replicas": 2,
+    "operator": {"enabled": True},
     "persistence": {"existingClaim": "state"},
     "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]},
     "metrics": {"existingSecret": "scrape", "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
@@ -58,7 +59,9 @@ def test_lints_and_renders_with_the_least_and_with_everything(tmp_path: Path) ->
         "ServiceAccount/runai",
     ]
     elects = {"Role/runai-leader", "RoleBinding/runai-leader"}
-    assert everything.keys() - least.keys() == {"ServiceMonitor/runai", *elects}
+    resources = {f"CustomResourceDefinition/{kind}.runai.jupyter.org" for kind in ("trainjobs", "projects")}
+    roles = {f"ClusterRole/pool-runai-trainjobs-{verb}" for verb in ("edit", "view")}
+    assert everything.keys() - least.keys() == {"ServiceMonitor/runai", *elects, *resources, *roles}
     assert least.keys() - everything.keys() == {"PersistentVolumeClaim/runai"}
     endpoint = everything["ServiceMonitor/runai"]["spec"]["endpoints"][0]
     assert endpoint["path"] == "/services/runai/metrics"

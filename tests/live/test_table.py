@@ -215,6 +215,7 @@ SERVICE_SETTINGS = {
     "engine": SERVICE + "the_engine_is_one_that_is_installed",
     "scrape_token": SERVICE + "the_scrape_token_reads_the_metrics_and_nothing_else",
     "standby": "app/test_standby.py::test_a_standby_is_alive_and_not_ready_and_says_where_the_leader_is",
+    "operator": "kubernetes/test_operator.py::test_a_trainjob_becomes_a_job_of_the_user_of_its_namespace",
     "idle_timeout": SERVICE + "after_idle_timeout_it_ends",
 }
 

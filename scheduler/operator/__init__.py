@@ -1,0 +1,1 @@
+"""Custom resources of a cluster: `TrainJob` becomes a job, and `Project` a project of the pool."""

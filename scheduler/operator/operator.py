@@ -1,0 +1,287 @@
+"""The controller of the custom resources: what they say is brought about, and what becomes of it is their status.
+
+What must hold:
+- A TrainJob becomes one job, by the door and with the rights of the API, whatever is killed when. Its id is made of the
+  TrainJob's uid, so what was submitted is found.
+- A deleted resource is never kept: its finalizer goes once its job is cancelled, is over, or was never there.
+- Whatever is wrong with a resource is a sentence in its conditions, and is looked at again when it, its namespace or
+  the pool has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from scheduler.api import views
+from scheduler.api.access import Caller, Scope
+from scheduler.api.context import Context
+from scheduler.api.submitting import job_of_submission, with_ids
+from scheduler.engines.kubernetes.api import Api, ApiError
+from scheduler.engines.kubernetes.mirror import Mirror
+from scheduler.engines.kubernetes.settings import Kubernetes
+from scheduler.errors import Conflict, Forbidden, Invalid, NotFound, RunaiError, TooMany, Unavailable
+from scheduler.model import Job, JobId, JobState
+from scheduler.operator.crds import GROUP, NOT_IN_A_TRAINJOB, VERSION
+from scheduler.operator.resources import (
+    FINALIZER,
+    USER,
+    Resource,
+    Status,
+    deleted,
+    is_applied,
+    job_id,
+    of_job,
+    of_project,
+    refused,
+    viewed,
+)
+from scheduler.operator.workqueue import WorkQueue
+from scheduler.pool.file import with_project, without_project
+from scheduler.schema import JobSubmit, ProjectEntry
+from scheduler.schema.reading import validate
+from scheduler.store import EventRecord
+
+log = logging.getLogger(__name__)
+
+PLANS = 5.0
+"""Seconds between two looks at why queued jobs wait: that is no event."""
+
+TRY_AGAIN = 30.0
+"""Seconds until what was too much is tried again."""
+
+TRAINJOBS, PROJECTS = "trainjobs", "projects"
+
+
+class Key(NamedTuple):
+    kind: str
+    name: str
+    """`namespace/name`, as a mirror has it."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name.strip('/')}"
+
+
+class Operator:
+    """One for each leader. `settings` say which cluster."""
+
+    def __init__(self, settings: Kubernetes, context: Context) -> None:
+        self._calls = Api(settings.kubeconfig, settings.context)
+        self._context = context
+        self._controller = context.controller
+        self._queue: WorkQueue[Key] = WorkQueue(self._look)
+        root = f"/apis/{GROUP}/{VERSION}"
+        self._namespaces = Mirror(self._calls, "/api/v1/namespaces", _user_of, self._see_namespace)
+        self._mirrors = {
+            kind: Mirror(self._calls, f"{root}/{kind}", viewed, partial(self._see, kind))
+            for kind in (PROJECTS, TRAINJOBS)
+        }
+        self._keys: dict[JobId, Key] = {}
+        self._telling: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def open(self) -> None:
+        """Follow the cluster from now on. Raises `Unavailable` where it does not know the resources."""
+        await self._calls.open()
+        self._controller.watch(self)
+        self._queue.open()
+        try:
+            for mirror in (self._namespaces, *self._mirrors.values()):
+                await mirror.open()
+        except ApiError as error:
+            await self.close()
+            raise Unavailable(
+                f"The custom resources of the cluster cannot be read; install their CRDs: {error}"
+            ) from error
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._telling is not None:
+            self._telling.cancel()
+        for mirror in (self._namespaces, *self._mirrors.values()):
+            await mirror.close()
+        await self._queue.close()
+        await self._calls.close()
+
+    # -- what is to be looked at --------------------------------------------------------------------------------
+
+    def _see(self, kind: str, before: Resource | None, after: Resource | None) -> None:
+        item = after or before
+        assert item is not None
+        metadata = item["metadata"]
+        key = Key(kind, f"{metadata.get('namespace', '')}/{metadata['name']}")
+        if kind == TRAINJOBS:
+            if after is None:
+                self._keys.pop(job_id(metadata["uid"]), None)
+            else:
+                self._keys[job_id(metadata["uid"])] = key
+        self._queue.add(key)
+
+    def _see_namespace(self, before: tuple[str, str] | None, after: tuple[str, str] | None) -> None:
+        if after is not None:
+            self._add(key for key in self._all(TRAINJOBS) if key.name.startswith(f"{after[0]}/"))
+
+    def happened(self, events: Sequence[EventRecord]) -> None:
+        for event in events:
+            if event.kind.startswith("job."):
+                if (key := self._keys.get(JobId(event.subject))) is not None:
+                    self._add([key])
+            elif event.kind.startswith(("pool.", "project.")):
+                self._add(self._all(PROJECTS))
+                self._add(key for key in self._all(TRAINJOBS) if not self._item(key)["status"].get("jobId"))
+
+    def decided(self) -> None:
+        if self._telling is None and not self._closed:
+            self._telling = asyncio.get_running_loop().call_later(PLANS, self._tell)
+
+    def ended(self) -> None:
+        self._closed = True
+
+    def _tell(self) -> None:
+        self._telling = None
+        queued = self._context.book.jobs
+        self._add(
+            key
+            for job, key in self._keys.items()
+            if (found := queued.get(job)) is not None and found.state is JobState.QUEUED
+        )
+
+    def _all(self, kind: str) -> list[Key]:
+        return [Key(kind, name) for name in self._mirrors[kind].items]
+
+    def _item(self, key: Key) -> Resource:
+        return self._mirrors[key.kind].items[key.name]
+
+    def _add(self, keys: Iterable[Key]) -> None:
+        if not self._closed:
+            for key in keys:
+                self._queue.add(key)
+
+    # -- looking --------------------------------------------------------------------------------------------------
+
+    async def _look(self, key: Key) -> None:
+        item = self._mirrors[key.kind].items.get(key.name)
+        if item is None:
+            return
+        finalizers = item["metadata"].get("finalizers", [])
+        if item["metadata"].get("deletionTimestamp"):
+            if FINALIZER in finalizers:
+                await (self._cancel(item) if key.kind == TRAINJOBS else self._remove(item))
+                rest = [each for each in finalizers if each != FINALIZER]
+                with suppress(NotFoundHere):
+                    await self._patch(key, item, {"metadata": {"finalizers": rest}})
+            return
+        with suppress(NotFoundHere):
+            if FINALIZER not in finalizers:
+                item = await self._patch(key, item, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
+            status = await (self._trainjob(key, item) if key.kind == TRAINJOBS else self._project(item))
+            if status != item["status"]:
+                gone = dict.fromkeys(item["status"].keys() - status.keys())
+                await self._patch(key, item, {"status": {**gone, **status}}, "/status")
+
+    async def _patch(self, key: Key, item: Resource, change: Resource, part: str = "") -> Resource:
+        """Change a resource, unless it has changed. Raises `NotFoundHere` where it is gone."""
+        namespace, _, name = key.name.partition("/")
+        where = f"namespaces/{namespace}/" if namespace else ""
+        metadata = {**change.get("metadata", {}), "resourceVersion": item["metadata"]["resourceVersion"]}
+        path = f"/apis/{GROUP}/{VERSION}/{where}{key.kind}/{name}{part}"
+        try:
+            changed = await self._calls.call(
+                "PATCH", path, {**change, "metadata": metadata}, content="application/merge-patch+json"
+            )
+        except ApiError as error:
+            if error.status == 404:
+                raise NotFoundHere from error
+            raise
+        return viewed(changed)
+
+    # -- TrainJobs ------------------------------------------------------------------------------------------------
+
+    async def _trainjob(self, key: Key, item: Resource) -> Status:
+        now, ours = self._context.clock(), job_id(item["metadata"]["uid"])
+        job = await self._controller.job(ours)
+        if job is None and item["status"].get("jobId"):
+            return deleted(item, now)
+        try:
+            job = job or await self._submit(item, ours)
+        except Unavailable:
+            raise
+        except RunaiError as error:
+            if isinstance(error, TooMany):
+                self._queue.add_later(key, TRY_AGAIN)
+            return refused(item, error, now)
+        access = self._context.access(_caller(job.user))
+        return of_job(item, views.job_view(job, self._context.book, access), now)
+
+    async def _submit(self, item: Resource, ours: JobId) -> Job:
+        metadata = item["metadata"]
+        namespace = metadata["namespace"]
+        _, user = self._namespaces.items.get(f"/{namespace}", ("", ""))
+        if not user:
+            raise Forbidden(
+                f"The namespace {namespace} belongs to no user of the pool. Ask an administrator to run: "
+                f"kubectl annotate namespace {namespace} {USER}=<user>"
+            )
+        for name in NOT_IN_A_TRAINJOB & item["spec"].keys():
+            raise Invalid(f"{name}: a TrainJob has no such key; remove it.", field=name)
+        caller = _caller(user)
+        sent = validate(JobSubmit, {**item["spec"], "name": metadata["name"]})
+        sent = await with_ids(self._context, caller, sent)
+        job = job_of_submission(self._context, caller, sent, f"trainjob-{metadata['uid']}")
+        return await self._controller.submit(replace(job, id=ours))
+
+    async def _cancel(self, item: Resource) -> None:
+        ours = job_id(item["metadata"]["uid"])
+        job = await self._controller.job(ours)
+        if job is not None and not job.state.final:
+            with suppress(Conflict, NotFound):
+                await self._controller.cancel(ours)
+
+    # -- Projects -------------------------------------------------------------------------------------------------
+
+    async def _project(self, item: Resource) -> Status:
+        now = self._context.clock()
+        try:
+            entry = validate(ProjectEntry, {**item["spec"], "name": item["metadata"]["name"]})
+            async with self._context.changing:
+                before = self._context.book.pool
+                after = with_project(before, entry, now)
+                if after != before:
+                    await self._controller.apply(after)
+        except Unavailable:
+            raise
+        except RunaiError as error:
+            return of_project(item, error, now)
+        return of_project(item, None, now)
+
+    async def _remove(self, item: Resource) -> None:
+        """Remove what the resource has brought about. What cannot be removed stays in the pool as a project like any
+        other."""
+        name = item["metadata"]["name"]
+        pool = self._context.book.pool
+        if not is_applied(item) or all(project.name != name for project in pool.projects):
+            return
+        try:
+            async with self._context.changing:
+                await self._controller.apply(without_project(self._context.book.pool, name, self._context.clock()))
+        except (Invalid, Conflict) as error:
+            log.warning("The Project %s is deleted, and the project stays in the pool: %s", name, error.sentence)
+
+
+class NotFoundHere(Exception):
+    """The resource is gone."""
+
+
+def _caller(user: str) -> Caller:
+    return Caller.of(user, frozenset({Scope.SUBMIT}))
+
+
+def _user_of(namespace: Resource) -> tuple[str, str]:
+    """A namespace's name, and the user that it belongs to."""
+    metadata = namespace["metadata"]
+    return metadata["name"], metadata.get("annotations", {}).get(USER, "")

@@ -1,0 +1,249 @@
+"""Custom resources on a real API server: what `kubectl` is given becomes jobs and projects, and shows what becomes of
+them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.operator.crds import definitions
+from scheduler.schema import JobView, ProjectEntry
+from tests.app.conftest import Service, end_all, until
+from tests.kubernetes.chart import CHART, NEEDED, rendered
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.programs import eventually
+
+CRDS = CHART / "files" / "crds.yaml"
+RESOURCE = "tests.local/gpu"
+API = "apiVersion: runai.jupyter.org/v1alpha1\n"
+
+
+class Operated(Service):
+    """A scheduler that follows the custom resources, and kubectl beside it."""
+
+    def __init__(self, folder: Path, cluster: Cluster, namespace: str, kubeconfig: Path) -> None:
+        config = folder / "config.py"
+        config.write_text(
+            "c.RunaiService.operator = True\n"
+            f"c.Kubernetes.kubeconfig = {str(kubeconfig)!r}\n"
+            f"c.Kubernetes.namespace = {namespace!r}\n"
+            "c.Kubernetes.image = 'any'\n"
+            "c.Kubernetes.url = 'http://there/'\n"
+            f"c.Kubernetes.gpu_resource = {RESOURCE!r}\n"
+        )
+        super().__init__(folder, "--engine=kubernetes", f"--config={config}")
+        self.cluster = cluster
+        self.namespace = namespace
+
+    def annotate(self, user: str) -> None:
+        self.cluster.kubectl("annotate", "--overwrite", "namespace", self.namespace, f"runai.jupyter.org/user={user}")
+
+    def apply(self, name: str, spec: str = "command: [python3, train.py]") -> None:
+        head = f"{API}kind: TrainJob\nmetadata: {{name: {name}, namespace: {self.namespace}}}\n"
+        self.cluster.kubectl("apply", "-f", "-", stdin=f"{head}spec:\n  {spec}\n")
+
+    def apply_project(self, name: str, spec: str) -> None:
+        self.cluster.kubectl(
+            "apply", "-f", "-", stdin=f"{API}kind: Project\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+        )
+
+    def get(self, *what: str) -> dict[str, Any] | None:
+        """A resource; `None` where it is gone."""
+        found = self.cluster.kubectl("get", *what, "-n", self.namespace, "-o", "json", "--ignore-not-found")
+        return json.loads(found) if found else None
+
+    def status(self, *what: str) -> dict[str, Any]:
+        status: dict[str, Any] = (self.get(*what) or {}).get("status", {})
+        return status
+
+    def condition(self, type_: str, *what: str) -> dict[str, Any] | None:
+        """A condition that is about the resource as it is now."""
+        found = self.get(*what) or {}
+        generation = found.get("metadata", {}).get("generation")
+        conditions = found.get("status", {}).get("conditions", ())
+        about = (each for each in conditions if each["type"] == type_ and each["observedGeneration"] == generation)
+        return next(about, None)
+
+    def delete(self, *what: str, wait: bool = True) -> None:
+        self.cluster.kubectl("delete", *what, "-n", self.namespace, f"--wait={str(wait).lower()}", "--timeout=60s")
+
+    def jobs(self) -> list[JobView]:
+        with self.client() as client:
+            return list(client.jobs().jobs)
+
+
+@pytest.fixture(scope="module")
+def defined(cluster: Cluster) -> Iterator[Cluster]:
+    """With a node that takes no pods, so that jobs stay in the queue."""
+    cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
+    amounts = {RESOURCE: "8", "cpu": "8", "memory": "64Gi", "pods": "9"}
+    ready = [{"type": "Ready", "status": "True"}]
+    node = {"metadata": {"name": "cordoned"}, "spec": {"unschedulable": True}}
+    cluster.create(
+        "/api/v1/nodes", {**node, "status": {"allocatable": amounts, "capacity": amounts, "conditions": ready}}
+    )
+    yield cluster
+    cluster.api.delete("/api/v1/nodes/cordoned")
+
+
+@pytest.fixture
+def service(tmp_path: Path, defined: Cluster, namespace: str) -> Iterator[Operated]:
+    """With the rights that the chart gives, and no others."""
+    values = {**NEEDED, "operator": {"enabled": True}, "jobs": {"image": "any", "namespace": namespace}}
+    manifests = rendered(tmp_path, values, namespace)
+    kinds = ("ServiceAccount/", "ClusterRole", "Role")
+    rights = [manifest for name, manifest in manifests.items() if name.startswith(kinds)]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": rights})
+    defined.kubectl("apply", "-n", namespace, "-f", "-", stdin=text)
+    user = {"token": defined.token_of(namespace, "runai")}
+    found = Operated(tmp_path, defined, namespace, defined.write_kubeconfig(namespace, user))
+    yield found
+    end_all(tmp_path)
+    for process in found.spawned:
+        process.wait()
+
+
+def test_the_definitions_are_those_of_the_schema() -> None:
+    """If this fails: python -m scheduler.operator.crds > deploy/chart/files/crds.yaml"""
+    assert CRDS.read_text() == definitions()
+
+
+@pytest.mark.parametrize(
+    ("path", "description"),
+    [
+        ("trainjob", "of the user that the annotation"),
+        ("trainjob.spec.retries", "number of times to try again after a failure"),
+        ("trainjob.status.conditions", "Unknown until the job has ended"),
+        ("projects.runai.jupyter.org.spec.groups", "JupyterHub groups"),
+    ],
+)
+def test_kubectl_explains_every_key(defined: Cluster, path: str, description: str) -> None:
+    def explained() -> str:
+        with suppress(AssertionError):  # the API server describes new resources a moment later
+            return " ".join(defined.kubectl("explain", path).split())
+        return ""
+
+    assert description in eventually("kubectl explains it", explained)
+
+
+def test_a_trainjob_becomes_a_job_of_the_user_of_its_namespace(service: Operated) -> None:
+    """With the setting `operator`."""
+    service.start()
+    service.apply("digits", "{command: [python3, train.py], gpus: 2, retries: 3}")
+    refused = until(lambda: service.condition("Accepted", "tj/digits"))
+    assert (refused["status"], refused["reason"]) == ("False", "Forbidden")
+    assert f"kubectl annotate namespace {service.namespace} runai.jupyter.org/user=" in refused["message"]
+    service.annotate("ann")
+    status = until(lambda: (found := service.status("tj/digits")).get("state") == "queued" and found)
+    (job,) = service.jobs()
+    assert (status["jobId"], status["user"], status["project"]) == (job.id, "ann", job.project)
+    assert (job.name, job.user, job.gpus) == ("digits", "ann", 2)
+    accepted = until(lambda: service.condition("Accepted", "tj/digits"))
+    assert accepted["status"] == "True"
+    columns = service.cluster.kubectl("get", "tj", "-n", service.namespace).splitlines()
+    assert columns[0].split() == ["NAME", "USER", "PROJECT", "STATE", "ATTEMPTS", "AGE"]
+    assert columns[1].split()[:4] == ["digits", "ann", job.project, "queued"]
+    with service.client() as client:
+        client.cancel(job.id)
+    ended = until(
+        lambda: (found := service.condition("Succeeded", "tj/digits")) and found["status"] == "False" and found
+    )
+    assert ended["reason"] == "Cancelled"
+
+
+def test_what_is_wrong_is_a_sentence_in_a_condition_and_can_be_mended(service: Operated) -> None:
+    service.start()
+    service.annotate("ann")
+    with pytest.raises(AssertionError, match=r"spec\.workers"):
+        service.apply("wrong", "{command: [train], workers: many}")
+    with pytest.raises(AssertionError, match="gpu_number"):
+        service.apply("wrong", "{command: [train], gpu_number: 1}")
+    service.apply("wrong", "{command: [train], project: nowhere}")
+    refused = until(lambda: service.condition("Accepted", "tj/wrong"))
+    assert refused["status"] == "False"
+    assert "nowhere" in refused["message"]
+    service.apply_project("nowhere", "{guaranteed: 1, members: [ann]}")
+    try:
+        until(lambda: service.status("tj/wrong").get("state") == "queued")
+    finally:
+        service.delete("projects.runai.jupyter.org", "nowhere")
+    service.apply("wrong", "{command: [other], project: nowhere}")
+    changed = until(lambda: service.condition("Accepted", "tj/wrong"))
+    assert changed["reason"] == "SpecChanged"
+
+
+def test_a_trainjob_is_one_job_however_often_the_scheduler_is_killed(service: Operated) -> None:
+    service.start()
+    service.annotate("ann")
+    for n in range(2):
+        service.apply(f"job-{n}")
+        service.kill()
+        service.start()
+    until(lambda: all(service.status(f"tj/job-{n}").get("state") == "queued" for n in range(2)))
+    service.kill()
+    # As if it had been killed before it could write down what it had submitted.
+    path = f"/apis/runai.jupyter.org/v1alpha1/namespaces/{service.namespace}/trainjobs/job-0/status"
+    merge = {"Content-Type": "application/merge-patch+json"}
+    assert service.cluster.api.patch(path, json={"status": None}, headers=merge).is_success
+    service.annotate("ben")
+    service.start()
+    status = until(lambda: (found := service.status("tj/job-0")).get("jobId") and found)
+    assert status["user"] == "ann", "the job that there is"
+    assert sorted(job.name for job in service.jobs()) == ["job-0", "job-1"]
+
+
+def test_deleting_a_trainjob_cancels_its_job_and_never_hangs(service: Operated) -> None:
+    service.start()
+    service.annotate("ann")
+    for name in ("one", "two", "three", "four"):
+        service.apply(name)
+    until(lambda: len([job for job in service.jobs() if job.state == "queued"]) == 4)
+    service.delete("tj/one")
+    with service.client() as client:  # a job that is not there any more
+        (two,) = [job for job in service.jobs() if job.name == "two"]
+        client.cancel(two.id)
+        client.wait(two.id)
+        client.delete(two.id)
+    service.delete("tj/two")
+    service.kill()
+    service.delete("tj/three", wait=False)
+    service.start()
+    eventually("it is gone", lambda: service.get("tj/three") is None)
+    service.cluster.kubectl("delete", "namespace", service.namespace, "--timeout=60s")
+    states = {job.name: job.state for job in service.jobs()}
+    assert states == dict.fromkeys(("one", "three", "four"), "cancelled")
+
+
+def test_a_project_is_what_its_resource_says(service: Operated) -> None:
+    service.start()
+    project = ("projects.runai.jupyter.org", "vision")
+    try:
+        service.apply_project("vision", "{guaranteed: 4, limit: 2}")
+        refused = until(lambda: service.condition("Applied", *project))
+        assert refused["status"] == "False"
+        assert "limit" in refused["message"]
+        service.apply_project("vision", "{guaranteed: 4, limit: 8, members: [ann]}")
+        until(lambda: (found := service.condition("Applied", *project)) and found["status"] == "True")
+        with service.client() as client:
+            view = client.project("vision")
+            assert (view.guaranteed, view.limit, view.members) == (4, 8, ["ann"])
+            client.project_put(ProjectEntry(name="vision", guaranteed=1))
+            until(lambda: client.project("vision").guaranteed == 4)
+            service.annotate("ann")
+            service.apply("holds", "{command: [train], project: vision}")
+            until(lambda: service.status("tj/holds").get("state") == "queued")
+            service.delete(*project)
+            assert client.project("vision").waiting == 1, "it has a job, so it stays, as a project like any other"
+            service.delete("tj/holds")
+            service.apply_project("vision", "{guaranteed: 3}")
+            until(lambda: client.project("vision").guaranteed == 3)
+            service.delete(*project)
+            until(lambda: "vision" not in {each.name for each in client.projects()})
+    finally:
+        service.cluster.kubectl("delete", *project, "--ignore-not-found", "--timeout=60s")
