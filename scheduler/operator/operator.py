@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler.api import views
 from scheduler.api.access import Caller, Scope
@@ -26,7 +26,7 @@ from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.mirror import Mirror
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound, RunaiError, TooMany, Unavailable
-from scheduler.model import Job, JobId, JobState
+from scheduler.model import Job, JobId, JobState, UserName
 from scheduler.operator.crds import GROUP, NOT_IN_A_TRAINJOB, VERSION
 from scheduler.operator.resources import (
     FINALIZER,
@@ -77,7 +77,7 @@ class Operator:
         self._queue: WorkQueue[Key] = WorkQueue(self._look)
         root = f"/apis/{GROUP}/{VERSION}"
         self._namespaces = Mirror(self._calls, "/api/v1/namespaces", _user_of, self._see_namespace)
-        self._mirrors = {
+        self._mirrors: dict[str, Mirror[Resource]] = {
             kind: Mirror(self._calls, f"{root}/{kind}", viewed, partial(self._see, kind))
             for kind in (PROJECTS, TRAINJOBS)
         }
@@ -278,10 +278,10 @@ class NotFoundHere(Exception):
 
 
 def _caller(user: str) -> Caller:
-    return Caller.of(user, frozenset({Scope.SUBMIT}))
+    return Caller.of(UserName(user), frozenset({Scope.SUBMIT}))
 
 
-def _user_of(namespace: Resource) -> tuple[str, str]:
+def _user_of(namespace: Mapping[str, Any]) -> tuple[str, str]:
     """A namespace's name, and the user that it belongs to."""
     metadata = namespace["metadata"]
     return metadata["name"], metadata.get("annotations", {}).get(USER, "")
