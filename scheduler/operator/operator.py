@@ -91,7 +91,7 @@ class Operator:
         self._controller.watch(self)
         self._queue.open()
         try:
-            for mirror in (self._namespaces, *self._mirrors.values()):
+            for mirror in self._all_mirrors():
                 await mirror.open()
         except ApiError as error:
             await self.close()
@@ -103,10 +103,14 @@ class Operator:
         self._closed = True
         if self._telling is not None:
             self._telling.cancel()
-        for mirror in (self._namespaces, *self._mirrors.values()):
+        for mirror in self._all_mirrors():
             await mirror.close()
         await self._queue.close()
         await self._calls.close()
+
+    def _all_mirrors(self) -> tuple[Mirror[Any], ...]:
+        """In the order in which they are opened: a TrainJob needs its namespace and its project."""
+        return (self._namespaces, *self._mirrors.values())
 
     # -- what is to be looked at --------------------------------------------------------------------------------
 
