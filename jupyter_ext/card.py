@@ -71,8 +71,20 @@ def _where(job: JobView) -> list[str]:
         if job.position is not None and job.position > 1:
             found.append(f"number {job.position} in line")
         if job.estimated_start is not None and job.estimated_start > time.time():
-            found.append(f"likely to start at {time.strftime('%H:%M', time.localtime(job.estimated_start))}")
+            found.append(f"likely to start at {_clock(job.estimated_start)}{_range(job)}")
     return found
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%H:%M", time.localtime(at))
+
+
+def _range(job: JobView) -> str:
+    """` (14:05–14:40)`, where the start is not known to the minute."""
+    if job.earliest_start is None or job.latest_start is None:
+        return ""
+    earliest, latest = _clock(max(time.time(), job.earliest_start)), _clock(job.latest_start)
+    return "" if earliest == latest else f" ({earliest}–{latest})"
 
 
 def _after(job: JobView) -> str:

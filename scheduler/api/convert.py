@@ -41,6 +41,7 @@ from scheduler.model import (
     session_request,
     size_of,
 )
+from scheduler.policy import Decision
 from scheduler.pool.rules import Rules
 from scheduler.schema import ArraySubmit, FileSubmit, GroupSubmit, JobSubmit, SessionOpen
 from scheduler.schema.reading import milli
@@ -326,3 +327,11 @@ def _check_outputs(kind: JobKind, outputs: list[str]) -> None:
             raise Invalid(f"outputs: {name!r} is not a valid name of a Python variable.", field=f"outputs[{index}]")
     if len(set(outputs)) != len(outputs):
         raise Invalid("outputs: a name is given twice.", field="outputs")
+
+
+def start_range(expected: Decision | None) -> dict[str, float]:
+    """The range in which a waiting job is likely to start, where it is known."""
+    if expected is None or expected.start_range is None:
+        return {}
+    earliest, latest = expected.start_range
+    return {"earliest_start": earliest, "latest_start": latest}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler.api import discretion
 from scheduler.api.access import Access
-from scheduler.api.convert import from_milli
+from scheduler.api.convert import from_milli, start_range
 from scheduler.api.remedies import would_help
 from scheduler.api.views import over_quota_jobs
 from scheduler.controller import usage
@@ -34,6 +34,7 @@ from scheduler.model import (
     gpu_count,
     held_by,
 )
+from scheduler.policy.similar import between
 from scheduler.schema import Explanation, Holder, HolderJob, SpeedView
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
         speeds=_speed_views(throughputs),
         speed=_speed(throughputs),
         recent_use=_recent_use(job.request.project, book, now) if for_gpus else "",
+        **(start_range(decision) if waits else {}),
+        **_similar(job, book),
         size=_size(job, book.pool),
         after=len(decision.after) if decision else 0,
         free=from_milli(_free(nodes, standing, book.nodes) - sessions),
@@ -181,6 +184,15 @@ def _expected_end(job: Job, book: Book) -> float | None:
     return None if estimate is None or started is None else started + estimate.seconds
 
 
+def _similar(job: Job, book: Book) -> dict[str, Any]:
+    """How far apart the run times of similar jobs are, while its own is expected to be like theirs."""
+    runs = () if job.state.final else book.run_times.runs_like(job)
+    if not runs:
+        return {}
+    shortest, longest = between(runs, 0.1, 0.9)
+    return {"shortest_runtime": shortest, "longest_runtime": longest, "similar_runs": len(runs)}
+
+
 # -- how fast ------------------------------------------------------------------------------------------------
 
 
@@ -270,7 +282,8 @@ def _estimate(job: Job, holding: list[tuple[Job, Milli]], book: Book) -> str:
     if decision is not None and decision.estimated_start is not None:
         said = ", ".join(f"{words} ({sources[name]})" for name, words in _SOURCES.items() if sources[name])
         rests = f" The run times of the jobs that hold what it needs are {said}." if said else ""
-        return f"This assumes that nothing else is submitted and that jobs run as long as expected.{rests}"
+        likely = " The range comes from how good the latest estimates were." if decision.start_range else ""
+        return f"This assumes that nothing else is submitted and that jobs run as long as expected.{likely}{rests}"
     if forecast.until is not None:
         return "Too many jobs are ahead of it for an estimate."
     if unknown:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from scheduler.api import discretion, views
+from scheduler.api.convert import start_range
 from scheduler.api.messages import mentioned, written
 from scheduler.api.projects import Standing
 from scheduler.model import Environment, Job, JobId, JobState, ProjectName
@@ -128,12 +129,14 @@ class Figures:
         """What a waiting job may expect."""
         piece = self._waiting.setdefault(job.id, Piece())
         expected = views.waits(job, book)
-        reason, position, start = job.reason, None, None
+        reason, position, start, latest = job.reason, None, None, None
         if expected is not None:
             reason, position, start = expected.reason, expected.position, expected.estimated_start
-        before = piece.value
-        if before is None or before[:2] != (reason, position) or _moved(before[2], start, self._clock()):
-            piece.change(self.next_number(), (reason, position, start))
+            latest = expected.start_range[1] if expected.start_range else None
+        before, now = piece.value, self._clock()
+        moved = before is None or _moved(before[2], start, now) or _moved(before[3], latest, now)
+        if moved or before[:2] != (reason, position):
+            piece.change(self.next_number(), (reason, position, start, latest))
             if before is None or before[0] != reason:
                 piece.reworded = piece.changed
         return piece
@@ -149,6 +152,7 @@ class Figures:
                 reason=views.reason_of(job, expected, book, access),
                 position=expected.position if expected else None,
                 estimated_start=expected.estimated_start if expected else None,
+                **start_range(expected),
             )
             piece.texts[alike] = view.model_dump_json(exclude=None if whole else {"reason"}).encode()
         return piece.texts[alike]
@@ -158,7 +162,10 @@ class Figures:
         alike = ("event", access.owns(job), discretion.seen(mentioned(job, book), book, access))
         if alike not in piece.texts:
             view = views.job_view(job, book, access)
-            data = view.model_dump(mode="json", include={"state", "reason", "position", "estimated_start"})
+            data = view.model_dump(
+                mode="json",
+                include={"state", "reason", "position", "estimated_start", "earliest_start", "latest_start"},
+            )
             event = Event(id=0, at=self._clock(), kind="job.reason", subject=job.id, data=data, job=view)
             piece.texts[alike] = written(event)
         return piece.texts[alike]

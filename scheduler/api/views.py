@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from scheduler.api import discretion
 from scheduler.api.access import Access, Scope
-from scheduler.api.convert import from_mib, from_milli
+from scheduler.api.convert import from_mib, from_milli, start_range
 from scheduler.model import (
     ONE,
     Attempt,
@@ -185,6 +185,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         array=job.request.array.id if job.request.array else None,
         index=job.request.array.index if job.request.array else None,
         parameters=dict(job.program.parameters) if mine else {},
+        **start_range(expected),
     )
 
 

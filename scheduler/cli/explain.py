@@ -59,7 +59,9 @@ def _facts(found: Explanation, now: float) -> Iterable[tuple[str, str]]:
         yield "start", f"{_start(found, now)} {found.estimate}"
     if found.expected_runtime is not None and not found.state.final:
         source = _SOURCES[found.runtime_source or "limit"]
-        yield "runs", f"{duration(found.expected_runtime)}, {source}"
+        yield "runs", f"{duration(found.expected_runtime)}, {source}{_sure(found)}"
+    elif found.similar_runs:
+        yield "runs", _sure(found).removeprefix("; ")
     if found.recent_use:
         yield "use", found.recent_use
     if found.size:
@@ -74,7 +76,22 @@ def _start(found: Explanation, now: float) -> str:
         return f"Not before {_clock(found.not_before, now)}." if found.not_before else "Not known."
     if at <= now:
         return "At any moment."
-    return f"In about {duration(at - now)}, at {_clock(at, now)}."
+    return f"In about {duration(at - now)}, at {_clock(at, now)}{_between(found, now)}."
+
+
+def _between(found: Explanation, now: float) -> str:
+    if found.earliest_start is None or found.latest_start is None:
+        return ""
+    earliest, latest = (_clock(max(now, each), now) for each in (found.earliest_start, found.latest_start))
+    return "" if earliest == latest else f", likely between {earliest} and {latest}"
+
+
+def _sure(found: Explanation) -> str:
+    """`; 8 in 10 of 40 similar jobs ran 10 min to 2 h`."""
+    if found.shortest_runtime is None or found.longest_runtime is None:
+        return ""
+    span = f"{duration(found.shortest_runtime)} to {duration(found.longest_runtime)}"
+    return f"; 8 in 10 of {found.similar_runs} similar jobs ran {span}"
 
 
 def _clock(at: float, now: float) -> str:

@@ -94,13 +94,21 @@ def waiting_since(job: JobView) -> float:
     return (job.attempts[-1].ended if job.attempts else None) or job.submitted
 
 
+def _range(job: JobView, now: float) -> str:
+    """` (10 min to 1 h)`, where the start is not known as well as that."""
+    if job.earliest_start is None or job.latest_start is None:
+        return ""
+    earliest, latest = (duration(max(0.0, at - now)) for at in (job.earliest_start, job.latest_start))
+    return "" if earliest == latest else f" ({earliest} to {latest})"
+
+
 def why(job: JobView, now: float) -> str:
     """The reason of a state, and for a job that waits its place and when it is thought to start."""
     words = [job.reason.rstrip(".")] if job.reason else []
     if job.position:
         words.append(f"number {job.position} in its queue")
     if job.estimated_start is not None and job.estimated_start > now:
-        words.append(f"starts in about {duration(job.estimated_start - now)}")
+        words.append(f"starts in about {duration(job.estimated_start - now)}{_range(job, now)}")
     return "; ".join(words)
 
 

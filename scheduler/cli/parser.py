@@ -356,6 +356,12 @@ def _simulate(commands: Commands) -> None:
         metavar="SECONDS",
         help="gather changes within it into one plan",
     )
+    command.add_argument(
+        "--foresight",
+        type=values.amount,
+        metavar="SECONDS",
+        help="estimate the starts of waiting jobs so often, and say how good the estimates were",
+    )
     command.add_argument("--report", metavar="FILE", help="draw the results as a page")
     command.add_argument("-o", "--output", choices=["json"], help="print it for programs")
 

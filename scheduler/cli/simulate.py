@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
         if not sessions:
             raise Invalid("Nobody opens a session in the short time of this trace.", field="sessions")
         study = replace(study, users=options.sessions, sessions=sessions)
+    study = replace(study, foresight=options.foresight or None)
     facts = _facts(trace, study, options)
     if options.report:
         from scheduler.simulation.report import render
@@ -64,6 +65,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"{name}: {fact}")
         print()
         _table(results)
+        _foresight(results)
     return 0
 
 
@@ -122,6 +124,7 @@ def _figures(result: Result) -> dict[str, object]:
         "against_static": None if compared is None else asdict(compared),
         "worse_off_than_static": None if compared is None else compared.worse_off,
         "sessions": _sessions(result),
+        "foresight": None if result.foresight is None else asdict(result.foresight),
     }
 
 
@@ -169,3 +172,19 @@ def _columns(figures: Figures) -> tuple[str, ...]:
         f"{figures.stops:,}",
         f"{figures.gpu_hours_lost:,.0f}",
     )
+
+
+def _foresight(results: list[Result]) -> None:
+    """How good the estimated starts of our policies were, where they were told any."""
+    rows = []
+    for result in results:
+        found = result.foresight
+        for when, told in (("at submission", found.first), ("and at each change", found.all)) if found else ():
+            if told is not None:
+                figures = (told.error, told.error_p90, told.not_later, told.range)
+                rows.append((result.name, when, f"{told.statements:,}", *(f"{share:.0%}" for share in figures)))
+    if rows:
+        print()
+        print("Estimated starts of jobs that waited for over a minute; errors and ranges relative to the wait:")
+        head = ["POLICY", "TOLD", "ESTIMATES", "ERROR", "P90", "NOT LATER", "RANGE"]
+        Screen().table(head, rows, right=head[2:])

@@ -102,7 +102,9 @@ class Book:
         """What the latest plan decided for a job, with the latest estimate of when it starts."""
         decision = self.plan.decisions.get(job_id)
         start = self.forecast.starts.get(job_id)
-        return decision if decision is None or start is None else replace(decision, estimated_start=start)
+        if decision is None or start is None:
+            return decision
+        return replace(decision, estimated_start=start, start_range=self.forecast.ranges.get(job_id))
 
     def copy(self) -> Book:
         twin = Book(self.pool, self.nodes, self.run_times)

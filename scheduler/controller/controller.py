@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -34,7 +34,7 @@ from scheduler.controller.statewriter import StateWriter
 from scheduler.controller.submissions import Submissions
 from scheduler.engines.backend import Backend
 from scheduler.errors import RunaiError
-from scheduler.model import Job, JobId, JobState, Node, Pool, Session, SessionId, WorkloadId
+from scheduler.model import Job, JobId, JobState, Node, Pool, Session, SessionId, Workload, WorkloadId
 from scheduler.policy import Action, Decision, Forecast, Plan, Snapshot, SnapshotPlanner, forecast
 from scheduler.pool.changes import refuse_harm
 from scheduler.store import ChangeSet, EventRecord, Store
@@ -79,7 +79,7 @@ class Controller:
         self.grant, self.session_env = self._sessions.grant, self._sessions.env
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
         self._deletion = Deletion(self._writer, store, backend.files, clock)
-        self._forecaster = Forecaster(forecast, self._foretell, clock)
+        self._forecaster = Forecaster(self._foresee, self._foretell, clock)
         self._checkpoints = Checkpoints(backend.files, lambda: self._decided.jobs.values(), self._jobs.saved)
         self._idleness = Idleness()
         self._looking: asyncio.TimerHandle | None = None
@@ -295,6 +295,7 @@ class Controller:
             log.warning("The plan for %s is out of date: %s is no longer free.", workload, decision.placement)
         elif job is not None:
             self._jobs.start(job, decision.placement)
+            self._forecaster.started(workload)
         else:
             self._sessions.lease(SessionId(workload), decision.placement)
 
@@ -303,6 +304,17 @@ class Controller:
         if decision.action is Action.WAIT and self._decided.releases != self._releases:
             return  # the plan is older than GPUs that the session might get
         self._sessions.pass_over(SessionId(session), decision)
+
+    def _foresee(self, snapshot: Snapshot) -> Forecast:
+        """In another thread: when those that wait will start, where any run time is known."""
+        run_times, jobs = self.book.run_times, self.book.jobs
+
+        def runs_like(workload: Workload) -> Sequence[float]:
+            job = jobs.get(workload.id)
+            return () if job is None else run_times.runs_like(job)
+
+        known = run_times.similar or any(w.request.expected_runtime is not None for w in snapshot.workloads)
+        return forecast(snapshot, runs_like) if known else Forecast()
 
     def _foretell(self, found: Forecast) -> None:
         self.book.forecast = found

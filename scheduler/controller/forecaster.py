@@ -1,7 +1,8 @@
 """Looks ahead, behind the plans: when those that wait are likely to start.
 
 It plays the policy forward in a thread and takes at most a tenth of the time, so a plan never waits for it and neither
-does anybody who asks. What it finds belongs to the latest plan that it has seen.
+does anybody who asks. What it finds belongs to the latest plan that it has seen. Within which range a start is likely
+is learned from the starts that came (`policy/accuracy.py`), anew after a restart.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from scheduler.controller.loop import Loop
-from scheduler.policy import Forecast, Snapshot
+from scheduler.model import WorkloadId
+from scheduler.policy import Accuracy, Forecast, Snapshot
 
 PAUSE = 1.0
 """Seconds before a look ahead: a plan is carried out first, and those that follow it at once are seen with it."""
@@ -35,24 +37,31 @@ class Forecaster(Loop):
         self._publish = publish
         self._clock = clock
         self._latest: Snapshot | None = None
+        self._accuracy = Accuracy()
 
     def look(self, snapshot: Snapshot) -> None:
         """A plan was made of this."""
         self._latest = snapshot
         self.wake()
 
+    def started(self, workload: WorkloadId) -> None:
+        """One that waited starts now."""
+        self._accuracy.came(workload, self._clock())
+
     async def _once(self) -> None:
         assert self._latest is not None
         snapshot = replace(self._latest, now=self._clock())
-        forecast = await asyncio.to_thread(_look, self._foresee, snapshot)
-        self._publish(forecast)
+        forecast, waiting = await asyncio.to_thread(_look, self._foresee, snapshot)
+        self._accuracy.keep(waiting)
+        starts = {id: start for id, start in forecast.starts.items() if id in waiting}
+        self._publish(replace(forecast, ranges=self._accuracy.tell(snapshot.now, starts)))
         if forecast.starts:  # when the first of what was foretold should have happened
             self.wake_in(min(forecast.starts.values()) - snapshot.now + OVERDUE)
         else:
             self.wake_in(None)
 
 
-def _look(foresee: Foresee, snapshot: Snapshot) -> Forecast:
-    waiting = any(not workload.running for workload in snapshot.workloads)
-    known = any(workload.request.expected_runtime is not None for workload in snapshot.workloads)
-    return foresee(snapshot) if waiting and known else Forecast()
+def _look(foresee: Foresee, snapshot: Snapshot) -> tuple[Forecast, frozenset[WorkloadId]]:
+    """The forecast, and who waits."""
+    waiting = frozenset([workload.id for workload in snapshot.workloads if not workload.running])
+    return foresee(snapshot) if waiting else Forecast(), waiting

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from posixpath import basename
@@ -19,6 +19,7 @@ from statistics import median
 
 from scheduler.controller.throughputs import MeasuredThroughput, ThroughputHistory, throughputs_of
 from scheduler.model import Job, JobId, JobState, Milli, RelativeThroughputs, Workload
+from scheduler.policy import SimilarRuns
 
 RECENT = 10
 """So many of the latest jobs of a kind are remembered …"""
@@ -95,6 +96,21 @@ class RunTimes:
     def __init__(self) -> None:
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
         self._unfinished: dict[Hashable, dict[JobId, None]] = {}
+        self.similar = SimilarRuns()
+
+    def runs_like(self, job: Job) -> Sequence[float]:
+        """The seconds that similar jobs took, ascending: those with the same arguments, or else like it, or else, where
+        nothing like it has ended, of the same user and project and as large, or of the project; empty where its owner
+        has said how long it runs, or too few have ended to tell. May be asked from another thread."""
+        if job.request.expected_runtime is not None:
+            return ()
+        kind = self._kinds.get(likeness(job))
+        alike, others = _likenesses(job)
+        runs = self.similar.like(alike)
+        if not runs and not (kind and kind.took):
+            runs = self.similar.like(others)
+        longest = job.program.max_runtime
+        return runs if longest is None else tuple([min(seconds, longest) for seconds in runs])
 
     def estimate(self, job: Job) -> Estimate | None:
         """The owner's word before what was learned before the longest run time, which bounds them all."""
@@ -147,6 +163,8 @@ class RunTimes:
         kind = self._kinds.setdefault(likely, _Kind())
         if ran is not None:
             kind.took.append(ran)
+            alike, others = _likenesses(job)
+            self.similar.learn((*alike, *others), ran[0])
         if measured:
             kind.history.learn(measured)
         self._kinds.move_to_end(likely)
@@ -165,6 +183,16 @@ def likeness(job: Job) -> Hashable:
         request.project, job.user, program.kind, _NUMBER.sub("#", job.name), _what_runs(program.command),
         request.shape, request.workers, request.groups,
     )  # fmt: skip
+
+
+def _likenesses(job: Job) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
+    """What similar jobs have in common, the most telling first: of those that run the same, and of others."""
+    request = job.request
+    alike = likeness(job)
+    return (
+        ((alike, request.gpus, job.program.command), alike),
+        ((request.project, job.user, request.gpus), (request.project, request.gpus)),
+    )
 
 
 def _what_runs(command: tuple[str, ...]) -> tuple[str, ...]:

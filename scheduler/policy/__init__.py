@@ -1,11 +1,14 @@
 """Pure decisions: a snapshot in, a plan out. No I/O, no clock, no randomness of its own."""
 
+from scheduler.policy.accuracy import Accuracy, Statement
 from scheduler.policy.effects import Effect, effects
 from scheduler.policy.forecast import Forecast, forecast
 from scheduler.policy.planner import Planner, SnapshotPlanner, decide
+from scheduler.policy.similar import SimilarRuns
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, Snapshot
 
 __all__ = [
+    "Accuracy",
     "Action",
     "Decision",
     "Effect",
@@ -13,8 +16,10 @@ __all__ = [
     "Plan",
     "Planner",
     "ProjectFigures",
+    "SimilarRuns",
     "Snapshot",
     "SnapshotPlanner",
+    "Statement",
     "decide",
     "effects",
     "forecast",

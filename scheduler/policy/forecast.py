@@ -1,19 +1,22 @@
 """Estimates when waiting jobs will start, by simulating the policy.
 
-Jobs end when their expected run time is over. If a job has none, jobs that wait for it have no estimate. Every plan is
-carried out at once, and no new jobs are submitted, so an estimate is not a promise. The simulation is bounded by counts
-and never by time, so the same snapshot gives the same forecast.
+Jobs end when their expected run time is over or, where it is known how long similar jobs ran, as those that ran longer
+than they have so far: some sooner, some later, in the proportion of the similar ones. If neither is known of a job,
+jobs that wait for it have no estimate. Every plan is carried out at once, and no new jobs are submitted, so an estimate
+is not a promise; `accuracy` says how far from it starts have been. The simulation is bounded by counts and never by
+time, so the same snapshot gives the same forecast.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.model import Workload, WorkloadId
+from scheduler.model import ONE, Workload, WorkloadId
 from scheduler.policy.planner import Planner
 from scheduler.policy.play import after
+from scheduler.policy.similar import Draws, SimilarRunTimes, run_time
 from scheduler.policy.types import Action, Decision, Plan, Snapshot
 
 STEPS = 500
@@ -26,21 +29,31 @@ LOOKS = 600_000
 """… and how many workloads all of them look at, so that a large pool is not played as far as a small one."""
 
 
+Range = tuple[float, float]
+"""The earliest and the latest start that is likely."""
+
+
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """The first start of every workload that waits (also of one that has to give way), as far as it can be known.
 
     `until` is the instant up to which the policy was played, where there was more to play: whoever has no start there
-    starts later. Where it is `None`, nobody can say when the others start.
+    starts later. Where it is `None`, nobody can say when the others start. `ranges` is the earliest and the latest
+    start that are likely (`accuracy.Accuracy`).
     """
 
     starts: Mapping[WorkloadId, float] = field(default_factory=dict)
     until: float | None = None
+    ranges: Mapping[WorkloadId, Range] = field(default_factory=dict)
 
 
-def forecast(snapshot: Snapshot) -> Forecast:
+def _nothing_similar(workload: Workload) -> Sequence[float]:
+    return ()
+
+
+def forecast(snapshot: Snapshot, similar: SimilarRunTimes = _nothing_similar) -> Forecast:
     """Play the policy forward from a snapshot."""
-    future = _Future(snapshot)
+    future = _Future(snapshot, similar)
     for _ in range(max(1, min(STEPS, LOOKS // max(1, len(snapshot.workloads))))):
         if not future.unstarted or not future.step():
             return Forecast(future.starts)
@@ -50,8 +63,11 @@ def forecast(snapshot: Snapshot) -> Forecast:
 class _Future:
     """The pool as it will be, one plan or one end after the other."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, similar: SimilarRunTimes) -> None:
         self._begin = self.now = snapshot.now
+        self._similar = similar
+        self._draws = Draws()
+        self._run_times: dict[tuple[WorkloadId, float | None], float | None] = {}
         self.starts: dict[WorkloadId, float] = {}
         self.unstarted = {workload.id for workload in snapshot.workloads if not workload.running}
         self._usage = snapshot.usage
@@ -59,7 +75,7 @@ class _Future:
         self._workloads = {workload.id: workload for workload in snapshot.workloads}
         self._leaving = [workload.id for workload in snapshot.workloads if workload.stopping]
         self._ends: list[tuple[float, WorkloadId]] = []
-        for workload in snapshot.workloads:
+        for workload in sorted(snapshot.workloads, key=_of_a_kind):
             self._note_end(workload)
 
     def step(self) -> bool:
@@ -127,10 +143,28 @@ class _Future:
 
     def _end(self, workload: Workload) -> float | None:
         """When a running job is expected to end; one that is just being started begins with the snapshot."""
-        runtime = workload.request.expected_runtime
-        if not workload.running or workload.stopping or runtime is None:
+        if not workload.running or workload.stopping:
             return None
-        return (self._begin if workload.started is None else workload.started) + runtime
+        started = self._begin if workload.started is None else workload.started
+        attempt = workload.id, workload.started
+        if attempt not in self._run_times:
+            self._run_times[attempt] = self._run_time(workload, self.now - started)
+        runtime = self._run_times[attempt]
+        return None if runtime is None else started + runtime
+
+    def _run_time(self, workload: Workload, ran: float) -> float | None:
+        """Of the attempt that has run for `ran` seconds; what was done in attempts before counts."""
+        runs = self._similar(workload)
+        if not runs:
+            return workload.request.expected_runtime
+        before = workload.served * ONE / workload.request.gpus if workload.request.gpus else 0.0
+        return run_time(runs, before + ran, self._draws.next()) - before
+
+
+def _of_a_kind(workload: Workload) -> tuple[str, int, float, str]:
+    """Similar jobs beside each other, by how long they have run: draws are spread evenly over such."""
+    started = workload.started
+    return workload.request.project, workload.request.gpus, float("inf") if started is None else started, workload.id
 
 
 def _gives_back(decision: Decision) -> bool:

@@ -47,7 +47,8 @@ class Decision:
     `placement` is where it stands once the plan is carried out, also that of one that stops to go on there. `after`
     names those that must stop or shrink first (those already stopping included); where it is empty the GPUs are free
     now. `reason` is a sentence for people, `blocked_by` says for programs what it waits for; `position` counts from 1
-    in its project's queue; `estimated_start` is a time.
+    in its project's queue; `estimated_start` is a time, and `start_range` the earliest and the latest that are likely,
+    where that is known.
     """
 
     action: Action
@@ -57,6 +58,7 @@ class Decision:
     blocked_by: Blocker | None = None
     position: int | None = None
     estimated_start: float | None = None
+    start_range: tuple[float, float] | None = None
 
     @property
     def details(self) -> Mapping[str, Any]:

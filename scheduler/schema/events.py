@@ -44,6 +44,8 @@ class WaitingView(Wire):
     reason: str | None = Field(None, description="absent where it is the same as before")
     position: int | None
     estimated_start: float | None
+    earliest_start: float | None = None
+    latest_start: float | None = None
 
 
 class PoolFigures(Wire):

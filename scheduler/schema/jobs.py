@@ -67,6 +67,8 @@ class JobView(Wire):
     array: str | None = Field(None, description="the array that it is one of")
     index: int | None = None
     parameters: dict[str, Parameter] = Field(default_factory=dict)
+    earliest_start: float | None = Field(None, description="the range in which it is likely to start, by how good …")
+    latest_start: float | None = Field(None, description="… such estimates have been; null: too few to say")
 
     def ran(self, now: float) -> float | None:
         """How long it has run, its attempts together, in seconds; `None` before the first."""
@@ -162,6 +164,11 @@ class Explanation(Wire):
     speeds: list[SpeedView] = Field(description="how fast jobs like it ran on which type of GPU, the fastest first")
     speed: str = Field(description="the same in a sentence, where there is something to compare")
     recent_use: str = Field("", description="how its project's recent use counts, where it does")
+    earliest_start: float | None = Field(None, description="the range in which it is likely to start, by how good …")
+    latest_start: float | None = Field(None, description="… such estimates have been; null: too few to say")
+    shortest_runtime: float | None = Field(None, description="all but a tenth of similar jobs ran longer …")
+    longest_runtime: float | None = Field(None, description="… and all but a tenth shorter, by so many `similar_runs`")
+    similar_runs: int = 0
     size: str = Field(description="of an elastic job that runs: how large it is, and when it may grow")
     after: int = Field(description="how many others have to stop or shrink first")
     free: float

@@ -33,6 +33,7 @@ from scheduler.model import (
 )
 from scheduler.policy import Action, Decision, Plan, Planner
 from scheduler.simulation.baselines import Run, Span
+from scheduler.simulation.foresight import Foresight
 from scheduler.simulation.sessions import Session
 from scheduler.simulation.trace import Trace, TraceJob
 
@@ -103,7 +104,8 @@ class Player:
 
     `sessions` open and close meanwhile, on the build nodes among `nodes`; how they fared is in `opened` afterwards. The
     policy is told on which type of GPU a job runs how fast, unless `throughputs_known` is false, and with `saves_known`
-    that jobs save their state when they are asked to, where they do.
+    that jobs save their state when they are asked to, where they do. `foresight` is what waiting jobs are told, if they
+    are.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class Player:
         sessions: Sequence[Session] = (),
         throughputs_known: bool = True,
         saves_known: bool = False,
+        foresight: Foresight | None = None,
     ) -> None:
         self.trace = trace
         self.pool = replace(pool, settings=replace(pool.settings, resize_interval=0.0))
@@ -125,6 +128,7 @@ class Player:
         self.costs = costs
         self.every = every
         self.saved = ALWAYS if saves_known and costs.checkpoint_every is None else None
+        self.foresight = foresight
         self.clock = _Clock()
         self.planner = Planner(self.pool, self.nodes)
         self.waiting_or_running: dict[WorkloadId, _Progress] = {}
@@ -187,11 +191,15 @@ class Player:
         workload = Workload(job.id, request, now)
         self.waiting_or_running[job.id] = _Progress(job, request, job.duration, workload)
         self.planner.put(workload)
+        if self.foresight is not None:
+            self.foresight.arrived(job)
 
     def _end(self, progress: _Progress, now: float) -> None:
         self._close_span(progress, now)
         del self.waiting_or_running[progress.job.id]
         self.planner.drop(progress.job.id)
+        if self.foresight is not None:
+            self.foresight.ended(progress.job)
         session = self.sessions.get(progress.job.id)
         if session is not None:
             self.opened.append(Run(progress.job, tuple(progress.spans), idle=1 - session.busy))
@@ -228,6 +236,9 @@ class Player:
             self._carry_out(self.waiting_or_running[name], decision, now)
         if plan.again_at is not None:
             self.clock.at(max(plan.again_at, now + 1.0), "cycle", NOBODY, self.cycles)
+        if self.foresight is not None:
+            standing = (progress.workload for progress in self.waiting_or_running.values())
+            self.foresight.look(now, self.pool, self.nodes, standing)
 
     def _keep_promises(self, plan: Plan) -> None:
         """Who waits for others to leave, or leaves to go on elsewhere, is nominated for its places while plans honour
@@ -245,6 +256,8 @@ class Player:
     def _carry_out(self, progress: _Progress, decision: Decision, now: float) -> None:
         if decision.action is Action.START and not decision.after:
             self._run_on(progress, decision.placement, now, restart=progress.stops > 0)
+            if self.foresight is not None:
+                self.foresight.started(progress.job.id, now)
         elif decision.action in (Action.STOP, Action.MOVE) or decision.after:
             if progress.workload.running and not progress.stopping:
                 self._begin_stop(progress, now, decision.placement)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from scheduler.api.explain import SHOWN, explanation
 from scheduler.api.remedies import would_help
 from scheduler.api.views import job_view
 from scheduler.cli.explain import show
+from scheduler.cli.jobs import why
 from scheduler.cli.text import Screen
 from scheduler.controller import Book
 from scheduler.model import (
@@ -275,6 +277,32 @@ def test_the_command_line_says_it_all() -> None:
         "Who holds what it waits for", "4 GPUs (4 over quota)", "What would help",
     ):  # fmt: skip
         assert part in text, text
+
+
+def test_a_start_that_is_not_known_well_is_told_with_a_range() -> None:
+    running, waiting = a_job("vision", on=(("n1", 0),)), a_job("vision", gpus=4)
+    similar = [ended_after(waiting, 60.0 * minutes) for minutes in range(10, 21)]
+    book = planned(running, waiting)
+    for job in similar:
+        book.run_times.learn(job)
+    book.forecast = Forecast({waiting.id: NOW + 600}, ranges={waiting.id: (NOW + 300, NOW + 1800)})
+    found = explanation(waiting, book, caller("ann"), NOW)
+    assert (found.earliest_start, found.estimated_start, found.latest_start) == (NOW + 300, NOW + 600, NOW + 1800)
+    assert (found.shortest_runtime, found.longest_runtime, found.similar_runs) == (660, 1140, 11)
+    out = io.StringIO()
+    show(Screen(out), found, NOW)
+    early, late = (f"{datetime.fromtimestamp(NOW + after):%H:%M}" for after in (300, 1800))
+    assert f"In about 10 min, at {datetime.fromtimestamp(NOW + 600):%H:%M}" in out.getvalue()
+    assert f"likely between {early} and {late}" in " ".join(out.getvalue().split())
+    assert "8 in 10 of 11 similar jobs ran 11 min to 19 min" in " ".join(out.getvalue().split())
+    view = job_view(waiting, book, caller("ann"))
+    assert (view.earliest_start, view.latest_start) == (NOW + 300, NOW + 1800)
+    assert why(view, NOW).endswith("starts in about 10 min (5 min to 30 min)")
+
+
+def ended_after(job: Job, seconds: float) -> Job:
+    attempt = Attempt(1, (), created=NOW, started=NOW, ended=NOW + seconds)
+    return replace(job, state=JobState.SUCCEEDED, attempts=(attempt,))
 
 
 async def test_over_http_a_stranger_learns_nothing_and_an_owner_everything(service: Any, eventually: Any) -> None:

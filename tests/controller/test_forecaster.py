@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from scheduler.model import JobState
 from scheduler.policy import decide
+from scheduler.policy.similar import ENOUGH
 from tests.controller.stage import World, make_job, opened
 
 
@@ -24,6 +26,20 @@ async def test_a_waiting_job_is_told_when_it_is_likely_to_start(tmp_path: Path, 
             (1, begun + 1000),
             (2, begun + 1500),
         ]
+
+
+async def test_jobs_of_the_same_size_tell_where_none_like_it_has_ended(tmp_path: Path, world: World) -> None:
+    async with opened(tmp_path, world, decide=decide) as bench:
+        for name in "abcdefgh"[:ENOUGH]:
+            job = await bench.controller.submit(replace(make_job(gpus=4), name=name))
+            await bench.reaches(job, JobState.RUNNING)
+            bench.engine.end(job.id, 1, 0, 0)
+            await bench.reaches(job, JobState.SUCCEEDED)
+        running = await bench.controller.submit(replace(make_job(gpus=4), name="y"))
+        waiting = await bench.controller.submit(replace(make_job(gpus=4), name="z"))
+        book = bench.controller.book
+        await bench.until(lambda: waiting.id in book.forecast.starts)
+        assert len(book.run_times.runs_like(running)) == ENOUGH
 
 
 async def test_where_no_run_time_is_known_nobody_is_told_anything(tmp_path: Path, world: World) -> None:

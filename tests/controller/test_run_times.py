@@ -87,6 +87,25 @@ def test_attempts_count_together_only_where_the_work_went_on() -> None:
     assert expecting(ended(TRAIN, 100, 60, saved=True)).estimate(TRAIN) == Estimate(160, Source.LEARNED)
 
 
+def test_similar_jobs_tell_the_same_arguments_before_the_same_program_before_the_same_size() -> None:
+    other = replace(TRAIN, name="gpt-1", program=replace(TRAIN.program, command=("other.py",)))
+    slower = replace(TRAIN, program=replace(TRAIN.program, command=(*TRAIN.program.command, "--epochs", "9")))
+    times = expecting(*[ended(other, seconds) for seconds in (7, 5, 6)])
+    assert times.runs_like(TRAIN) == (5, 6, 7)
+    assert times.estimate(TRAIN) is None, "the policy relies only on jobs like it"
+    for seconds in (100, 200, 300):
+        times.learn(ended(TRAIN, seconds))
+    assert times.runs_like(slower) == (100, 200, 300)
+    for seconds in (1000, 3000, 2000):
+        times.learn(ended(slower, seconds))
+    assert times.runs_like(slower) == (1000, 2000, 3000)
+    assert times.runs_like(TRAIN) == (100, 200, 300)
+    bounded = replace(slower, program=replace(slower.program, max_runtime=2500.0))
+    assert times.runs_like(bounded) == (1000, 2000, 2500)
+    declared = replace(slower, request=replace(slower.request, expected_runtime=50.0))
+    assert times.runs_like(declared) == ()
+
+
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=30))
 def test_it_is_the_median_of_the_latest(spans: list[int]) -> None:
     found = expecting(*(ended(TRAIN, span) for span in spans)).estimate(TRAIN)

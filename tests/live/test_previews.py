@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from typing import Any
@@ -13,7 +14,7 @@ from tests.live.conftest import Live, Open
 
 NODES = Node(NodeName("n1"), gpus=4), Node(NodeName("n2"), gpus=4)
 TRAIN = [{"name": "train", "environment": "train"}]
-REPLAYS = 8
+REPLAYS, SEED = 8, int(os.environ.get("RUNAI_SEED", 7))
 
 
 async def preview(live: Live, **project: Any) -> dict[str, Any]:
@@ -67,77 +68,44 @@ async def test_what_would_be_refused_is_refused_in_the_preview(open_pool: Open) 
 
 
 async def test_random_changes_do_what_their_previews_say(open_pool: Open) -> None:
-    rng = random.Random(7)
-    names = "nlp", "vision", "speech"
-    pool_file = {"node_pools": TRAIN, "projects": [{"name": name, "members": ["*"]} for name in names]}
+    """`RUNAI_REPLAYS=2000 pytest tests/live/test_previews.py -k random` is the long form, `RUNAI_SEED` others."""
+    rng, replays = random.Random(SEED), int(os.environ.get("RUNAI_REPLAYS", REPLAYS))
     live = await open_pool(*NODES)
     said: Counter[str] = Counter()
-    for _ in range(REPLAYS):
-        await live.apply(**pool_file)
-        for _ in range(rng.randint(4, 10)):
-            await live.submit(
-                project=rng.choice(names),
-                gpus=rng.choice([0.5, 1, 1, 2, 4]),
-                workers=rng.choice([1, 1, 2]),
-                priority=rng.choice([40, 50, 60]),
-            )
-        before = await running(live)
-        entry = {"name": rng.choice(names), "members": ["*"], rng.choice(["guaranteed", "limit"]): rng.randint(0, 6)}
-        found = await preview(live, **entry)
-        assert (await put(live, **entry)).is_success
-        after = await running(live)
-        seen = {
-            "stop": {id for id in before if id not in after},
-            "start": {id for id in after if id not in before},
-            "move": {id for id in before if id in after and before[id] != after[id]},
-        }
-        for action, ids in seen.items():
-            assert {id for effect in found["effects"] if effect["action"] == action for id in effect["ids"]} == ids
-            said[action] += len(ids)
-        for job in (await live.get("jobs?limit=500"))["jobs"]:
-            await live.service.http["admin"].post(f"jobs/{job['id']}/cancel")
-        await live.bench.settled()
+    differ = [found for _ in range(replays) if (found := await replayed(live, rng, said)) is not None]
+    print(f"{replays - len(differ)} of {replays} previews were what happened, of {dict(said)}")
+    assert len(differ) <= replays / 100, differ
     assert min(said["stop"], said["start"]) > 0
 
 
-async def test_a_removal_is_previewed(open_pool: Open) -> None:
-    projects = [{"name": "nlp", "guaranteed": 8, "members": ["*"]}, {"name": "vision", "members": ["*"]}]
-    live = await open_pool(*NODES, node_pools=TRAIN, projects=projects)
-    admin = live.service.http["admin"]
-    found = (await admin.post("pool/preview", params={"remove": "true"}, json={"name": "nlp"})).json()
-    assert [(change["action"], change["name"]) for change in found["changes"]] == [("remove", "nlp")]
-    job = await live.submit(project="nlp")
-    refused = await admin.post("pool/preview", params={"remove": "true"}, json={"name": "nlp"})
-    assert refused.json()["detail"] == (await admin.delete("projects/nlp")).json()["detail"]
-    assert job in refused.json()["detail"]
-
-
-async def test_a_change_of_a_project_that_is_no_longer_as_it_was_seen_is_refused(open_pool: Open) -> None:
-    live = await open_pool(*NODES, node_pools=TRAIN, projects=[{"name": "nlp", "members": ["*"]}])
-    admin = live.service.http["admin"]
-    seen = (await admin.get("projects/nlp")).headers["ETag"]
-    await live.submit(project="nlp")
-    assert (await admin.get("projects/nlp")).headers["ETag"] == seen, "how it stands is not what is declared of it"
-
-    mine, theirs = {"name": "nlp", "guaranteed": 2}, {"name": "nlp", "limit": 4}
-    changed = await admin.put("projects/nlp", json=theirs, headers={"If-Match": seen})
-    assert changed.is_success
-    for refused in (
-        await admin.put("projects/nlp", json=mine, headers={"If-Match": seen}),
-        await admin.delete("projects/nlp", headers={"If-Match": seen}),
-    ):
-        assert refused.status_code == 412
-        assert refused.json()["detail"].startswith("Project 'nlp' has been changed meanwhile; ")
-    assert (await live.get("projects/nlp"))["limit"] == 4
-    again = await admin.put("projects/nlp", json=mine, headers={"If-Match": changed.headers["ETag"]})
-    assert again.json()["guaranteed"] == 2
-
-
-async def test_a_project_is_added_only_where_there_is_none(open_pool: Open) -> None:
-    live = await open_pool(*NODES, node_pools=TRAIN, projects=[{"name": "nlp", "members": ["*"]}])
-    admin, anew = live.service.http["admin"], {"If-None-Match": "*"}
-    assert (await admin.put("projects/speech", json={"name": "speech"}, headers=anew)).is_success
-    twice = await admin.put("projects/speech", json={"name": "speech", "limit": 1}, headers=anew)
-    assert (twice.status_code, twice.json()["field"]) == (412, "name")
-    gone = await admin.put("projects/gone", json={"name": "gone"}, headers={"If-Match": '"seen"'})
-    assert gone.status_code == 412
+async def replayed(live: Live, rng: random.Random, said: Counter[str]) -> dict[str, Any] | None:
+    """Fill a pool at random and change a project at random: the preview and what happened, where they differ."""
+    names = "nlp", "vision", "speech"
+    await live.apply(node_pools=TRAIN, projects=[{"name": name, "members": ["*"]} for name in names])
+    for _ in range(rng.randint(4, 10)):
+        workers = rng.choice([1, 1, 2])
+        await live.submit(
+            project=rng.choice(names),
+            gpus=rng.choice([0.5, 1, 1, 2, 4]),
+            workers=workers,
+            min_workers=rng.randint(1, workers),
+            priority=rng.choice([40, 50, 60]),
+        )
+    before = await running(live)
+    change = {rng.choice(["guaranteed", "limit", "weight"]): rng.randint(0, 6)}
+    entry = {"name": rng.choice(names), "members": ["*"], **change}
+    found = await preview(live, **entry)
+    assert (await put(live, **entry)).is_success
+    after = await running(live)
+    seen = {
+        "stop": {id for id in before if id not in after},
+        "start": {id for id in after if id not in before},
+        "resize": {id for id in before if id in after and len(before[id]) != len(after[id])},
+        "move": {id for id in before if id in after and len(before[id]) == len(after[id]) and before[id] != after[id]},
+    }
+    told = {action: {id for e in found["effects"] if e["action"] == action for id in e["ids"]} for action in seen}
+    said.update({action: len(ids) for action, ids in seen.items()})
+    for job in (await live.get("jobs?limit=500"))["jobs"]:
+        await live.service.http["admin"].post(f"jobs/{job['id']}/cancel")
+    await live.bench.settled()
+    return None if told == seen else {"change": entry, "told": told, "seen": seen}

@@ -30,6 +30,8 @@ export function aJob(id: string, change: Partial<JobView> = {}): JobView {
     blocked_by: null,
     position: null,
     estimated_start: null,
+    earliest_start: null,
+    latest_start: null,
     submitted: 1000,
     started: null,
     ended: null,

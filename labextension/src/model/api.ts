@@ -202,6 +202,10 @@ export interface JobView {
   array: string | null;
   index: number | null;
   parameters: Record<string, boolean | number | string>;
+  /** the range in which it is likely to start, by how good … */
+  earliest_start: number | null;
+  /** … such estimates have been; null: too few to say */
+  latest_start: number | null;
 }
 
 /** The most that a job may ask for. */
@@ -442,6 +446,8 @@ export interface WaitingView {
   reason: string | null;
   position: number | null;
   estimated_start: number | null;
+  earliest_start: number | null;
+  latest_start: number | null;
 }
 
 export interface WorkerView {

@@ -155,7 +155,7 @@ export function sentence(job: JobView, now: number, trans: Trans): string {
     case 'queued':
       return join(
         job.position === null ? '' : inLine(job.position, trans),
-        likely(job.estimated_start, now, trans),
+        likely(job, now, trans),
         job.reason || trans.__('waiting %1', duration(now - waitingSince(job), trans))
       );
     case 'stopping':
@@ -184,11 +184,18 @@ export function news(job: JobView, trans: Trans): string {
 }
 
 /** When a job is likely to start; what was foretold and has not happened yet may happen any moment. */
-function likely(start: number | null, now: number, trans: Trans): string {
+function likely(job: JobView, now: number, trans: Trans): string {
+  const start = job.estimated_start;
   if (start === null) {
     return '';
   }
-  return start > now ? trans.__('starts about %1', clock(start, now)) : trans.__('about to start');
+  if (start <= now) {
+    return trans.__('about to start');
+  }
+  const [earliest, latest] = [job.earliest_start, job.latest_start].map(at => clock(Math.max(at ?? start, now), now));
+  return earliest === latest
+    ? trans.__('starts about %1', clock(start, now))
+    : trans.__('starts about %1 (%2 to %3)', clock(start, now), earliest, latest);
 }
 
 function inLine(position: number, trans: Trans): string {

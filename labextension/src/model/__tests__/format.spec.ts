@@ -92,6 +92,11 @@ describe('the sentence of a job', () => {
       /^number 2 in line · starts about .*:01.* · Needs 8 GPUs on one node\.$/
     ],
     [
+      'waiting, with a range',
+      { state: 'queued', position: 2, estimated_start: NOW + 60, earliest_start: NOW, latest_start: NOW + 600 },
+      /^number 2 in line · starts about .*:01.* \(.*:00.* to .*:10.*\) · waiting/
+    ],
+    [
       'overdue',
       { state: 'queued', position: 1, reason: 'Waits.', estimated_start: NOW - 60 },
       /^next in line · about to start · Waits\.$/

@@ -97,7 +97,9 @@ describe('the pool model', () => {
     scheduler.tellFigures({
       pool: { build: scheduler.pool.build, train, waiting: 30 },
       projects: [aProject('vision', { allocated: 4 }), aProject('speech')],
-      jobs: [{ id: 'a', reason: 'Waits.', position: 6, estimated_start: 5000 }]
+      jobs: [
+        { id: 'a', reason: 'Waits.', position: 6, estimated_start: 5000, earliest_start: null, latest_start: null }
+      ]
     });
     const state = await until(({ jobs }) => jobs.get('a')?.position === 6);
     expect(state.jobs.get('a')).toEqual(aJob('a', { reason: 'Waits.', position: 6, estimated_start: 5000 }));

@@ -1,0 +1,125 @@
+"""How good estimated starts have been, and so within which range the next ones are likely to lie.
+
+Nobody can know who will be submitted next, so an estimate is told with a range. What was told is compared with what
+came: the wait that came, relative to the wait that was told, of estimates that looked about as far ahead (split
+conformal prediction, Vovk et al. 2005). A job that is overdue counts as late already. Where there are too few outcomes,
+no range is made. Pure and bounded; the same calls in the same order give the same ranges.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import ceil, log2
+
+from scheduler.model import WorkloadId
+from scheduler.policy.forecast import Range
+
+EARLY, LATE = 0.1, 0.95
+"""The quantiles of what came that bound a range. One start in ten may come later than told; half of that is left for
+times that are unlike those before."""
+
+OUTCOMES = 500
+"""So many of the latest outcomes are remembered of estimates that looked equally far ahead, within a factor of two."""
+
+ENOUGH = 20
+"""From so many outcomes on there is a range."""
+
+SOON = 60.0
+"""Waits that are shorter than this, in seconds, count as this long: plans are not made to the second."""
+
+NOTABLE = 0.1
+"""An estimate is told anew when it has moved by this part of the wait that remains, and by `SOON` at least."""
+
+JOBS, STATEMENTS = 1_000, 30
+"""So many jobs, and so many of the statements to each, are held against what comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """At `at` a job was told to start at `start`, or within a range."""
+
+    at: float
+    start: float
+    range: Range | None
+
+    @property
+    def latest(self) -> float:
+        return self.range[1] if self.range else self.start
+
+    @property
+    def ahead(self) -> float:
+        return max(SOON, self.start - self.at)
+
+
+@dataclass(slots=True)
+class Accuracy:
+    """`statements` are those to jobs that still wait."""
+
+    statements: dict[WorkloadId, list[Statement]] = field(default_factory=dict)
+    _outcomes: dict[int, deque[float]] = field(default_factory=lambda: defaultdict(lambda: deque(maxlen=OUTCOMES)))
+
+    def tell(self, now: float, starts: Mapping[WorkloadId, float]) -> Mapping[WorkloadId, Range]:
+        """The ranges of these estimates, which are told now."""
+        overdue, bounds, found = self._overdue(now), dict[int, Range | None](), dict[WorkloadId, Range]()
+        for id, start in starts.items():
+            ahead = max(SOON, start - now)
+            distance = _distance(ahead)
+            if distance not in bounds:
+                bounds[distance] = self._bounds(distance, overdue)
+            range = bounds[distance]
+            if range is not None:
+                found[id] = (min(start, now + range[0] * ahead), max(start, now + range[1] * ahead))
+            self._note(id, Statement(now, start, found.get(id)))
+        return found
+
+    def came(self, id: WorkloadId, at: float) -> list[Statement]:
+        """A job starts; what it was told."""
+        told = self.statements.pop(id, [])
+        for statement in told:
+            self._outcomes[_distance(statement.ahead)].append((at - statement.at) / statement.ahead)
+        return told
+
+    def keep(self, waiting: Iterable[WorkloadId]) -> None:
+        """Only these still wait; what the others were told will never be known to be right or wrong."""
+        still = set(waiting)
+        self.statements = {id: told for id, told in self.statements.items() if id in still}
+
+    def _note(self, id: WorkloadId, statement: Statement) -> None:
+        told = self.statements.get(id)
+        if told is None:
+            if len(self.statements) < JOBS:
+                self.statements[id] = [statement]
+        elif len(told) < STATEMENTS and _differs(told[-1], statement):
+            told.append(statement)
+
+    def _overdue(self, now: float) -> Mapping[int, list[float]]:
+        """Of statements whose time is past and whose job still waits, how late it is at the least."""
+        found: dict[int, list[float]] = defaultdict(list)
+        for told in self.statements.values():
+            for statement in told:
+                waited = now - statement.at
+                if waited > statement.ahead:
+                    found[_distance(statement.ahead)].append(waited / statement.ahead)
+        return found
+
+    def _bounds(self, distance: int, overdue: Mapping[int, list[float]]) -> Range | None:
+        came: list[float] = []
+        for near in (distance - 1, distance, distance + 1):
+            came += self._outcomes.get(near, ())
+        if len(came) < ENOUGH:
+            return None
+        for near in (distance - 1, distance, distance + 1):
+            came += overdue.get(near, ())
+        came.sort()
+        last = len(came) - 1
+        return came[int(EARLY * last)], came[ceil(LATE * last)]
+
+
+def _differs(before: Statement, now: Statement) -> bool:
+    return abs(now.start - before.start) > max(SOON, NOTABLE * (now.start - now.at))
+
+
+def _distance(ahead: float) -> int:
+    return int(log2(ahead))
