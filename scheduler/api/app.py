@@ -12,6 +12,7 @@ from tornado.iostream import IOStream
 from tornado.web import Application
 
 from scheduler.api.agent import AGENT_ROUTES
+from scheduler.api.audit import AuditHandler
 from scheduler.api.base import ApiHandler, NoSuchPath
 from scheduler.api.bundles import BlobHandler
 from scheduler.api.connections import Connections
@@ -62,6 +63,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/pool/apply", PoolApplyHandler),
     ("/api/v1/pool/preview", PoolPreviewHandler),
     ("/api/v1/pool/snapshot", SnapshotHandler),
+    ("/api/v1/audit", AuditHandler),
     ("/api/v1/projects", ProjectsHandler),
     ("/api/v1/projects/{name}", ProjectHandler),
     ("/api/v1/jobs", JobsHandler),

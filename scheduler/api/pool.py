@@ -81,7 +81,7 @@ class PoolApplyHandler(ApiHandler):
             nodes = self.api.inventory.nodes(after)
             found = changes(before, after)
             if not preview and found:
-                await self.api.controller.apply(after)
+                await self.api.controller.apply(after, self.caller.name)
         if preview:
             self.answer(await previewed(self.api, after))
         else:
@@ -135,7 +135,8 @@ class ProjectHandler(ApiHandler):
             raise Invalid(f"name is {entry.name!r}, and the path says {name!r}; make them the same.", field="name")
         async with self.api.changing:
             self._refuse_changed(name)
-            await self.api.controller.apply(with_project(self.api.book.pool, entry, self.api.clock()))
+            after = with_project(self.api.book.pool, entry, self.api.clock())
+            await self.api.controller.apply(after, self.caller.name)
         self._answer(name)
 
     @endpoint(
@@ -149,7 +150,8 @@ class ProjectHandler(ApiHandler):
         async with self.api.changing:
             self._view(name)
             self._refuse_changed(name)
-            await self.api.controller.apply(without_project(self.api.book.pool, name, self.api.clock()))
+            after = without_project(self.api.book.pool, name, self.api.clock())
+            await self.api.controller.apply(after, self.caller.name)
         self.set_status(204)
         self.finish()
 

@@ -98,6 +98,7 @@ def parser() -> argparse.ArgumentParser:
     _verbs(commands)
     _project(commands)
     _apply(commands)
+    _audit(commands)
     _snapshot(commands)
     _plan(commands)
     _simulate(commands)
@@ -279,6 +280,14 @@ def _apply(commands: Commands) -> None:
     command.add_argument(
         "--preview", action="store_true", help="only show what would change, and which jobs would stop, move or start"
     )
+    _format(command)
+
+
+def _audit(commands: Commands) -> None:
+    command = _command(commands, "audit", "audit:run", "show who changed what of the pool, the newest change first")
+    command.add_argument("--user", help="only what this user has changed")
+    command.add_argument("--name", help="only changes of the project, node pool or user of this name")
+    command.add_argument("--limit", type=values.count, default=30, metavar="N", help="at most so many (30)")
     _format(command)
 
 

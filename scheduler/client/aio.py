@@ -53,6 +53,7 @@ class AsyncClient:
     pool_file = _method(calls.pool_file)
     apply = _method(calls.apply)
     snapshot = _method(calls.snapshot)
+    audit = _method(calls.audit)
     projects = _method(calls.projects)
     project = _method(calls.project)
     project_put = _method(calls.project_put)

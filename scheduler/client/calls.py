@@ -22,6 +22,7 @@ from scheduler.schema import (
     Applied,
     ArraySubmit,
     ArrayView,
+    AuditPage,
     DisplayLine,
     Explanation,
     JobPage,
@@ -110,6 +111,19 @@ def apply(file: PoolFile, preview: bool = False) -> Call[Applied]:
 def snapshot() -> Call[dict[str, Any]]:
     """The pool as the policy sees it now, as a scenario that `jupyter runai plan` reads."""
     return Call("GET", "pool/snapshot", lambda response: dict(response.json()), patient=True)
+
+
+def audit(
+    *,
+    user: str | None = None,
+    kind: str | None = None,
+    name: str | None = None,
+    limit: int | None = None,
+    after: int | None = None,
+) -> Call[AuditPage]:
+    """A page of who changed what of the pool, newest first; `next` of the page is `after` of the one that follows."""
+    params = _given(user=user, kind=kind, name=name, limit=limit, after=after)
+    return Call("GET", "audit", _view(AuditPage), params=params)
 
 
 def projects() -> Call[list[ProjectView]]:

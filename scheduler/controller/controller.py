@@ -65,6 +65,7 @@ class Controller:
         self._traits = backend.traits
         self._clock = clock
         self.past_events = store.events
+        self.audit = store.audit
         self._writer = StateWriter(store, self._begin_anew)
         self._plan_loop = PlanLoop(
             partial(self._decide, decide or SnapshotPlanner()), self._look, self._carry_out, clock
@@ -181,8 +182,9 @@ class Controller:
 
     # -- the pool -----------------------------------------------------------------------------------------
 
-    async def apply(self, pool: Pool) -> None:
-        """Make this the pool; durable when it returns. Raises `Conflict` where it would harm what is there."""
+    async def apply(self, pool: Pool, by: str | None = None) -> None:
+        """Make this the pool; durable when it returns, with who made the change. Raises `Conflict` where it would harm
+        what is there."""
         decided = self._decided
         present: list[Job | Session] = [*decided.jobs.values(), *decided.sessions.values()]
         nodes = self._inventory.nodes(pool)
@@ -196,7 +198,8 @@ class Controller:
         # Until now it has faded by the half-life of before.
         half_life = decided.pool.settings.usage_half_life
         used = tuple([used.hold(0, now, half_life) for used in decided.usage.values()])
-        change = ChangeSet(pool=pool, usage=used, events=events)
+        audit = notices.audited(decided.pool, pool, by, now)
+        change = ChangeSet(pool=pool, usage=used, events=events, audit=audit)
         written = self._writer.commit(change, partial(self._set_nodes, nodes))
         await self._writer.durable(written)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduler.model import Job, Pool, Session
-from scheduler.store import JOB_DELETED, EventRecord
+from scheduler.pool.changes import changes
+from scheduler.store import JOB_DELETED, AuditRecord, EventRecord
 
 
 def job_submitted(job: Job, now: float) -> EventRecord:
@@ -39,3 +40,11 @@ def pool_changed(before: Pool, after: Pool, now: float) -> Iterable[EventRecord]
         if was.get(name) != will.get(name):
             change = "removed" if name not in will else "changed" if name in was else "added"
             yield EventRecord(now, "project.changed", name, project=name, data={"change": change})
+
+
+def audited(before: Pool, after: Pool, by: str | None, now: float) -> tuple[AuditRecord, ...]:
+    """What somebody has changed, for the record."""
+    return tuple(
+        AuditRecord(now, by, found.action, found.kind, found.name, found.before, found.after)
+        for found in changes(before, after)
+    )

@@ -35,6 +35,8 @@ from scheduler.schema.pool import (
 from scheduler.schema.poolfile import (
     AllowedEntry,
     Applied,
+    AuditEntry,
+    AuditPage,
     Change,
     DefaultsEntry,
     EffectView,
@@ -74,6 +76,8 @@ __all__ = [
     "ArraySubmit",
     "ArrayView",
     "AttemptView",
+    "AuditEntry",
+    "AuditPage",
     "BlobView",
     "Change",
     "DefaultsEntry",

@@ -171,6 +171,21 @@ class Change(Wire):
     after: dict[str, Any] | None = None
 
 
+class AuditEntry(Change):
+    """A change of the pool that was made; `user` is null for the pool file that the service is started with."""
+
+    id: int
+    at: float
+    user: str | None
+
+
+class AuditPage(Wire):
+    """Newest first; `next` is `after` of the page that follows, null where there is none."""
+
+    entries: list[AuditEntry]
+    next: int | None
+
+
 class EffectView(Wire):
     """What would happen at once to some jobs of a project; `ids` names the first 20 of them."""
 

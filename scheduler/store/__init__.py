@@ -8,14 +8,16 @@ one, and each is in the same transaction as the change it tells of; two schedule
 from __future__ import annotations
 
 from scheduler.store.database import Loaded, Store
-from scheduler.store.filter import EVERY_EVENT, EVERY_JOB, EventFilter, JobFilter
+from scheduler.store.filter import EVERY_EVENT, EVERY_JOB, AuditFilter, EventFilter, JobFilter
 from scheduler.store.lock import StateLock
-from scheduler.store.records import JOB_DELETED, ChangeSet, EventRecord
+from scheduler.store.records import JOB_DELETED, AuditRecord, ChangeSet, EventRecord
 
 __all__ = [
     "EVERY_EVENT",
     "EVERY_JOB",
     "JOB_DELETED",
+    "AuditFilter",
+    "AuditRecord",
     "ChangeSet",
     "EventFilter",
     "EventRecord",

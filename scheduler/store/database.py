@@ -27,9 +27,9 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, Oper
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.model import Attempt, Job, JobId, Pool, Program, ProjectUsage, Session, SessionId
 from scheduler.store import rows, schema, sqlite, tables
-from scheduler.store.filter import EVERY_EVENT, EVERY_JOB, EventFilter, JobFilter
+from scheduler.store.filter import EVERY_EVENT, EVERY_JOB, AuditFilter, EventFilter, JobFilter
 from scheduler.store.lock import StateLock
-from scheduler.store.records import JOB_DELETED, ChangeSet, EventRecord
+from scheduler.store.records import JOB_DELETED, AuditRecord, ChangeSet, EventRecord
 from scheduler.store.writer import Writer, Written
 
 T = TypeVar("T")
@@ -275,6 +275,20 @@ class Store:
 
         def read(connection: Connection) -> list[EventRecord]:
             return [rows.to_event(row) for row in connection.execute(query).mappings()]
+
+        return await self._read(read)
+
+    async def audit(self, wanted: AuditFilter, *, limit: int) -> list[AuditRecord]:
+        """Changes of the pool, newest first."""
+        record = tables.audit.c
+        given = ((record.user, wanted.user), (record.kind, wanted.kind), (record.name, wanted.name))
+        conditions = [column == value for column, value in given if value is not None]
+        if wanted.before is not None:
+            conditions.append(record.id < wanted.before)
+        query = select(tables.audit).where(*conditions).order_by(record.id.desc()).limit(limit)
+
+        def read(connection: Connection) -> list[AuditRecord]:
+            return [rows.to_audit(row) for row in connection.execute(query).mappings()]
 
         return await self._read(read)
 

@@ -53,3 +53,14 @@ class EventFilter:
 
 
 EVERY_EVENT = EventFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Changes that meet all of these; a condition that is `None` holds for every change. `before` is the id of one:
+    those before it, as the next page of a list wants them."""
+
+    user: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    before: int | None = None

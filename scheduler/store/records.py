@@ -30,6 +30,24 @@ class EventRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One change of the pool, and who made it: `before` and `after` are the keys that differ. It is kept for good.
+
+    `user` is absent for the pool file that the service is started with. `id` counts from 1; it is 0 until the store has
+    written the record.
+    """
+
+    at: float
+    user: str | None
+    action: str
+    kind: str
+    name: str
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeSet:
     """What becomes durable together.
 
@@ -44,5 +62,6 @@ class ChangeSet:
     pool: Pool | None = None
     usage: tuple[ProjectUsage, ...] = ()
     events: tuple[EventRecord, ...] = ()
+    audit: tuple[AuditRecord, ...] = ()
     deleted: tuple[JobId, ...] = ()
     outdated: int = 0

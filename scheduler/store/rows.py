@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from scheduler.model import Attempt, Ending, Fault, Job, JobId, JobState, Session, SessionId, SessionState
-from scheduler.store.records import EventRecord
+from scheduler.store.records import AuditRecord, EventRecord
 
 Row = Mapping[Any, Any]
 
@@ -133,3 +133,12 @@ def of_event(event: EventRecord) -> dict[str, Any]:
 
 def to_event(row: Row) -> EventRecord:
     return EventRecord(**row)
+
+
+def of_audit(record: AuditRecord) -> dict[str, Any]:
+    """Without its id, which the store gives it."""
+    return {name: value for name, value in asdict(record).items() if name != "id"}
+
+
+def to_audit(row: Row) -> AuditRecord:
+    return AuditRecord(**row)

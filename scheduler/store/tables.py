@@ -151,3 +151,16 @@ events = Table(
     Column("data", Document[Mapping[str, Any]](dict[str, Any])),
     Index("events_by_subject", "subject"),
 )
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", EventId, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("user", Text),
+    Column("action", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("before", Document[Mapping[str, Any]](dict[str, Any])),
+    Column("after", Document[Mapping[str, Any]](dict[str, Any])),
+)

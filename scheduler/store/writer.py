@@ -213,6 +213,9 @@ def _put(connection: Connection, changes: Sequence[ChangeSet], events: Sequence[
     outdated = max(change.outdated for change in changes)
     if outdated:
         connection.execute(delete(tables.events).where(tables.events.c.id <= outdated))
+    audit = [rows.of_audit(record) for change in changes for record in change.audit]
+    if audit:
+        connection.execute(insert(tables.audit), audit)
     if events:
         connection.execute(insert(tables.events), [rows.of_event(event) for event in events])
 

@@ -480,6 +480,12 @@ def test_a_pool_file_is_brought_about_when_it_changes_and_what_is_applied_later_
     file.write_text("projects: [{name: vision, guaranteed: 3, members: ['*']}]")
     service.start(f"--pool-file={file}")
     assert guaranteed() == 3
+    with service.client() as client:
+        me = client.me().name
+    told = [line.split(maxsplit=2)[2] for line in service.cli("audit", "--name", "vision").stdout.splitlines()[1:]]
+    assert told[0] == "(pool file)  project vision: guaranteed 2 → 3"
+    assert told[1].split(maxsplit=1) == [me, "project vision: guaranteed 1 → 2"]
+    assert told[2].startswith("(pool file)  project vision: ")
 
 
 def test_a_pool_file_that_would_orphan_jobs_is_not_applied_and_the_service_goes_on(

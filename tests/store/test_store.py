@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.model import Attempt, JobId, JobState, ProjectName, ProjectUsage, SessionId, SessionState
-from scheduler.store import ChangeSet, JobFilter, Store
+from scheduler.store import AuditFilter, AuditRecord, ChangeSet, JobFilter, Store
 from tests.store.samples import FULL_JOB, PLACED, POOL, SESSION, event, job
 
 
@@ -84,6 +84,30 @@ async def test_events_are_numbered_without_gaps_in_the_order_of_their_changes(st
     assert [record.id for record in kept] == list(range(101, 152))
     assert kept[-1].subject == "later"
     assert [record.id for record in await again.events(0, limit=10)] == list(range(1, 11))
+    again.close()
+
+
+async def test_the_audit_outlives_the_process_and_is_read_newest_first(store: Store, url: str) -> None:
+    before, after = {"limit": None, "members": ["ana"]}, {"limit": 2.5, "members": []}
+    await store.write(ChangeSet(audit=(AuditRecord(1.0, None, "add", "project", "vision", after=after),)))
+    await store.write(
+        ChangeSet(
+            audit=(
+                AuditRecord(2.0, "root", "change", "project", "vision", before, after),
+                AuditRecord(2.0, "root", "remove", "project", "nlp", before),
+            )
+        )
+    )
+    again = reopened(store, url)
+    kept = await again.audit(AuditFilter(), limit=10)
+    assert [(record.id, record.user, record.name) for record in kept] == [
+        (3, "root", "nlp"),
+        (2, "root", "vision"),
+        (1, None, "vision"),
+    ]
+    assert (kept[1].before, kept[1].after) == (before, after)
+    assert await again.audit(AuditFilter(user="root", kind="project", name="vision"), limit=10) == [kept[1]]
+    assert await again.audit(AuditFilter(before=3), limit=1) == [kept[1]]
     again.close()
 
 

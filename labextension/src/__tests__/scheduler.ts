@@ -1,6 +1,7 @@
 /** A scheduler in memory behind the transport: real responses and streams, and a line that can be cut. */
 import type {
   Applied,
+  AuditEntry,
   DisplayLine,
   Event as PoolEvent,
   JobState,
@@ -148,6 +149,8 @@ export class Scheduler implements ITransport {
   /** What a preview answers, and what was to be previewed. */
   previewed: Applied = { preview: true, changes: [], warnings: [], effects: [] };
   readonly previews: ProjectEntry[] = [];
+  /** The newest first; a page has one. */
+  audit: AuditEntry[] = [];
   me: Me = {
     name: 'ada',
     admin: false,
@@ -199,6 +202,11 @@ export class Scheduler implements ITransport {
     }
     if (collection === 'projects' && id) {
       return this._project(id, init);
+    }
+    if (collection === 'audit') {
+      const after = Number(url.searchParams.get('after') ?? Infinity);
+      const [entry, more] = this.audit.filter(one => one.id < after);
+      return json({ entries: entry ? [entry] : [], next: more ? entry!.id : null });
     }
     const states = url.searchParams.getAll('state') as JobState[];
     const answers: Record<string, unknown> = {

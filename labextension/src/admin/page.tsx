@@ -7,7 +7,8 @@ import { ProblemNote } from '../components/note';
 import { questionOf } from '../components/question';
 import type { PoolView } from '../model/api';
 import type { IPoolModel } from '../model/state';
-import { useView, VIEWS, type ViewName } from './address';
+import { ADMINISTRATORS, useView, VIEWS, type ViewName } from './address';
+import { AuditView } from './audit';
 import { Card } from './card';
 import { useConfirm } from './confirm';
 import { NodesView } from './nodes';
@@ -48,11 +49,12 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
         />
       </Card>
     ),
-    nodes: pool => <NodesView nodes={pool.nodes} />
+    nodes: pool => <NodesView nodes={pool.nodes} />,
+    audit: () => <AuditView client={model.client} />
   };
   return (
     <div className="runai-Page" data-connection={state.connection} ref={page}>
-      <ViewLinks current={view} />
+      <ViewLinks current={view} admin={state.me?.admin ?? false} />
       <StillContext.Provider value={still}>
         {state.pool
           ? views[view](state.pool)
@@ -72,17 +74,18 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
   );
 }
 
-function ViewLinks({ current }: { current: ViewName }): ReactElement {
+function ViewLinks({ current, admin }: { current: ViewName; admin: boolean }): ReactElement {
   const trans = useTrans();
   const names: Record<ViewName, string> = {
     pool: trans.__('Pool'),
     projects: trans.__('Projects'),
     jobs: trans.__('Jobs'),
-    nodes: trans.__('Nodes')
+    nodes: trans.__('Nodes'),
+    audit: trans.__('Audit')
   };
   return (
     <nav className="runai-Views" aria-label={trans.__('Views')}>
-      {VIEWS.map(view => (
+      {VIEWS.filter(view => admin || !ADMINISTRATORS.includes(view)).map(view => (
         <a key={view} href={`#${view}`} {...(view === current ? { 'aria-current': 'page' } : {})}>
           {names[view]}
         </a>

@@ -220,9 +220,7 @@ function ProjectFields({ fields, name, state, pool, problem, change }: ProjectFi
         'guaranteed',
         trans.__('Guarantee (GPUs)'),
         promise ? (
-          <span data-over={promise.over}>
-            {promise.over ? trans.__('%1: not all can be met', promise.words) : promise.words}
-          </span>
+          <span data-over={promise.over}>{promise.over ? trans.__('%1: too many', promise.words) : promise.words}</span>
         ) : (
           trans.__('empty: without bound')
         ),

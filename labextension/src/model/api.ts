@@ -30,6 +30,24 @@ export interface AttemptView {
   ending: Ending | null;
 }
 
+/** A change of the pool that was made; user is null for the pool file that the service is started with. */
+export interface AuditEntry {
+  action: 'add' | 'change' | 'remove';
+  kind: 'node_pool' | 'project' | 'user' | 'settings' | 'pool';
+  name: string;
+  before: Record<string, unknown> | null;
+  after: Record<string, unknown> | null;
+  id: number;
+  at: number;
+  user: string | null;
+}
+
+/** Newest first; next is after of the page that follows, null where there is none. */
+export interface AuditPage {
+  entries: AuditEntry[];
+  next: number | null;
+}
+
 /** One line of a preview: what would be added, changed or removed. */
 export interface Change {
   action: 'add' | 'change' | 'remove';

@@ -1,6 +1,7 @@
 /** The scheduler's API as functions: each answers the view it names or rejects with a `PoolError`. */
 import type {
   Applied,
+  AuditPage,
   DisplayLine,
   JobPage,
   JobState,
@@ -78,6 +79,11 @@ export class Client {
 
   async removeProject(name: string, seen: string): Promise<void> {
     await this._send(projectPath(name), { method: 'DELETE', headers: only(seen) });
+  }
+
+  /** Who changed what of the pool, newest first; `after` is `next` of the page before. */
+  audit(after: number | null): Promise<AuditPage> {
+    return this._json(after === null ? 'audit' : `audit?after=${after}`);
   }
 
   async sessions(): Promise<SessionView[]> {

@@ -1,0 +1,42 @@
+import { cleanup, fireEvent, render, screen } from '@testing-library/react';
+import { afterEach, expect, it } from 'vitest';
+import { Scheduler } from '../../__tests__/scheduler';
+import type { AuditEntry } from '../../model/api';
+import { Client } from '../../model/client';
+import { AuditView } from '../audit';
+
+afterEach(cleanup);
+
+const entry: AuditEntry = {
+  id: 1,
+  at: 1000,
+  user: null,
+  action: 'change',
+  kind: 'project',
+  name: 'vision',
+  before: { guaranteed: 2, members: [] },
+  after: { guaranteed: 4, members: ['ada', 'ben'] }
+};
+
+it('tells who changed what from what to what, page by page', async () => {
+  const scheduler = new Scheduler();
+  scheduler.audit = [{ ...entry, id: 2, user: 'root', action: 'remove', name: 'nlp', after: null }, entry];
+  render(<AuditView client={new Client(scheduler)} />);
+  const removed = await screen.findByText('project nlp is removed.');
+  expect(removed.closest('tr')!.textContent).toContain('root');
+  fireEvent.click(screen.getByText('Show older changes'));
+  const changed = await screen.findByText('project vision: guaranteed 2 → 4');
+  expect(changed.closest('tr')!.textContent).toContain('pool file');
+  expect(screen.getByText('project vision: members nobody → ada, ben')).toBeTruthy();
+  expect(screen.queryByText('Show older changes')).toBeNull();
+});
+
+it('says what went wrong, and tries again', async () => {
+  const scheduler = new Scheduler();
+  scheduler.trouble = [403, { detail: 'This needs the scope admin.' }];
+  render(<AuditView client={new Client(scheduler)} />);
+  await screen.findByText('This needs the scope admin.');
+  scheduler.trouble = null;
+  fireEvent.click(screen.getByText('Retry'));
+  await screen.findByText('Nobody has changed the pool yet.');
+});

@@ -1,0 +1,94 @@
+/** Who changed what of the pool, and when. */
+import { useEffect, useState, type ReactElement } from 'react';
+import { useTrans } from '../components/hooks';
+import type { AuditEntry, AuditPage } from '../model/api';
+import type { Client } from '../model/client';
+import { Card } from './card';
+import { changeWords } from './preview';
+
+export function AuditView({ client }: { client: Client }): ReactElement {
+  const trans = useTrans();
+  const [page, setPage] = useState<AuditPage | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  const read = async (before: AuditPage | null) => {
+    try {
+      const found = await client.audit(before?.next ?? null);
+      setPage({ ...found, entries: [...(before?.entries ?? []), ...found.entries] });
+      setProblem(null);
+    } catch (error) {
+      setProblem((error as Error).message);
+    }
+  };
+  useEffect(() => {
+    void read(null);
+    // Once: what is read while somebody reads on would move the lines.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [client]);
+  return (
+    <Card title={trans.__('Audit')} aside={trans.__('changes of the pool, the newest first')}>
+      {page && page.entries.length > 0 && (
+        <div className="runai-TableBox">
+          <table className="runai-Table">
+            <thead>
+              <tr>
+                <th scope="col">{trans.__('When')}</th>
+                <th scope="col" className="runai-Table-text">
+                  {trans.__('Who')}
+                </th>
+                <th scope="col" className="runai-Table-text">
+                  {trans.__('What')}
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {page.entries.map(entry => (
+                <Entry key={entry.id} entry={entry} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {page?.entries.length === 0 && <p className="runai-Empty">{trans.__('Nobody has changed the pool yet.')}</p>}
+      {!page && !problem && <p className="runai-Empty">{trans.__('Loading the changes…')}</p>}
+      {problem && (
+        <p className="runai-Empty" role="alert">
+          {problem}{' '}
+          <button type="button" className="runai-Link" onClick={() => void read(page)}>
+            {trans.__('Retry')}
+          </button>
+        </p>
+      )}
+      {page && page.next !== null && (
+        <button type="button" className="runai-Link runai-More" onClick={() => void read(page)}>
+          {trans.__('Show older changes')}
+        </button>
+      )}
+    </Card>
+  );
+}
+
+const KINDS: Record<AuditEntry['kind'], string> = {
+  node_pool: 'node pool',
+  project: 'project',
+  user: 'user',
+  settings: '',
+  pool: ''
+};
+
+function Entry({ entry }: { entry: AuditEntry }): ReactElement {
+  const trans = useTrans();
+  const at = new Date(1000 * entry.at);
+  return (
+    <tr>
+      <td className="runai-Table-text">
+        <time dateTime={at.toISOString()}>{at.toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' })}</time>
+      </td>
+      <td className="runai-Table-text">{entry.user ?? trans.__('pool file')}</td>
+      <td className="runai-Table-text runai-Table-words">
+        {changeWords(entry, trans).map(line => (
+          <div key={line}>{[trans.__(KINDS[entry.kind]), line].filter(Boolean).join(' ')}</div>
+        ))}
+      </td>
+    </tr>
+  );
+}

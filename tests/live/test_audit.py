@@ -1,0 +1,64 @@
+"""Every change of the pool is on the record: who, when, from what to what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.live.conftest import Live, Open
+
+TRAIN = [{"name": "train", "environment": "train"}]
+
+
+async def audit(live: Live, **query: Any) -> list[tuple[Any, ...]]:
+    answer = await live.service.http["admin"].get("audit", params=query)
+    keys = "user", "action", "kind", "name"
+    return [tuple(entry[key] for key in keys) for entry in answer.json()["entries"]]
+
+
+async def test_it_tells_who_changed_what_from_what_to_what(open_pool: Open) -> None:
+    live = await open_pool(node_pools=TRAIN, projects=[{"name": "nlp", "members": ["*"]}])
+    first = await audit(live)
+    admin = live.service.http["admin"]
+    await admin.put("projects/nlp", json={"name": "nlp", "guaranteed": 2, "members": ["*"]})
+    await admin.put("projects/nlp", json={"name": "nlp", "guaranteed": 2, "members": ["*"]})  # changes nothing
+    await admin.put("projects/speech", json={"name": "speech"})
+    await admin.delete("projects/speech")
+    await admin.post("pool/preview", json={"name": "nlp", "guaranteed": 8})
+    await admin.put("projects/below", json={"name": "below", "parent": "nowhere"})  # is refused
+    assert (await audit(live))[: -len(first)] == [
+        ("root", "remove", "project", "speech"),
+        ("root", "add", "project", "speech"),
+        ("root", "change", "project", "nlp"),
+    ]
+    newest = (await live.get("audit?name=nlp&limit=1"))["entries"][0]
+    assert (newest["before"], newest["after"]) == ({"guaranteed": 0.0}, {"guaranteed": 2.0})
+    assert newest["at"] > 0
+
+
+async def test_an_applied_pool_file_is_a_record_for_each_thing_that_it_changes(open_pool: Open) -> None:
+    live = await open_pool(node_pools=TRAIN, projects=[{"name": "nlp", "members": ["*"]}])
+    await live.apply(
+        node_pools=TRAIN,
+        projects=[{"name": "nlp", "members": ["ann"]}],
+        users=[{"name": "ann", "build_quota": 0}],
+        settings={"lending": True},
+    )
+    assert sorted((await audit(live))[:3]) == [
+        ("root", "add", "user", "ann"),
+        ("root", "change", "project", "nlp"),
+        ("root", "change", "settings", "settings"),
+    ]
+
+
+async def test_it_is_read_page_by_page_and_by_who_and_what(open_pool: Open) -> None:
+    live = await open_pool(node_pools=TRAIN, projects=[{"name": "nlp", "members": ["*"]}])
+    for n in range(5):
+        await live.service.http["admin"].put("projects/nlp", json={"name": "nlp", "guaranteed": n + 1})
+    everything, found, after = await live.get("audit"), [], ""
+    while after is not None:
+        page = await live.get(f"audit?limit=2{after and f'&after={after}'}")
+        found += page["entries"]
+        after = page["next"]
+    assert found == everything["entries"]
+    assert len(await audit(live, kind="project", name="nlp", user="root")) >= 5
+    assert await audit(live, user="ann") == []
