@@ -6,7 +6,7 @@ is on its way to the disk, so that one decision can follow another without waiti
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -61,6 +61,7 @@ class Book:
         self._sessions: dict[SessionId, Session] = {}
         self._workloads: dict[WorkloadId, Workload] = {}
         self._dependent: dict[JobId, Job] = {}
+        self._changed: dict[WorkloadId, None] | None = None
 
     @property
     def jobs(self) -> Mapping[WorkloadId, Job]:
@@ -84,6 +85,16 @@ class Book:
     def workloads(self) -> Mapping[WorkloadId, Workload]:
         """What holds GPUs or waits for them, as the policy sees it."""
         return MappingProxyType(self._workloads)
+
+    @property
+    def standing(self) -> Iterator[Workload]:
+        """Those that hold GPUs."""
+        return (self._workloads[id] for ids in (self._jobs.holding, self._sessions) for id in ids)
+
+    def take_changes(self) -> Mapping[WorkloadId, Workload | None] | None:
+        """The workloads that have changed, or are gone, since this was called last; the first time nobody knows."""
+        changed, self._changed = self._changed, {}
+        return None if changed is None else {id: self._workloads.get(id) for id in changed}
 
     @property
     def dependent(self) -> Collection[Job]:
@@ -147,6 +158,8 @@ class Book:
         before = self._workloads.get(id)
         if before is not None and before.running and not (workload is not None and workload.running):
             self.releases += 1
+        if self._changed is not None:
+            self._changed[id] = None
         if workload is None:
             self._workloads.pop(id, None)
         else:

@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import monotonic
+from typing import cast
 
 from scheduler.controller import dependencies, notices, usage
 from scheduler.controller.book import Book, Holdings
@@ -85,6 +87,7 @@ class Controller:
         self._idleness = Idleness()
         self._looking: asyncio.TimerHandle | None = None
         self._blocked: Mapping[WorkloadId, Decision] = {}
+        self._requested: Mapping[WorkloadId, Workload] = {}
         self._pauses = Pauses()
         self._next_retry: float | None = None
         self._releases = 0
@@ -246,20 +249,41 @@ class Controller:
 
     def snapshot(self, pool: Pool | None = None) -> Snapshot:
         """The pool as the policy would see it now, or as it would see this one in its place."""
-        decided, now = self._decided, self._clock()
-        blocked = dependencies.blocked(decided.dependent, decided.jobs, self._pausing(now))
-        workloads = (w for w in decided.workloads.values() if w.id not in blocked)
+        now = self._clock()
+        return self._snapshot(now, self._held_back(self._pausing(now)), pool)
+
+    def _snapshot(self, now: float, blocked: Mapping[WorkloadId, Decision], pool: Pool | None = None) -> Snapshot:
+        decided = self._decided
+        workloads: Iterable[Workload] = decided.workloads.values()
+        if blocked:
+            workloads = [workload for workload in workloads if workload.id not in blocked]
         pool, nodes = (decided.pool, decided.nodes) if pool is None else (pool, self._inventory.nodes(pool))
         used = usage.shares(decided.usage, pool, nodes, now)
         return Snapshot(now, pool, nodes, (*workloads, *self._sessions.requested()), used)
 
+    def _held_back(self, pausing: Mapping[str, float]) -> Mapping[WorkloadId, Decision]:
+        """The jobs that wait for something else than GPUs."""
+        return dependencies.blocked(self._decided.dependent, self._decided.jobs, pausing)
+
     def _look(self) -> Snapshot:
+        now = self._clock()
+        pausing = self._pausing(now)
+        blocked = self._held_back(pausing)
+        snapshot = replace(self._snapshot(now, blocked), changed=self._changes(blocked))
         self._releases = self._decided.releases
-        snapshot = self.snapshot()
-        pausing = self._pausing(snapshot.now)
-        self._blocked = dependencies.blocked(self._decided.dependent, self._decided.jobs, pausing)
+        self._blocked = blocked
         self._next_retry = min(pausing.values(), default=None)
         return snapshot
+
+    def _changes(self, blocked: Mapping[WorkloadId, Decision]) -> Mapping[WorkloadId, Workload | None] | None:
+        """Which workloads the planner sees otherwise than in the look before; `None`: any may be."""
+        workloads, changed = self._decided.workloads, self._decided.take_changes()
+        seen, self._requested = self._requested, {each.id: each for each in self._sessions.requested()}
+        if changed is None:
+            return None
+        others = (*(blocked.keys() ^ self._blocked.keys()), *seen)
+        found = {**changed, **{id: workloads.get(id) for id in others}}
+        return {**{id: None if id in blocked else each for id, each in found.items()}, **self._requested}
 
     def _pausing(self, now: float) -> Mapping[str, float]:
         """Which jobs pause after a failure, and until when."""
@@ -270,12 +294,15 @@ class Controller:
         plan = decide(snapshot)
         times = [at for at in (plan.again_at, self._next_retry, usage.again_at(snapshot)) if at is not None]
         plan = replace(plan, again_at=min(times, default=None))
-        return replace(plan, decisions={**plan.decisions, **self._blocked}) if self._blocked else plan
+        if not self._blocked:
+            return plan
+        layers = cast("tuple[dict[WorkloadId, Decision], ...]", (self._blocked, plan.decisions))  # which are only read
+        return replace(plan, decisions=ChainMap({}, *layers))
 
     def _carry_out(self, planned: PlannedActions) -> None:
         self.book.plan = planned.plan
         self._forecaster.look(planned.snapshot)
-        holdings = Holdings(self._decided.nodes, self._decided.workloads.values())
+        holdings = Holdings(self._decided.nodes, self._decided.standing)
         self._jobs.nominate(planned.plan.promises)
         self._jobs.disclaim(planned.lost)
         for workload, decision in planned.acts.items():

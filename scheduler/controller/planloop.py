@@ -66,7 +66,7 @@ class PlanLoop(Loop):
         plan = self._decide(snapshot)
         # Both are worked out when they are first asked for: here in the thread, so that no request waits for it.
         len(plan.stop_order.over_quota), len(plan.stop_order.positions)
-        acts = {workload: decision for workload, decision in plan.decisions.items() if _changes_something(decision)}
+        acts = {workload: decision for workload, decision in plan.changes.items() if _changes_something(decision)}
         nominations = {workload.id: workload.nomination for workload in snapshot.workloads if workload.nomination}
         lost = {id: c for id, c in nominations.items() if plan.decisions[id].placement[: len(c)] != c}
         return PlannedActions(snapshot, plan, acts, lost)

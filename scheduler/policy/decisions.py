@@ -1,16 +1,22 @@
 """The decisions of a plan, one for every workload, made when they are read.
 
 Changes (start, stop, move, grow, shrink) are recorded while the plan is made. All other workloads stay or wait as
-before; their decisions follow from the workload itself and from `Why`.
+before; their decisions follow from the workload itself and from `Why`. `frozen` gives those that stay as they are when
+the planner goes on, also when they are read meanwhile.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from copy import copy
+from functools import cached_property
+from typing import Self
 
 from scheduler.model import ProjectName, WorkloadId
 from scheduler.policy.blocking import Blocked, NoQueue, blocked
 from scheduler.policy.plannerstate import PlannerState
+from scheduler.policy.positions import Line, LineKey
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.types import Action, Decision
 from scheduler.policy.why import Why
@@ -37,8 +43,26 @@ class Decisions(Mapping[WorkloadId, Decision]):
         self._starts = starts
         self._why = why
         self._told = {**kept, **changed}
-        self._positions: dict[ProjectName, Mapping[WorkloadId, int]] = {}
-        self._thinned = {project.name for id in changed if (project := planner.workloads[id].project) is not None}
+        self._lines: Mapping[ProjectName, Line] | None = None
+        self._gone: dict[ProjectName, list[LineKey]] = {}
+
+    def frozen(self) -> Self:
+        """The same, for as long as somebody reads them. Nothing may have been changed since the plan was made."""
+        twin = copy(self)
+        twin._workloads = self._workloads.copy()  # three times as fast as dict(…) where some have left
+        twin._told = dict(self._told)
+        twin._lines = {project.name: self._state.line(project.name) for project in self._state.waiting}
+        twin._gone = {name: self._gone_from(name, line) for name, line in twin._lines.items()}
+        return twin
+
+    def settle(self) -> None:
+        """Find out why jobs wait: requests are about to be eligible for other nodes."""
+        for project, classes in self._state.waiting.items():
+            for request, jobs in classes.items():
+                if jobs[0].options:
+                    self._in_the_way(project, jobs[0])
+                else:
+                    self._why.blocked(project, request)
 
     @property
     def changes(self) -> Mapping[WorkloadId, Decision]:
@@ -83,18 +107,39 @@ class Decisions(Mapping[WorkloadId, Decision]):
         if not job.options:
             return self._why.blocked(project, job.request)
         ruled = (self._why.blocked(*option) for option in job.options if self._why.has_capacity(option[1]))
-        return next(ruled, None) or self._why.blocked(project, job.request)
+        return next(ruled, None) or self._why.blocked(*job.options[0])
 
     def _position(self, job: WorkloadState) -> int | None:
         """Its position in the queue of its project, from 1."""
         if job.project is None:
             return None
         project = job.project.name
-        positions = self._positions.get(project)
-        if positions is None:
-            gone = self._changed if project in self._thinned else ()
-            positions = self._positions[project] = self._state.positions(project, gone)
-        return positions.get(job.id)
+        if self._lines is None:
+            line = self._state.line(project)
+            position = line.positions.get(job.id)
+            gone = self._gone.get(project)
+            if gone is None:
+                gone = self._gone[project] = self._gone_from(project, line)
+        elif project in self._lines:
+            line, gone = self._lines[project], self._gone[project]
+            position = line.position(job)
+        else:
+            return None
+        return position if position is None or not gone else position - bisect_left(gone, line.key(job))
+
+    def _gone_from(self, project: ProjectName, line: Line) -> list[LineKey]:
+        """Those of its jobs that wait no more once the plan is carried out, in order."""
+        return sorted([line.key(job) for job in self._starting.get(project, ())])
+
+    @cached_property
+    def _starting(self) -> Mapping[ProjectName, list[WorkloadState]]:
+        """The jobs of each project that were waiting and do something else now."""
+        found: dict[ProjectName, list[WorkloadState]] = {}
+        for id in self._changed:
+            job = self._workloads[id]
+            if job.project is not None and not job.workload.running:
+                found.setdefault(job.project.name, []).append(job)
+        return found
 
 
 def _when(decision: Decision) -> tuple[int | None, float | None]:

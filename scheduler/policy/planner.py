@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from scheduler.model import Node, Pool, ProjectName, Workload, WorkloadId
 from scheduler.policy.cycle import Cycle
+from scheduler.policy.decisions import Decisions
 from scheduler.policy.nodechanges import change_nodes
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.play import stop_order
@@ -84,8 +85,11 @@ class Planner:
     def _take_in(self) -> None:
         """Apply the changes, those first that give GPUs back: a new workload may stand where others stood."""
         self.read, self._unread = self._unread + len(self._changed), 0
-        for id in self._changed:
-            self._state.remove(id)
+        for id, workload in list(self._changed.items()):
+            if workload is not None and self._state.renew(workload):
+                del self._changed[id]
+            else:
+                self._state.remove(id)
         if self._nodes is not None:
             nodes, self._nodes = self._nodes, None
             read = change_nodes(self._state, nodes)
@@ -112,25 +116,40 @@ class SnapshotPlanner:
         self._pool = Pool()
         self._nodes: tuple[Node, ...] = ()
         self._workloads: dict[WorkloadId, Workload] = {}
+        self._decisions: Decisions | None = None
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         planner = self._planner
         self._planner = None  # should this fail, the next begins anew
-        workloads = {workload.id: workload for workload in snapshot.workloads}
         if planner is None or self._pool != snapshot.pool:
             planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
+            self._workloads = {workload.id: workload for workload in snapshot.workloads}
         else:
             if self._nodes != snapshot.nodes:
+                if self._decisions is not None:
+                    self._decisions.settle()
                 planner.set_nodes(snapshot.nodes)
-            for id in self._workloads.keys() - workloads.keys():
-                planner.drop(id)
-            for id, workload in workloads.items():
-                before = self._workloads.get(id)
-                if before is not workload and before != workload:
-                    planner.put(workload)
+            self._take_over(planner, self._changes(snapshot) if snapshot.changed is None else snapshot.changed)
         self._pool, self._nodes = snapshot.pool, snapshot.nodes
         plan = planner.plan(snapshot.now, snapshot.usage)
-        order = stop_order(snapshot, plan.changes)
-        plan = replace(plan, decisions=dict(plan.decisions), stop_order=order)
-        self._planner, self._workloads, self.read = planner, workloads, planner.read
+        assert isinstance(plan.decisions, Decisions)
+        self._decisions = plan.decisions.frozen()
+        plan = replace(plan, decisions=self._decisions, stop_order=stop_order(snapshot, plan.changes))
+        self._planner, self.read = planner, planner.read
         return plan
+
+    def _changes(self, snapshot: Snapshot) -> Mapping[WorkloadId, Workload | None]:
+        """What is another workload than before, or may be, and who is gone."""
+        workloads = {workload.id: workload for workload in snapshot.workloads}
+        changes: dict[WorkloadId, Workload | None] = dict.fromkeys(self._workloads.keys() - workloads.keys())
+        known = self._workloads.get
+        return changes | {id: workload for id, workload in workloads.items() if known(id) is not workload}
+
+    def _take_over(self, planner: Planner, changes: Mapping[WorkloadId, Workload | None]) -> None:
+        for id, workload in changes.items():
+            if workload is None:
+                if self._workloads.pop(id, None) is not None:
+                    planner.drop(id)
+            elif self._workloads.get(id) != workload:
+                planner.put(workload)
+                self._workloads[id] = workload

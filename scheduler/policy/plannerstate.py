@@ -7,7 +7,10 @@ changes.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from operator import attrgetter
 
 from scheduler.model import ONE, Environment, Milli, Node, Pool, ProjectName, Request, Workload, WorkloadId
 from scheduler.policy.blocking import Blocked
@@ -15,12 +18,13 @@ from scheduler.policy.fairshare import share_out
 from scheduler.policy.nodes import NodeIndex, NodeState
 from scheduler.policy.partitions import Partition, build_partitions
 from scheduler.policy.poolstate import PoolState
+from scheduler.policy.positions import Line
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.requestclasses import RequestClasses
 from scheduler.policy.service import ServiceLevels, by_service
 from scheduler.policy.sets import union
 from scheduler.policy.topology import Topology
-from scheduler.policy.workloads import Options, RequestClass, UrgencyKey, WorkloadState
+from scheduler.policy.workloads import Options, RequestClass, WorkloadState
 
 Waiting = Mapping[ProjectState, Mapping[RequestClass, list[WorkloadState]]]
 """The waiting jobs of each project, by what they ask for."""
@@ -54,7 +58,7 @@ class PlannerState:
         self.homeless: dict[WorkloadId, WorkloadState] = {}
         self._unsorted: dict[int, list[WorkloadState]] = {}
         self.blocked: dict[tuple[ProjectState, RequestClass], Blocked] = {}
-        self._positions: dict[ProjectName, Mapping[WorkloadId, int]] = {}
+        self._lines: dict[ProjectName, Line] = {}
         self._options: dict[tuple[ProjectName, RequestClass], Options] = {}
         self.partitions = build_partitions(pool, index.all, self.trains)
         self.projects = self.partitions[0].projects
@@ -85,7 +89,7 @@ class PlannerState:
         job = self.workloads[workload.id] = WorkloadState(workload, project, request, options)
         if build:
             self.sessions[job.id] = job
-        self._positions.pop(spec.project, None)
+        self._lines.pop(spec.project, None)
         if workload.running:
             self._stand(job)
         elif project is None or project.children:
@@ -95,12 +99,32 @@ class PlannerState:
             if project.held is not None:
                 self._find_level(job)
             jobs = self.waiting.setdefault(project, {}).setdefault(job.request, [])
-            jobs.append(job)
-            if len(jobs) > 1:
+            if jobs and job.urgency < jobs[-1].urgency:
                 self._unsorted[id(jobs)] = jobs
+            jobs.append(job)
             if workload.nomination:
                 self.nominations[job.id] = job
         _demand(job, 1)
+
+    def renew(self, workload: Workload) -> bool:
+        """Take over a job that waits as before and only looks ahead otherwise, as when its expected run time is another
+        one; whether that was all."""
+        job = self.workloads.get(workload.id)
+        if job is None or job.options or job.workload.running or job.project is None:
+            return False
+        request, before = workload.request, job.workload
+        if replace(before, request=request) != workload:
+            return False
+        if (request.project, request.user, request.environment) != (
+            before.request.project,
+            before.request.user,
+            before.request.environment,
+        ):
+            return False
+        if self.class_of(request, job.project) is not job.request:
+            return False
+        job.workload = workload
+        return True
 
     def class_of(self, spec: Request, project: ProjectState | None) -> RequestClass:
         """What a request asks for; in a project with the order `served` a class is that of one user."""
@@ -122,7 +146,7 @@ class PlannerState:
             assert job.project is not None
             jobs = self.waiting[job.project][job.request]
             jobs.sort(key=_by_urgency)
-            self._positions.pop(job.workload.request.project, None)
+            self._lines.pop(job.workload.request.project, None)
         return min([at for at, _ in self.patient.values()], default=None)
 
     def trains(self, node: NodeState) -> bool:
@@ -210,16 +234,13 @@ class PlannerState:
                     lines_there[request] = sorted([*other, *jobs], key=_by_urgency) if other else jobs
         return found
 
-    def positions(self, project: ProjectName, gone: Container[WorkloadId]) -> Mapping[WorkloadId, int]:
-        """The places in line, from 1, of the jobs of a project that wait, in whichever partition, without `gone`."""
-        found = None if gone else self._positions.get(project)
+    def line(self, project: ProjectName) -> Line:
+        """The places in line of the jobs of a project that wait, in whichever partition."""
+        found = self._lines.get(project)
         if found is None:
-            projects = [partition.projects[project] for partition in self.partitions]
-            classes = [jobs for project in projects for jobs in self.waiting.get(project, {}).values()]
-            waiting = sorted([_in_line(job) for jobs in classes for job in jobs if job.id not in gone])
-            found = {id: position for position, (*_, id) in enumerate(waiting, start=1)}
-            if not gone:
-                self._positions[project] = found
+            parts = [partition.projects[project] for partition in self.partitions]
+            classes = [(part, jobs) for part in parts for jobs in self.waiting.get(part, {}).values()]
+            found = self._lines[project] = Line(classes)
         return found
 
     def set_usage(self, usage: Mapping[ProjectName, float]) -> None:
@@ -293,13 +314,13 @@ class PlannerState:
                 self.nominations[job.id] = job
 
     def _remove(self, job: WorkloadState) -> None:
-        self._positions.pop(job.workload.request.project, None)
+        self._lines.pop(job.workload.request.project, None)
         if job.workload.running:
             self.state.unload(job)
         elif job.project is not None and not job.project.children:
             classes = self.waiting[job.project]
             jobs = classes[job.request]
-            jobs.remove(job)
+            _take_out(jobs, job)
             if not jobs:
                 del classes[job.request]
                 self._unsorted.pop(id(jobs), None)
@@ -327,13 +348,16 @@ def _never(project: ProjectState, request: RequestClass) -> bool:
     )
 
 
-def _by_urgency(job: WorkloadState) -> UrgencyKey:
-    return job.urgency
+_by_urgency = attrgetter("urgency")
 
 
-def _in_line(job: WorkloadState) -> UrgencyKey:
-    """The order in which the jobs of one project would be judged as it is now."""
-    return job.urgency_among(None if job.project is None else job.project.held)
+def _take_out(jobs: list[WorkloadState], job: WorkloadState) -> None:
+    """Remove a job of a class, which is mostly in order."""
+    place = bisect_left(jobs, job.urgency, key=_by_urgency)
+    if place < len(jobs) and jobs[place] is job:
+        del jobs[place]
+    else:
+        jobs.remove(job)
 
 
 def _demand(job: WorkloadState, sign: int) -> None:

@@ -27,7 +27,7 @@ def stop_order(snapshot: Snapshot, changes: Mapping[WorkloadId, Decision]) -> St
     """Who would be stopped next for other projects, once these decisions are carried out."""
 
     def workloads() -> Iterator[Workload]:
-        for workload in snapshot.workloads:
+        for workload in [w for w in snapshot.workloads if w.running or w.id in changes]:
             decision = changes.get(workload.id)
             if decision is None:
                 yield workload

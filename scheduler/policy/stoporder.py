@@ -22,7 +22,7 @@ _Rank = tuple[int, int, float, float, float, WorkloadId]
 
 
 class StopOrder:
-    """That of the jobs that run once a plan is carried out; `workloads` gives those."""
+    """That of the jobs that run once a plan is carried out, which are among `workloads`."""
 
     def __init__(
         self, pool: Pool, nodes: Iterable[Node], workloads: Callable[[], Iterable[Workload]], now: float

@@ -21,6 +21,8 @@ class Snapshot:
     """A pool at one instant. `workloads` are the sessions and jobs that hold GPUs or wait for them.
 
     `usage` is each project's recent use as a share of the pool (those below it included), for time-aware fairness.
+    `changed` are the workloads that have changed since the snapshot that the same planner was given before, or are gone
+    (`None`), so that it need not compare all of them; where it is `None`, any may have.
     """
 
     now: float
@@ -28,6 +30,7 @@ class Snapshot:
     nodes: tuple[Node, ...]
     workloads: tuple[Workload, ...]
     usage: Mapping[ProjectName, float] = field(default_factory=dict)
+    changed: Mapping[WorkloadId, Workload | None] | None = field(default=None, compare=False, repr=False)
 
 
 class Action(StrEnum):

@@ -117,7 +117,7 @@ class WorkloadState:
         self.options = options
         self.placement: tuple[WorkerPlacement, ...] = workload.placement if workload.running else ()
         self.demands = request.demands
-        self.amount = amount_of(self.placement)
+        self.amount = amount_of(self.placement) if self.placement else 0
         self.releasing = workload.stopping
         self.moved = False
         self.priority = request.priority

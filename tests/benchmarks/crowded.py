@@ -1,86 +1,210 @@
-"""The running service with many jobs waiting: how long a plan takes after one more has come."""
+"""The running service with 100,000 jobs waiting in one project: how soon a change is planned with and shown, and how
+long others wait meanwhile.
+
+One job holds all GPUs but one. Jobs of another project get that one, one after the other; jobs of the crowd are
+cancelled in front of a row that a panel shows. Meanwhile the crowd changes, and other requests ask.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
-import signal
+import re
+import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
-import httpx
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from scheduler.discovery.embedded import ensure
-from scheduler.discovery.statefolder import StateFolder
+from scheduler.client import Client
+from scheduler.model import (
+    Job,
+    JobId,
+    JobKind,
+    JobState,
+    Pool,
+    Program,
+    Project,
+    ProjectName,
+    Request,
+    Shape,
+    UserName,
+)
+from scheduler.schema import JobSubmit
+from scheduler.store import ChangeSet
+from tests.benchmarks.events import ADMIN, Connection, percentile, service, write
 
-WAITING = 20_000
-PLANS = 20
-ARRAY = [{"index": index} for index in range(1000)]
+WAITING = 100_000
+USERS = 500
+ROUNDS = 40
+SHOWN = 100
+"""Rows of the crowd that the panel shows, from the front."""
+CHANGES, ASKED = 5, 20
+"""Of the crowd and of others, a second."""
+PING = 0.005
 
 
 def main() -> None:
-    os.environ["RUNAI_DECLARED_GPUS"] = "8"
-    with tempfile.TemporaryDirectory() as folder:
-        endpoint = ensure(Path(folder))
-        headers = {"Authorization": f"token {StateFolder(Path(folder)).token()}"}
-        with httpx.Client(base_url=f"{endpoint.url}api/v1/", headers=headers, timeout=60) as http:
-            all_gpus = http.get("pool").json()["train"]["gpus"]
-            holder = submit(http, command=["sleep", "3600"], gpus=all_gpus)
-            try:
-                crowd(http, WAITING, all_gpus)
-                tell(f"a plan with {WAITING:,} jobs waiting", plan_seconds(http, all_gpus), "s")
-            finally:
-                http.post(f"jobs/{holder}/cancel")
-                while http.get(f"jobs/{holder}").json()["ended"] is None:
-                    time.sleep(0.1)
-                os.kill(endpoint.pid, signal.SIGTERM)
-
-
-def submit(http: httpx.Client, **job: object) -> str:
-    """The id of a new job."""
-    return str(http.post("jobs", json=job).raise_for_status().json()["id"])
-
-
-def crowd(http: httpx.Client, jobs: int, gpus: float) -> None:
-    """Have so many jobs wait."""
-    for _ in range(jobs // len(ARRAY)):
-        array = {"job": {"command": ["true"], "gpus": gpus}, "members": ARRAY}
-        http.post("arrays", json=array).raise_for_status()
-
-
-def plan_seconds(http: httpx.Client, gpus: float) -> float:
-    """What a plan takes on average, each after one more job was submitted."""
-    before = settled(http)
-    for _ in range(PLANS):
-        submit(http, command=["true"], gpus=gpus)
-        settled(http)
-    after = settled(http)
-    total, count = (
-        after[f"runai_plan_seconds_{part}"] - before[f"runai_plan_seconds_{part}"] for part in ("sum", "count")
+    waiting = int(sys.argv[1]) if sys.argv[1:] else WAITING
+    projects = (
+        Project(ProjectName("holder"), guaranteed=1_000_000),
+        Project(ProjectName("quick"), guaranteed=1000, limit=1000, members=frozenset({UserName("quick")})),
+        Project(ProjectName("crowd"), members=frozenset(user_of(n) for n in range(USERS))),
     )
-    return total / count
+    with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as pool:
+        write(pool.folder, ChangeSet(pool=Pool(projects=projects)))
+        with pool.serving() as (url, _), Client(url, ADMIN) as client:
+            gpus = client.pool().train.gpus - 1
+            holder = client.submit(JobSubmit(command=pool.wait, gpus=gpus, project="holder"))
+            while client.job(holder.id).state is not JobState.RUNNING:
+                time.sleep(0.02)
+        write(pool.folder, ChangeSet(submitted=tuple(crowd(waiting))))
+        with pool.serving() as (url, _):
+            asyncio.run(Play(url, waiting).run())
 
 
-def settled(http: httpx.Client) -> Mapping[str, float]:
-    """The figures of the scheduler once it has seen everything and plans no more."""
-    figures = read(http)
-    while True:
-        time.sleep(1)
-        before, figures = figures, read(http)
-        if before["runai_plan_seconds_count"] == figures["runai_plan_seconds_count"]:
-            return figures
+def user_of(n: int) -> UserName:
+    return UserName(f"user-{n % USERS}")
 
 
-def read(http: httpx.Client) -> Mapping[str, float]:
-    text = http.get(http.base_url.join("/metrics")).raise_for_status().text
-    lines = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, value in lines}
+def crowd(waiting: int) -> Iterator[Job]:
+    now = time.time()
+    for n in range(waiting):
+        request = Request(ProjectName("crowd"), user_of(n), shape=Shape(2000))
+        program = Program(JobKind.COMMAND, ("python", "train.py"))
+        yield Job(JobId(f"j-{n:012}"), f"train-{n}", request, program, submitted=now - waiting + n)
+
+
+class Play:
+    """What happens, and how long each thing took, in seconds."""
+
+    def __init__(self, url: str, waiting: int) -> None:
+        self._url = url
+        self._waiting = waiting
+        self.took: dict[str, list[float]] = {"plan": [], "shown": [], "change": [], "ask": [], "ping": []}
+        self._began: dict[str, asyncio.Future[float]] = {}
+        self._moved: asyncio.Future[float] | None = None
+
+    async def run(self) -> None:
+        shown = "".join(f"&shows=j-{n:012}" for n in range(10 * ROUNDS, 10 * ROUNDS + SHOWN))
+        listening = [
+            asyncio.create_task(self._listen(f"events?view=true{shown}", "user-0", self._row_moved)),
+            asyncio.create_task(self._listen("events", "quick", self._job_started)),
+        ]
+        await asyncio.sleep(5)
+        others = [asyncio.create_task(work) for work in (self._change(), self._ask(), self._ping())]
+        before = await self._planned()
+        for number in range(ROUNDS):
+            await self._start_one()
+            await self._move_a_row(number)
+        after = await self._planned()
+        for task in (*others, *listening):
+            if task.done():
+                task.result()
+            task.cancel()
+        plans = (after["sum"] - before["sum"]) / (after["count"] - before["count"])
+        tell(f"a plan with {self._waiting:,} jobs waiting", plans * 1000, "ms")
+        for kind, what in (("plan", "from a submission to its start"), ("shown", "from a change to the panel")):
+            self._tell(kind, what, 50, "median")
+            self._tell(kind, what, 95, "95th percentile")
+        for kind, what in (("change", "a submission or cancellation"), ("ask", "a read")):
+            self._tell(kind, what, 50, "median")
+            self._tell(kind, what, 99, "99th percentile")
+        self._tell("ping", "the event loop is held", 99, "99th percentile")
+        self._tell("ping", "the event loop is held", 100, "longest")
+
+    def _tell(self, kind: str, what: str, part: int, which: str) -> None:
+        tell(f"{what}, {which}", percentile(self.took[kind], part) * 1000, "ms")
+
+    async def _planned(self) -> dict[str, float]:
+        text = (await Connection(self._url).ask("GET", "/metrics", ADMIN)).decode()
+        return {part: float(value) for part, value in re.findall(r"runai_plan_seconds_(sum|count) (\S+)", text)}
+
+    # -- what is measured ---------------------------------------------------------------------------------
+
+    async def _start_one(self) -> None:
+        """Submit a job that can start at once."""
+        began = time.monotonic()
+        body = JobSubmit(command=["true"], gpus=1).model_dump_json(exclude_unset=True).encode()
+        job = json.loads(await Connection(self._url).ask("POST", "jobs", "quick", body))["id"]
+        started = self._began.setdefault(job, asyncio.get_running_loop().create_future())
+        self.took["plan"].append(await asyncio.wait_for(started, 60) - began)
+        ended = self._began.setdefault(f"{job} ended", asyncio.get_running_loop().create_future())
+        await asyncio.wait_for(ended, 60)
+
+    async def _move_a_row(self, number: int) -> None:
+        """Cancel a job in front of those that the panel shows."""
+        self._moved = asyncio.get_running_loop().create_future()
+        began = time.monotonic()
+        id = f"j-{number:012}"
+        await Connection(self._url).ask("POST", f"jobs/{id}/cancel", user_of(number))
+        self.took["shown"].append(await asyncio.wait_for(self._moved, 60) - began)
+
+    def _job_started(self, event: dict[str, Any]) -> None:
+        job = event.get("job") or {}
+        if event["kind"] == "job.state" and job["state"] in ("starting", "succeeded"):
+            name = event["subject"] if job["state"] == "starting" else f"{event['subject']} ended"
+            told = self._began.setdefault(name, asyncio.get_running_loop().create_future())
+            if not told.done():
+                told.set_result(time.monotonic())
+
+    def _row_moved(self, event: dict[str, Any]) -> None:
+        if event["kind"] == "view.figures" and event["data"].get("jobs") and self._moved and not self._moved.done():
+            self._moved.set_result(time.monotonic())
+
+    async def _listen(self, path: str, token: str, heard: Any) -> None:
+        address = urlsplit(self._url)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=2**24)
+        writer.write(
+            f"GET {address.path}api/v1/{path} HTTP/1.1\r\nHost: {address.netloc}\r\n"
+            f"Authorization: token {token}\r\nAccept: text/event-stream\r\n\r\n".encode()
+        )
+        while line := await reader.readline():
+            if line.startswith(b"HTTP/1.1 4"):
+                raise SystemExit(f"A listener was refused: {line.decode()}")
+            if line.startswith(b"data: "):
+                heard(json.loads(line[6:]))
+
+    # -- meanwhile ----------------------------------------------------------------------------------------
+
+    async def _change(self) -> None:
+        body = JobSubmit(command=["python", "train.py"], gpus=2).model_dump_json(exclude_unset=True).encode()
+        connection, last = Connection(self._url), self._waiting
+        while True:
+            for _ in range(2):
+                await asyncio.sleep(1 / CHANGES)
+                last -= 1
+                path, data = (f"jobs/j-{last:012}/cancel", b"") if last % 2 else ("jobs", body)
+                await self._timed("change", connection, "POST", path, user_of(last), data)
+
+    async def _ask(self) -> None:
+        connection = Connection(self._url)
+        while True:
+            for path in ("me", "jobs?mine=true", "pool", "projects", "jobs/{}", "jobs/{}/explain"):
+                await asyncio.sleep(1 / ASKED)
+                job = self._waiting // 2 + 3
+                await self._timed("ask", connection, "GET", path.format(f"j-{job:012}"), user_of(job))
+
+    async def _ping(self) -> None:
+        connection = Connection(self._url)
+        while True:
+            await asyncio.sleep(PING)
+            await self._timed("ping", connection, "GET", "/healthz", "")
+
+    async def _timed(
+        self, kind: str, connection: Connection, method: str, path: str, user: str, body: bytes = b""
+    ) -> None:
+        began = time.monotonic()
+        await connection.ask(method, path, user, body)
+        self.took[kind].append(time.monotonic() - began)
 
 
 def tell(figure: str, value: float, unit: str) -> None:
-    print(json.dumps({"figure": figure, "value": round(value, 4), "unit": unit}), flush=True)
+    print(json.dumps({"figure": f"crowded: {figure}", "value": round(value, 2), "unit": unit}), flush=True)
 
 
 if __name__ == "__main__":

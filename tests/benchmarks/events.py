@@ -23,6 +23,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -51,9 +52,23 @@ _TOLD = re.compile(rb'"at":([0-9.]+),"kind":"job\.(?:submitted|state)"')
 # -- the scheduler ------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a scheduler runs, again and again; `wait` is the command of a job that goes on until the end."""
+
+    folder: StateFolder
+    hub_port: int
+    wait: list[str]
+
+    @contextmanager
+    def serving(self) -> Iterator[tuple[str, int]]:
+        with serving(self.folder, self.hub_port) as running:
+            yield running
+
+
 @contextmanager
-def scheduler(place: Path, users: int, queued: int) -> Iterator[tuple[str, int]]:
-    """A scheduler whose pool is held by one job, with a queue behind it: its address and process."""
+def service(place: Path) -> Iterator[Place]:
+    """A place for a scheduler behind a hub that only knows tokens. One job waits in it; it has ended at the end."""
     folder = StateFolder(place / "state")
     folder.open()
     flag = place / "go-on"
@@ -62,21 +77,27 @@ def scheduler(place: Path, users: int, queued: int) -> Iterator[tuple[str, int]]
         hub_port = free.getsockname()[1]
     knows = subprocess.Popen([sys.executable, __file__, "--hub", str(hub_port)])
     try:
-        write(folder, pool_of(users))
-        with serving(folder, hub_port) as (url, _), Client(url, ADMIN) as client:
-            wait = ["sh", "-c", f"while [ -e {flag} ]; do sleep 0.2; done"]
-            holder = client.submit(JobSubmit(command=wait, gpus=client.pool().train.gpus, project="holder"))
-            while client.job(holder.id).state is not JobState.RUNNING:
-                time.sleep(0.02)
-        write(folder, ChangeSet(submitted=tuple(jobs(users, queued))))
-        with serving(folder, hub_port) as (url, pid):
-            yield url, pid
+        yield Place(folder, hub_port, ["sh", "-c", f"while [ -e {flag} ]; do sleep 0.2; done"])
     finally:
         knows.kill()
         knows.wait()
         flag.unlink()
-        while not list(folder.path.glob("jobs/*/attempts/1/0/exit.json")):  # what it writes last
-            time.sleep(0.05)
+        while not all((worker / "exit.json").exists() for worker in folder.path.glob("jobs/*/attempts/1/0")):
+            time.sleep(0.05)  # it is what a worker writes last
+
+
+@contextmanager
+def scheduler(place: Path, users: int, queued: int) -> Iterator[tuple[str, int]]:
+    """A scheduler whose pool is held by one job, with a queue behind it: its address and process."""
+    with service(place) as here:
+        write(here.folder, pool_of(users))
+        with here.serving() as (url, _), Client(url, ADMIN) as client:
+            holder = client.submit(JobSubmit(command=here.wait, gpus=client.pool().train.gpus, project="holder"))
+            while client.job(holder.id).state is not JobState.RUNNING:
+                time.sleep(0.02)
+        write(here.folder, ChangeSet(submitted=tuple(jobs(users, queued))))
+        with here.serving() as running:
+            yield running
 
 
 @contextmanager
@@ -277,8 +298,9 @@ class Connection:
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._address.hostname, self._address.port)
         reader, writer = self._streams
+        path = path[1:] if path.startswith("/") else f"api/v1/{path}"
         writer.write(
-            f"{method} {self._address.path}api/v1/{path} HTTP/1.1\r\nHost: {self._address.netloc}\r\n"
+            f"{method} {self._address.path}{path} HTTP/1.1\r\nHost: {self._address.netloc}\r\n"
             f"Authorization: token {token}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
         )

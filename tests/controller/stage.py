@@ -71,7 +71,7 @@ def first_come(snapshot: Snapshot) -> Plan:
         for worker in placement:
             for gpu in worker.gpus:
                 free[worker.node, gpu] -= worker.share
-    return Plan(decisions, {})
+    return Plan(decisions, {}, changes=decisions)
 
 
 def nobody_starts(snapshot: Snapshot) -> Plan:

@@ -265,7 +265,8 @@ async def test_a_victim_is_stopped_with_the_reason_and_goes_on_by_itself(tmp_pat
         if urgent and victims:
             stop = Decision(Action.STOP, "Paused for *speech*, which took its guarantee back.")
             start = Decision(Action.START, after=(victims[0].id,))
-            return Plan({victims[0].id: stop, urgent[0].id: start}, {})
+            decisions = {victims[0].id: stop, urgent[0].id: start}
+            return Plan(decisions, {}, changes=decisions)
         running = [w for w in snapshot.workloads if w.running]
         return first_come(replace(snapshot, workloads=(*running, *urgent)) if urgent else snapshot)
 
@@ -291,7 +292,8 @@ async def test_a_plan_that_gives_a_gpu_twice_is_not_carried_out(tmp_path: Path, 
         placement = next(iter(one.decisions.values())).placement if one.decisions else ()
         start = Decision(Action.START, placement=placement)
         keep = Decision(Action.KEEP)
-        return Plan({w.id: keep if w.running else start for w in snapshot.workloads}, {})
+        decisions = {w.id: keep if w.running else start for w in snapshot.workloads}
+        return Plan(decisions, {}, changes=decisions)
 
     async with opened(tmp_path, world, decide=everything_to_everybody) as bench:
         jobs = await asyncio.gather(*(bench.controller.submit(make_job(gpus=4)) for _ in range(3)))

@@ -111,6 +111,8 @@ class Lives(RuleBasedStateMachine):
         self.cancelled: set[str] = set()
         self.leased: dict[str, Session] = {}
         self.nodes: tuple[Node, ...] = (*NODES, SPARE)
+        self.planned: dict[WorkloadId, Workload] = {}
+        self.misled: list[Snapshot] = []
         self.bench: Bench = self.run(begin(self.folder, self.world, *self.nodes, decide=self.decide))
         self.run(self.bench.controller.apply(Pool(settings=Settings(usage_half_life=1))))
 
@@ -135,6 +137,7 @@ class Lives(RuleBasedStateMachine):
 
     def decide(self, snapshot: Snapshot) -> Plan:
         """First come, first served; and now and then somebody has to go."""
+        self.follow(snapshot)
         plan = first_come(snapshot)
         stops = {
             workload.id: Decision(Action.STOP, "Its GPUs are needed.")
@@ -150,7 +153,17 @@ class Lives(RuleBasedStateMachine):
                 action = Action.GROW if len(placement) > len(running[id].placement) else Action.SHRINK
                 action = Action.MOVE if len(placement) == len(running[id].placement) else action
                 changes[id] = Decision(action, "GPUs are needed elsewhere.", placement)
-        return Plan({**plan.decisions, **stops, **changes}, {})
+        decisions = {**plan.decisions, **stops, **changes}
+        return Plan(decisions, {}, changes=decisions)
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """As a planner does that only looks at what it is told has changed."""
+        there = {workload.id: workload for workload in snapshot.workloads}
+        if snapshot.changed is not None:
+            known = {**self.planned, **snapshot.changed}
+            if {id: workload for id, workload in known.items() if workload is not None} != there:
+                self.misled.append(snapshot)
+        self.planned = there
 
     def try_to(self, verb: Callable[[JobId], Awaitable[Job]], job: Job) -> bool:
         try:
@@ -301,6 +314,10 @@ class Lives(RuleBasedStateMachine):
                 for gpu in worker.gpus:
                     taken[worker.node, gpu] += worker.share
         assert all(share <= ONE for share in taken.values()), taken
+
+    @invariant()
+    def a_plan_knows_all_that_has_changed(self) -> None:
+        assert not self.misled
 
     @invariant()
     def a_lease_holds(self) -> None:

@@ -93,10 +93,12 @@ def test_a_planner_that_is_told_of_changes_plans_as_if_it_began_anew(
 )
 def test_a_snapshot_planner_decides_as_if_it_began_anew(snapshot: Snapshot, other: Snapshot, steps: list[str]) -> None:
     """Whatever changes from one snapshot to the next: nothing, what was decided, the whole pool, who is there, the
-    time."""
-    follow = SnapshotPlanner()
+    time. So does one that is told what has changed, and a plan stays as it is, also where it is read later."""
+    follow, told = SnapshotPlanner(), SnapshotPlanner()
+    first, begin = told(snapshot), snapshot
     _same(follow(snapshot), snapshot)
     for step in steps:
+        before = {workload.id: workload for workload in snapshot.workloads}
         match step:
             case "after":
                 snapshot = carry_out(snapshot, decide(snapshot))
@@ -107,6 +109,10 @@ def test_a_snapshot_planner_decides_as_if_it_began_anew(snapshot: Snapshot, othe
             case "later":
                 snapshot = replace(snapshot, now=snapshot.now + 900.0)
         _same(follow(snapshot), snapshot)
+        now = {workload.id: workload for workload in snapshot.workloads}
+        others = {id: now.get(id) for id in {**before, **now} if before.get(id) is not now.get(id)}
+        _same(told(replace(snapshot, changed=others)), snapshot)
+    _same(first, begin)
 
 
 @many
