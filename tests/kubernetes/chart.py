@@ -13,6 +13,7 @@ from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.programs import PATIENCE, find
 
 CHART = Path(__file__).parents[2] / "deploy" / "chart"
+CRDS = CHART / "files" / "crds.yaml"
 NEEDED = {"image": {"repository": "registry.example/runai"}, "jobs": {"image": "registry.example/notebook:1"}}
 
 Values = dict[str, Any]
@@ -43,3 +44,9 @@ def rendered(folder: Path, values: Values, namespace: str = "pool") -> dict[str,
     text = helm(folder, "template", "runai", str(CHART), f"--namespace={namespace}", values=values)
     found = [manifest for manifest in yaml.safe_load_all(text) if manifest]
     return {f"{manifest['kind']}/{manifest['metadata']['name']}": manifest for manifest in found}
+
+
+def define_resources(cluster: Cluster) -> None:
+    """Have the API server know TrainJobs and Projects."""
+    cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))

@@ -14,11 +14,10 @@ import pytest
 from scheduler.operator.crds import definitions
 from scheduler.schema import JobView, ProjectEntry
 from tests.app.conftest import Service, end_all, until
-from tests.kubernetes.chart import CHART, NEEDED, rendered
+from tests.kubernetes.chart import CRDS, NEEDED, define_resources, rendered
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.programs import eventually
 
-CRDS = CHART / "files" / "crds.yaml"
 RESOURCE = "tests.local/gpu"
 API = "apiVersion: runai.jupyter.org/v1alpha1\n"
 
@@ -80,8 +79,7 @@ class Operated(Service):
 @pytest.fixture(scope="module")
 def defined(cluster: Cluster) -> Iterator[Cluster]:
     """With a node that takes no pods, so that jobs stay in the queue."""
-    cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
+    define_resources(cluster)
     amounts = {RESOURCE: "8", "cpu": "8", "memory": "64Gi", "pods": "9"}
     ready = [{"type": "Ready", "status": "True"}]
     node = {"metadata": {"name": "cordoned"}, "spec": {"unschedulable": True}}

@@ -15,6 +15,7 @@ from scheduler.model import JobState
 from scheduler.schema import JobSubmit, JobView
 from tests.app.conftest import Service, end_all, until
 from tests.jupyter_ext.pool import Kernel
+from tests.kubernetes.chart import define_resources
 from tests.kubernetes.cluster import HOST, Cluster
 from tests.kubernetes.images import PYTHON
 from tests.kubernetes.kwok import Kwok
@@ -279,4 +280,39 @@ def test_an_image_that_is_not_there_fails_the_job_and_says_so(service: Kubernete
     ended = service.ended(service.submit(*python("pass")))
     assert ended.state == "failed"
     assert "image" in ended.reason
+    service.leaves_nothing()
+
+
+def test_a_pod_that_does_not_start_in_time_gives_its_gpus_back(service: KubernetesService, node: Node) -> None:
+    with service.config.open("a") as config:
+        config.write("c.Kubernetes.image = '127.0.0.1:1/nobody/answers'\nc.Kubernetes.start_seconds = 2\n")
+        config.write("c.Kubernetes.pod_template['spec']['containers'][0]['imagePullPolicy'] = 'Always'\n")
+    service.start()
+    job = service.submit(*python("pass"))
+    first = until(lambda: next((a for a in service.job(job).attempts if a.ended is not None), None))
+    assert "did not start within 2 s" in first.reason
+    assert f"{node.name} could not run it and is avoided for a while" in until(lambda: _waits(service.job(job))).reason
+    with service.client() as client:
+        client.cancel(job.id)
+    service.leaves_nothing()
+
+
+def test_a_trainjob_runs_in_a_pod_and_says_that_it_has_succeeded(service: KubernetesService, namespace: str) -> None:
+    with service.config.open("a") as config:
+        config.write("c.RunaiService.operator = True\n")
+    define_resources(service.cluster)
+    service.cluster.kubectl("annotate", "namespace", namespace, "runai.jupyter.org/user=ann")
+    service.start()
+    path = f"/apis/runai.jupyter.org/v1alpha1/namespaces/{namespace}/trainjobs"
+    service.cluster.create(path, {
+        "apiVersion": "runai.jupyter.org/v1alpha1", "kind": "TrainJob",
+        "metadata": {"name": "one"}, "spec": {"command": python("print('done')")},
+    })  # fmt: skip
+    service.cluster.kubectl(
+        "wait", "trainjob/one", "-n", namespace, "--for=condition=Succeeded", f"--timeout={PATIENCE:g}s"
+    )
+    status = service.cluster.api.get(f"{path}/one").json()["status"]
+    assert (status["state"], status["attempts"]) == ("succeeded", 1)
+    assert status["startTime"] <= status["completionTime"]
+    service.cluster.api.delete(f"{path}/one")
     service.leaves_nothing()

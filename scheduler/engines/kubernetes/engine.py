@@ -26,13 +26,14 @@ from scheduler.engines.contract import visible
 from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.gang import Gang, gang_of, kept_of, meeting_of
 from scheduler.engines.kubernetes.inventory import ClusterInventory
-from scheduler.engines.kubernetes.launching import Launching
+from scheduler.engines.kubernetes.launching import Launching, within
 from scheduler.engines.kubernetes.nodeviews import NodeView
 from scheduler.engines.kubernetes.podstates import Standing
 from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.errors import Conflict, Unavailable
 from scheduler.model import AttemptKey, Fault, JobId, SessionId
+from scheduler.model.wording import duration
 from scheduler.worker import agent
 
 log = logging.getLogger(__name__)
@@ -146,6 +147,19 @@ class KubernetesEngine(Engine):
             await self._launching.withdraw(gang)
         elif gang.stopped.is_set():
             await self._stop_begun(gang)
+        else:
+            await self._give_time(gang)
+
+    async def _give_time(self, gang: Gang) -> None:
+        """Take the GPUs back from pods that do not start, since a registry does not answer, say."""
+        if await within(self._settings.start_seconds, gang.stopped):
+            return
+        for worker in self._agents.running(gang.job, gang.attempt):
+            live, pod = self._agents.live(worker), self._pod(worker)
+            if live is not None and live.agent is None:
+                why = "" if pod is None or pod.standing is None else pod.standing.reason
+                reason = f"its pod did not start within {duration(self._settings.start_seconds)}: {why or 'unknown.'}"
+                await self._agents.lose(worker, reason, Fault.PLACE)
 
     async def _stop_begun(self, gang: Gang) -> None:
         """A gang that was stopped before all of it was bound, or before a restart."""
@@ -260,6 +274,7 @@ class KubernetesEngine(Engine):
         gang = self._gangs.get((worker.job, worker.attempt))
         if gang is not None and not any(plan.worker in self._known for plan in gang.plans):
             del self._gangs[worker.job, worker.attempt]
+            gang.stopped.set()
         self._tell(status)
 
     def _remove(self, pod: PodView) -> None:

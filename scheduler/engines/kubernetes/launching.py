@@ -69,7 +69,7 @@ class Launching:
                     return refusal(error)
                 for plan in gang.plans:
                     waiting(plan.worker, WorkerState.PENDING, f"its pod cannot be created yet: {error}")
-                if await _within(pause, gang.stopped):
+                if await within(pause, gang.stopped):
                     return None
         raise AssertionError
 
@@ -199,7 +199,7 @@ async def _all(calls: Any) -> list[Any]:
     return answers
 
 
-async def _within(seconds: float, event: asyncio.Event) -> bool:
+async def within(seconds: float, event: asyncio.Event) -> bool:
     """Whether an event happens within so many seconds."""
     try:
         async with asyncio.timeout(seconds):

@@ -57,6 +57,13 @@ class Kubernetes(Configurable):
         config=True,
         help="Seconds that a stopped worker has beyond its grace period to upload what it has written.",
     )
+    start_seconds = Integer(
+        3600,
+        min=1,
+        config=True,
+        help="Seconds that a pod has on its node to start, with the pull of its image. After that its job is queued "
+        "again and avoids the node for a while.",
+    )
     lease_seconds = Integer(
         3,
         min=2,
