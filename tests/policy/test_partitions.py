@@ -235,7 +235,8 @@ def test_a_job_of_one_worker_takes_what_is_free_in_any_part(snapshot: Snapshot) 
         decision, request = plan.decisions[workload.id], workload.request
         alone = request.min_workers == 1 and not request.groups and not request.require
         train = request.environment is Environment.TRAIN
-        if decision.action is Action.WAIT and alone and train and floor.stand(request, 1) is not None:
+        nodes = [node for node in snapshot.nodes if node.name not in request.avoids]
+        if decision.action is Action.WAIT and alone and train and floor.stand(request, 1, nodes) is not None:
             assert decision.blocked_by is not None
             assert decision.details["kind"] in ("limit", "guarantee"), decision
             return
