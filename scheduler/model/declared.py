@@ -49,11 +49,11 @@ class ForeignUse:
         """
         found = {gpu: share for gpu, share in self.gpus if gpu < gpus}
         left = self.unnumbered
-        for gpu in sorted(set(range(gpus)) - found.keys(), key=lambda gpu: (gpu in held, -gpu)):
-            if left <= 0:
-                break
-            found[gpu] = min(ONE, left)
-            left -= ONE
+        if left > 0:
+            others = sorted(set(range(gpus)) - found.keys(), key=lambda gpu: (gpu in held, -gpu))
+            for gpu in others[: -(-left // ONE)]:
+                found[gpu] = min(ONE, left)
+                left -= ONE
         return found
 
 

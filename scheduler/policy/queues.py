@@ -43,8 +43,9 @@ class JobClassQueue:
         return self.at >= len(self.workloads)
 
     def advance(self) -> None:
+        workloads = self.workloads
         self.at += 1
-        while not self.grow and not self.over and self.workloads[self.at].placement:
+        while not self.grow and self.at < len(workloads) and workloads[self.at].placement:
             self.at += 1
 
 
@@ -63,7 +64,8 @@ class ProjectQueue:
         self._returns = project.returns
 
     def _key(self, jobs: JobClassQueue) -> UrgencyKey:
-        return jobs.first.urgency_among(self.project.held)
+        first, held = jobs.first, self.project.held
+        return first.urgency_among(held) if held else first.urgency
 
     @property
     def next(self) -> JobClassQueue | None:
