@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jupyter_ext import reports
-from scheduler.model import JobState
+from scheduler.model import JobState, duration
 from scheduler.schema import JobView
 
 MIME = "application/vnd.runai.job+json"
@@ -90,14 +90,6 @@ def _range(job: JobView) -> str:
 def _after(job: JobView) -> str:
     took = job.ran(job.ended) if job.state.final and job.ended is not None else None
     return "" if took is None else f" after {duration(took)}"
-
-
-def duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 def head(job: JobView) -> str:

@@ -13,7 +13,7 @@ from jupyter_ext.frontend import view_of, wants_widgets
 from jupyter_ext.handle import Job
 from jupyter_ext.shown import get_shell
 from scheduler.errors import RunaiError
-from scheduler.model import JobState
+from scheduler.model import JobState, duration
 from scheduler.schema import JobView
 
 PAGE = 500
@@ -110,7 +110,7 @@ class Jobs(Sequence[Job]):
 
 def _row(job: JobView) -> tuple[str, ...]:
     took = job.ran(job.ended or time.time())
-    ran = "" if took is None else card.duration(took)
+    ran = "" if took is None else duration(took)
     submitted = time.strftime("%d %b %H:%M", time.localtime(job.submitted))
     state = card.state(job)
     return (

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scheduler.errors import NotFound, TooMany
-from scheduler.files.blobs import sync
 from scheduler.files.bundle import in_words
+from scheduler.files.durable import sync
 
 
 class Owners:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.model import ONE, Job, JobState, Milli, gpu_count
+from scheduler.model import Job, JobState, Milli, gpu_count
 from scheduler.policy.blocking import (
     AboveShare,
     AfterJobs,
@@ -95,14 +95,13 @@ def _remedies(job: Job, blocker: Blocker, others: bool) -> list[str]:
 def _from_others(project: str, most: Milli) -> list[str]:
     return [
         f"Jobs of project {project} release GPUs: below its fair share it may reclaim GPUs from others.",
-        f"An administrator raises the guarantee of project {project} to {gpu_count(most)}: that much it always "
-        "gets back.",
+        f"An administrator raises the guarantee of project {project} to {gpu_count(most)}. A project always gets its "
+        "guarantee back.",
     ]
 
 
 def _given_back(asked: Milli, free: Milli) -> str:
     missing = asked - free
     if missing > 0:
-        are = "is" if missing == ONE else "are"
-        return f"{gpu_count(missing)} more {are} given back by those that hold them."
+        return f"Other jobs or sessions release {gpu_count(missing)}."
     return "Enough GPUs become free together, with the CPUs and memory it needs."

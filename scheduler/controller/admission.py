@@ -195,7 +195,7 @@ def _form(request: Request) -> None:
     for shape in {request.shape, *request.shapes}:
         _shape(shape)
     if request.groups and request.min_workers != request.workers:
-        raise Invalid("A gang of groups starts whole; leave min_workers out.", field="min_workers")
+        raise Invalid("All groups of a gang start together; leave out min_workers.", field="min_workers")
     if not 1 <= request.min_workers <= request.workers:
         raise Invalid(
             f"min_workers is {request.min_workers} and must be between 1 and workers, which is {request.workers}.",

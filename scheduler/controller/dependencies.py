@@ -105,8 +105,8 @@ def check_dependency(after: After, ended: Job) -> None:
     """Raises `Conflict` where a job that comes after one that has ended could never start."""
     if not (after.afterany or ended.state is JobState.SUCCEEDED):
         raise Conflict(
-            f"Job {ended.id} has {AS_ENDED[ended.state]} already, so nothing can come after its success; "
-            f"send that again first, or write {ended.id}:any to run after its end in any case.",
+            f"Job {ended.id} has {AS_ENDED[ended.state]} already, so no job can wait for its success. "
+            f"Submit it again first, or write {ended.id}:any to run after it however it ended.",
             field="after",
         )
 

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from scheduler.errors import Conflict, Invalid
+from scheduler.files.durable import sync
 from scheduler.files.locks import FileLock, Held, holder_of
 
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -157,15 +158,6 @@ def write_durably(path: Path, content: str) -> None:
         os.fsync(file.fileno())
     fresh.replace(path)
     sync(path.parent)
-
-
-def sync(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def read_secret(path: Path) -> str | None:

@@ -32,6 +32,7 @@ from typing import BinaryIO, Self, cast
 from scheduler.errors import Invalid, NotFound, TooLarge, Unavailable
 from scheduler.files.bundle import in_words
 from scheduler.files.direct import DirectFile
+from scheduler.files.durable import sync
 from scheduler.files.removal import remove_tree
 from scheduler.model import LargeFile
 
@@ -206,15 +207,6 @@ class Incoming:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.abort()
-
-
-def sync(path: Path) -> None:
-    """Bring a file or a folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # -- unpacking ----------------------------------------------------------------------------------------------

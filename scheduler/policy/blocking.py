@@ -299,8 +299,8 @@ def sentence(blocker: PolicyBlocker) -> str:
             return f"This session needs {wants}. {_are(free)} free in the build environment."
         case Reserved(wants, holder, _, free):
             return (
-                f"Needs {wants}. {_are(free)} free, but those that would do are reserved for {holder}, which is "
-                "ahead in the queue and needs more than is free yet."
+                f"Needs {wants}. {_are(free)} free, but the suitable ones are reserved for {holder}, which is ahead in "
+                "the queue and waits for more GPUs."
             )
         case AboveShare(wants, project, fair_share, allocated, _, free, partition):
             return (

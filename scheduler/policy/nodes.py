@@ -67,7 +67,7 @@ class NodeState:
         used = self.spec.foreign
         foreign = used.by_gpu(self.spec.gpus, gpus_of(self.taken | self.releasing) if used.unnumbered else ())
         self.foreign = foreign
-        self.every = GpuSet((FIRST_GPU << self.spec.gpus) - 1 & ~sum([FIRST_GPU << gpu for gpu in foreign]))
+        self.every = GpuSet((1 << self.spec.gpus) - 1 & ~sum([1 << gpu for gpu in foreign]))
 
     def parts(self) -> Iterable[int]:
         """The GPUs of which a part may be in use."""

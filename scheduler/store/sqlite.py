@@ -16,6 +16,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from scheduler.errors import Unavailable
+from scheduler.files.durable import sync
 
 LAST = ".last"
 """What the name of the file ends with that has the last event."""
@@ -59,11 +60,7 @@ def prepare(file: Path) -> None:
     for beside in ("-wal", "-shm", LAST):  # of one that somebody has taken away
         file.with_name(f"{file.name}{beside}").unlink(missing_ok=True)
     fresh.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync(file.parent)
 
 
 class LastEvent:

@@ -40,7 +40,7 @@ def test_what_comes_after_a_job_that_ended_while_the_scheduler_was_dead(
         assert ran.exists()
         if code:
             assert (ended.state, ended.attempts) == (JobState.CANCELLED, [])
-            assert ended.reason == f"Job {first.name} has failed, and this job was to run only after its success."
+            assert ended.reason == f"Job {first.name} has failed, and this job requires it to succeed."
         else:
             assert ended.state is JobState.SUCCEEDED
         assert (client.job(anyway.id).started or 0) >= (client.job(first.id).ended or 0)
@@ -90,5 +90,5 @@ def test_an_array_on_the_command_line(scheduler: Any, tmp_path: Path) -> None:
     assert len(cancelled.stdout.splitlines()) == 3
     refused = runai("submit", "--no-files", "--after", f"{array}-0", "--", "true")
     assert refused.returncode == 1
-    assert "nothing can come after its success" in refused.stderr or "that you may see" in refused.stderr
+    assert "no job can wait for its success" in refused.stderr or "that you may see" in refused.stderr
     assert runai("cancel", "a-none").stderr.startswith("There is no array a-none")

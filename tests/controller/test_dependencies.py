@@ -72,7 +72,7 @@ async def test_what_was_to_come_after_a_success_that_never_comes_ends_with_the_r
             await bench.controller.cancel(first.id)
         ended = await bench.reaches(second, JobState.CANCELLED)
         word = "failed" if how == "fails" else "been cancelled"
-        assert ended.reason == f"Job {first.name} has {word}, and this job was to run only after its success."
+        assert ended.reason == f"Job {first.name} has {word}, and this job requires it to succeed."
         assert (await bench.reaches(paused, JobState.CANCELLED)).reason == ended.reason
         ended = await bench.reaches(third, JobState.CANCELLED)
         assert ended.reason.startswith(f"Job {second.name} has been cancelled")

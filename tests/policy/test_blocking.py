@@ -97,9 +97,8 @@ TOLD: list[tuple[PolicyBlocker, str, dict[str, Any]]] = [
     ),
     (
         Reserved("1 GPU", "gang", 1000, 1000),
-        "Needs 1 GPU. 1 GPU is free, but those that would do are reserved for gang, which is ahead in the queue and "
-        "needs "
-        "more than is free yet.",
+        "Needs 1 GPU. 1 GPU is free, but the suitable ones are reserved for gang, which is ahead in the queue and "
+        "waits for more GPUs.",
         {"kind": "reservation", "for": "gang", "asked": 1, "free": 1},
     ),
     (

@@ -29,9 +29,9 @@ describe('what is said when a job has ended', () => {
       'the failure of what it was to come after',
       {
         state: 'cancelled',
-        reason: 'Job prepare has failed, and this job was to run only after its success.'
+        reason: 'Job prepare has failed, and this job requires it to succeed.'
       },
-      'warning: train was cancelled: Job prepare has failed, and this job was to run only after its success.'
+      'warning: train was cancelled: Job prepare has failed, and this job requires it to succeed.'
     ],
     ['a trial of a search', { state: 'succeeded', parameters: { lr: 1 } }, null],
     ['a failing trial', { state: 'failed', parameters: { lr: 1 } }, 'error: train failed.']
