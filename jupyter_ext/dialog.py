@@ -78,24 +78,28 @@ def send(form: Form, folder: Path, address: Address) -> Sent:
             array = jobfile.array_of(given, sent)
             jobs = [client.submit(sent)] if array is None else client.submit_array(array).jobs
     except RunaiError as error:
-        raise _at_field(error, values) from None
+        raise at_field(error, values) from None
     job = jobs[0]
     return Sent(job.array or job.id, sent.name or job.name, job.project, job.state.value, len(jobs), " ".join(said))
 
 
 def _values(form: Form) -> dict[str, Any]:
-    values = {}
-    for name, text in form.options.items():
-        option = BY_NAME.get(name)
-        if option is None or Door.DIALOG not in option.doors:
-            raise Invalid(f"There is no option {name!r} in this form.")
-        values[name] = _value(name, text)
+    values = {name: value_of(name, text) for name, text in form.options.items()}
+    if "outputs" in values:
+        label = BY_NAME["outputs"].label
+        raise Misused(
+            f"{label}: only a cell returns variables; a script writes files to $RUNAI_OUTPUT_DIR.", field="outputs"
+        )
     return values
 
 
-def _value(name: str, text: str) -> Any:
+def value_of(name: str, text: str) -> Any:
+    """What the text in a field of a dialog says. Raises `Invalid` with the field."""
+    option = BY_NAME.get(name)
+    if option is None or Door.DIALOG not in option.doors:
+        raise Invalid(f"There is no option {name!r} in this form.")
     try:
-        return BY_NAME[name].value_of(text)
+        return option.value_of(text)
     except ValueError as error:
         sentence = str(error)
         raise Invalid(f"{sentence[:1].upper()}{sentence[1:]}.", field=name) from None
@@ -128,7 +132,7 @@ def _program(run: str, folder: Path, values: Mapping[str, Any]) -> Program:
     return found
 
 
-def _at_field(error: RunaiError, values: Mapping[str, Any]) -> RunaiError:
+def at_field(error: RunaiError, values: Mapping[str, Any]) -> RunaiError:
     """A refusal of the scheduler's, with the field of the form and its label."""
     field = re.split(r"[.\[]", error.field or "")[0]
     error.sentence = in_words(error, {name: BY_NAME[name].label for name in values})
@@ -179,7 +183,7 @@ class FilesHandler(FormHandler):
     async def get(self) -> None:
         chosen = self.get_query_argument("in", "")
         try:
-            patterns = _value("in", chosen) if chosen else ()
+            patterns = value_of("in", chosen) if chosen else ()
             listing = await asyncio.to_thread(survey, self.folder(self.get_query_argument("folder")), patterns)
         except RunaiError as error:
             self.problem(error)

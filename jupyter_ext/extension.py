@@ -13,6 +13,7 @@ from typing import Any
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool
 
+from jupyter_ext.cell_line import CellLineHandler
 from jupyter_ext.connection import Mode
 from jupyter_ext.dialog import FilesHandler, SubmitHandler
 from jupyter_ext.frontend import RENDERER
@@ -46,6 +47,7 @@ class RunaiExtension(ExtensionApp):
             (r"/runai/status", StatusHandler),
             (r"/runai/jobs", SubmitHandler),
             (r"/runai/files", FilesHandler),
+            (r"/runai/line", CellLineHandler),
             (r"/runai/api/v1/events", EventsHandler),
             (r"/runai/api/v1/events/([A-Za-z0-9_-]{1,64})", StreamHandler),
             (r"/runai/api/v1/(.*)", ProxyHandler),

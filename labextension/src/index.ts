@@ -1,11 +1,13 @@
 import { actionsPlugin } from './lab/actions';
 import { cardPlugin } from './lab/card';
+import { cellPlugin } from './lab/cell';
 import { commandsPlugin } from './lab/commands';
 import { modelPlugin } from './lab/model';
 import { notificationsPlugin } from './lab/notifications';
 import { panelPlugin } from './lab/panel';
 import { runningPlugin } from './lab/running';
 import { submitPlugin } from './lab/submit';
+import { welcomePlugin } from './lab/welcome';
 
 export { IJobActions, IPoolModel } from './lab/tokens';
 
@@ -15,7 +17,9 @@ export default [
   panelPlugin,
   commandsPlugin,
   submitPlugin,
+  cellPlugin,
   runningPlugin,
   notificationsPlugin,
-  cardPlugin
+  cardPlugin,
+  welcomePlugin
 ];

@@ -162,8 +162,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("groups", GROUPS, Group.NEEDS, "workers of several shapes, which start together, instead of equal workers",
            doors=FILES),
     # -- what goes along and comes back
-    Option("outputs", NAMES, Group.ALONG, "variables that the cell returns", doors=Door.MAGIC | FILES,
-           flags=("--out",), offers=Offer.VARIABLE),
+    Option("outputs", NAMES, Group.ALONG, "variables that the cell returns", doors=Door.MAGIC | FILES | Door.DIALOG,
+           flags=("--out",), offers=Offer.VARIABLE, label="Returned variables", basic=True),
     Option("in", NAMES, Group.ALONG,
            "send only the files that match; of a cell also, only the variables that are named",
            doors=NOT_IN_THE_API, example="data/*.csv", offers=Offer.VARIABLE,

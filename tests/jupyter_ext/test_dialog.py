@@ -162,3 +162,44 @@ async def test_only_folders_of_the_file_browser_are_sent(jp_fetch: Any, folder: 
     with pytest.raises(HTTPClientError) as refused:
         await send(jp_fetch, "true", file="job.yaml")
     assert refused.value.code == 422
+
+
+async def line(fetch: Any, **form: Any) -> Any:
+    return json.loads((await fetch("runai", "line", method="POST", body=json.dumps(form))).body)
+
+
+async def test_the_line_above_a_cell_is_written_and_read(jp_fetch: Any) -> None:
+    options = {"gpus": "2", "outputs": "model, accuracy", "env": "A=1\nB=x y", "preemptible": "true"}
+    written = await line(jp_fetch, line="%%runai_train --gpus 1 --no-capture", options=options)
+    expected = "%%runai_train --gpus 2 --out model,accuracy --env A=1 --env 'B=x y' --not-preemptible --no-capture"
+    assert written == {"line": expected}
+    read = await line(jp_fetch, line=expected)
+    assert read == {"options": options | {"outputs": "model,accuracy"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "options", "field", "sentence"),
+    [
+        ("", {"gpus": "-1"}, "gpus", "'-1' is not an amount; write 0 or more, such as 2 or 0.5."),
+        ("", {"max_parallel": "2"}, "max_parallel", "Jobs at a time: there is neither an array nor a sweep."),
+        ("", {"detach": "true"}, None, "There is no option 'detach' in this form."),
+        ("%%runai_train --gpu 2", None, None, "There is no option --gpu; did you mean --gpus?"),
+        ("%%runai_train --name 'x", None, None, "This line can't be read"),
+    ],
+)
+async def test_a_line_that_says_nothing_sensible_is_refused(
+    jp_fetch: Any, before: str, options: dict[str, str] | None, field: str | None, sentence: str
+) -> None:
+    with pytest.raises(HTTPClientError) as refused:
+        await line(jp_fetch, line=before, **({"options": options} if options is not None else {}))
+    assert refused.value.response is not None
+    problem = json.loads(refused.value.response.body)
+    assert (problem.get("field"), problem["status"]) == (field, 422)
+    assert sentence in problem["detail"]
+
+
+async def test_a_script_returns_no_variables(jp_fetch: Any, folder: Path) -> None:
+    with pytest.raises(HTTPClientError) as refused:
+        await send(jp_fetch, "train.py", outputs="model")
+    assert refused.value.response is not None
+    assert json.loads(refused.value.response.body)["field"] == "outputs"

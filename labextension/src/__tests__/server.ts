@@ -34,10 +34,26 @@ export class Server implements ITransport {
       this.looked.push(path);
       return json({ files: path.includes('in=') ? 1 : 2, size: 62 });
     }
+    if (path === 'line') {
+      return this._line(JSON.parse(init.body as string) as { line: string; options?: Record<string, string> });
+    }
     this.forms.push(JSON.parse(init.body as string) as Form);
     await this.before;
+    return this._refused() ?? json(SENT, 201);
+  }
+
+  private _line({ line, options }: { line: string; options?: Record<string, string> }): Response {
+    if (!options) {
+      const gpus = /--gpus (\S+)/.exec(line);
+      return json({ options: gpus ? { gpus: gpus[1] } : {} });
+    }
+    const words = Object.entries(options).map(([name, text]) => ` --${name} ${text}`);
+    return this._refused() ?? json({ line: ['%%runai_train', ...words].join('') });
+  }
+
+  private _refused(): Response | null {
     const refused = this.refuses.shift();
-    return refused ? json({ detail: refused[0], field: refused[1], status: 422 }, 422) : json(SENT, 201);
+    return refused ? json({ detail: refused[0], field: refused[1], status: 422 }, 422) : null;
   }
 }
 

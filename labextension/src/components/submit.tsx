@@ -3,7 +3,7 @@ import { useEffect, useId, useRef, useState, useSyncExternalStore, type ReactEle
 import { bytes } from '../model/format';
 import { OPTIONS, type OfferKind, type SubmitOption } from '../model/options';
 import type { IPoolModel, PoolState } from '../model/state';
-import { RUN, type Submission, type SubmissionState } from '../model/submission';
+import { JobSubmission, RUN, type Submission, type SubmissionState } from '../model/submission';
 import type { Trans } from '../trans';
 import { usePool, useTrans } from './hooks';
 
@@ -52,11 +52,11 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
       change={text => submission.set(option.name, text)}
     />
   );
-  const applies = (option: SubmitOption) => option.name !== 'notebook_parameters' || submission.isNotebook;
+  const applies = (option: SubmitOption) => submission.takes(option.name);
   return (
     <div className="runai-Submit" ref={form}>
-      <RunField submission={submission} state={state} />
-      <div className="runai-Submit-fields">{BASIC.map(asked)}</div>
+      {submission instanceof JobSubmission && <RunField submission={submission} state={state} />}
+      <div className="runai-Submit-fields">{BASIC.filter(applies).map(asked)}</div>
       <details open={open} onToggle={event => setOpen(event.currentTarget.open)}>
         <summary>{trans.__('More options')}</summary>
         {GROUPS.map(({ group, options }) => (
@@ -66,6 +66,12 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
           </fieldset>
         ))}
       </details>
+      {state.line && (
+        <div className="runai-Field">
+          <div className="runai-Field-help">{trans.__('This line will stand above the cell:')}</div>
+          <code className="runai-Submit-line">{state.line}</code>
+        </div>
+      )}
       {state.refusal && !shown && (
         <div className="runai-Field-problem" role="alert">
           {state.refusal.sentence}
@@ -88,7 +94,7 @@ function useSubmission(submission: Submission): SubmissionState {
 }
 
 interface RunFieldProps {
-  submission: Submission;
+  submission: JobSubmission;
   state: SubmissionState;
 }
 
@@ -119,7 +125,7 @@ function RunField({ submission, state }: RunFieldProps): ReactElement {
 }
 
 /** What of the folder would be sent. */
-function filesInWords(submission: Submission, { files }: SubmissionState, trans: Trans): string {
+function filesInWords(submission: JobSubmission, { files }: SubmissionState, trans: Trans): string {
   if (files && 'sentence' in files) {
     return files.sentence;
   }

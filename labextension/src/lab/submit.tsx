@@ -12,7 +12,7 @@ import type { ReactElement } from 'react';
 import { TransContext } from '../components/hooks';
 import { SubmitForm } from '../components/submit';
 import type { IPoolModel as Model } from '../model/state';
-import { RUN, Submission, type Sent } from '../model/submission';
+import { JobSubmission, RUN, type Sent, type Submission } from '../model/submission';
 import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
 import { gpuIcon } from './icon';
@@ -39,7 +39,7 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
     const { contents } = app.serviceManager;
 
     async function ask(title: string, folder: string, run: string): Promise<void> {
-      const submission = new Submission(server, contents.localPath(folder), run);
+      const submission = new JobSubmission(server, contents.localPath(folder), run);
       const sent = await submitDialog(submission, model, title, trans);
       if (sent) {
         Notification.success(inWords(sent, trans), {
@@ -101,24 +101,24 @@ function inWords(sent: Sent, trans: Trans): string {
     : trans.__('%1 was sent to project %2.', sent.name, sent.project);
 }
 
-/** Shows the form until its job is sent, or the user gives up: then null. */
-export async function submitDialog(
-  submission: Submission,
+/** Shows the form until it is sent, or the user gives up: then null. */
+export async function submitDialog<T>(
+  submission: Submission<T>,
   model: Model,
   title: string,
   trans: Trans
-): Promise<Sent | null> {
+): Promise<T | null> {
   const dialog = new SubmitDialog(submission, model, title, trans);
   await dialog.launch();
   return dialog.sent;
 }
 
 /** JupyterLab's dialog, which stays open while a job is sent and where it is refused. */
-class SubmitDialog extends Dialog<null> {
-  sent: Sent | null = null;
+class SubmitDialog<T> extends Dialog<null> {
+  sent: T | null = null;
 
   constructor(
-    private readonly _submission: Submission,
+    private readonly _submission: Submission<T>,
     model: Model,
     title: string,
     trans: Trans
@@ -130,7 +130,8 @@ class SubmitDialog extends Dialog<null> {
         Dialog.cancelButton({ label: trans.__('Cancel') }),
         Dialog.okButton({ label: trans.__('Send'), className: 'runai-Submit-send' })
       ],
-      focusNodeSelector: _submission.state.run ? '[name="gpus"]' : `[name="${RUN}"]`
+      focusNodeSelector:
+        _submission instanceof JobSubmission && !_submission.state.run ? `[name="${RUN}"]` : '[name="gpus"]'
     });
     this.addClass('runai-SubmitDialog');
     _submission.changed.connect(this._show, this);

@@ -166,6 +166,19 @@ export const OPTIONS: readonly SubmitOption[] = [
     offers: null
   },
   {
+    name: 'outputs',
+    label: 'Returned variables',
+    field: 'names',
+    help: 'Variables that the cell returns.',
+    group: 'What is sent and returned',
+    basic: true,
+    example: '',
+    standard: '',
+    metavar: 'NAME,…',
+    choices: [],
+    offers: null
+  },
+  {
     name: 'in',
     label: 'Files',
     field: 'names',

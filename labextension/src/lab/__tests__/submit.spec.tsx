@@ -5,7 +5,7 @@ import { Scheduler } from '../../__tests__/scheduler';
 import { SENT, Server } from '../../__tests__/server';
 import { OPTIONS } from '../../model/options';
 import { PoolModel } from '../../model/pool';
-import { Submission, type Sent } from '../../model/submission';
+import { JobSubmission, type Sent } from '../../model/submission';
 import { plain } from '../../trans';
 import { submitDialog } from '../submit';
 
@@ -16,7 +16,7 @@ let model: PoolModel;
 let sent: Promise<Sent | null>;
 
 async function open(run = 'train.py'): Promise<HTMLElement> {
-  const submission = new Submission(server, 'digits', run);
+  const submission = new JobSubmission(server, 'digits', run);
   await act(async () => {
     sent = submitDialog(submission, model, 'Train on the GPU pool', plain);
   });
@@ -55,9 +55,10 @@ describe('the dialog of a job', () => {
     const dialog = await open('study.ipynb');
     const shown = [...dialog.querySelectorAll<HTMLElement>('[name]')];
     const names = shown.map(element => element.getAttribute('name'));
-    expect(names.sort()).toEqual(['run', ...OPTIONS.map(option => option.name)].sort());
+    const options = OPTIONS.filter(option => option.name !== 'outputs'); // those of a cell
+    expect(names.sort()).toEqual(['run', ...options.map(option => option.name)].sort());
     const folded = shown.filter(element => element.closest('details'));
-    const basic = OPTIONS.filter(option => option.basic).map(option => option.name);
+    const basic = options.filter(option => option.basic).map(option => option.name);
     expect(folded.map(element => element.getAttribute('name'))).not.toEqual(expect.arrayContaining(basic));
     expect(dialog.querySelector('details')!.open).toBe(false);
   });

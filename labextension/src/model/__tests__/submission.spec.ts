@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { SENT, Server } from '../../__tests__/server';
-import { Submission } from '../submission';
+import { CellSubmission, JobSubmission, lineOf, withLine } from '../submission';
 import { UNREACHABLE } from '../transport';
 
-function begin(run = 'train.py'): [Submission, Server] {
+function begin(run = 'train.py'): [JobSubmission, Server] {
   const server = new Server();
-  return [new Submission(server, 'digits', run), server];
+  return [new JobSubmission(server, 'digits', run), server];
 }
 
 describe('a submission', () => {
@@ -56,11 +56,11 @@ describe('a submission', () => {
 
   it('sends parameters with a notebook alone', async () => {
     const [submission, server] = begin("'my study.ipynb'");
-    expect(submission.isNotebook).toBe(true);
+    expect(submission.takes('notebook_parameters')).toBe(true);
     submission.set('notebook_parameters', 'lr=1');
     await submission.send();
     submission.setRun('train.py');
-    expect(submission.isNotebook).toBe(false);
+    expect(submission.takes('notebook_parameters')).toBe(false);
     await submission.send();
     expect(server.forms.map(form => form.options)).toEqual([{ notebook_parameters: 'lr=1' }, {}]);
   });
@@ -81,5 +81,42 @@ describe('a submission', () => {
     server.down = true;
     expect(await submission.send()).toBeNull();
     expect(submission.state.refusal).toEqual({ field: null, sentence: UNREACHABLE });
+  });
+});
+
+describe('the line above a cell', () => {
+  it('is made of what was written, and shown as it is', async () => {
+    const server = new Server();
+    const submission = await CellSubmission.of(server, 'fit()');
+    submission.set('gpus', '2');
+    await expect.poll(() => submission.state.line).toBe('%%runai_train --gpus 2');
+    expect(await submission.send()).toBe('%%runai_train --gpus 2');
+    expect(submission.takes('outputs')).toBe(true);
+    expect(submission.takes('notebook_parameters')).toBe(false);
+  });
+
+  it('begins with the options of the line that is there', async () => {
+    const submission = await CellSubmission.of(new Server(), '\n%%runai_train --gpus 4\nfit()');
+    expect(submission.state.values).toEqual({ gpus: '4' });
+  });
+
+  it('shows the last line that could be made, and what is refused at its field', async () => {
+    const server = new Server();
+    const submission = await CellSubmission.of(server, 'fit()');
+    await submission.look();
+    server.refuses = [
+      ["'-1' is not an amount.", 'gpus'],
+      ["'-1' is not an amount.", 'gpus']
+    ];
+    submission.set('gpus', '-1');
+    expect(await submission.send()).toBeNull();
+    expect(submission.state.line).toBe('%%runai_train');
+    expect(submission.state.refusal).toEqual({ field: 'gpus', sentence: "'-1' is not an amount." });
+  });
+
+  it('replaces the one that is there', () => {
+    expect(withLine('fit()', '%%runai_train')).toBe('%%runai_train\nfit()');
+    expect(withLine('\n%%runai_train --gpus 4\nfit()', '%%runai_train')).toBe('%%runai_train\nfit()');
+    expect(lineOf('%%runai_trainer\nfit()')).toBe('');
   });
 });

@@ -1,0 +1,135 @@
+"""The first line of a cell that is trained on the pool, from the fields of the dialog, and back.
+
+What must hold: the line says what the fields say, and whatever else the cell's line said before stays.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from IPython.core.error import UsageError
+from jupyter_server.auth.decorator import authorized
+from pydantic import BaseModel, ConfigDict, ValidationError
+from tornado.web import authenticated
+
+from jupyter_ext import options
+from jupyter_ext.dialog import at_field, value_of
+from jupyter_ext.proxy import MAX_BODY, RunaiHandler
+from scheduler.errors import Invalid, RunaiError, TooLarge
+from scheduler.model import JobKind
+from scheduler.submission import jobfile
+from scheduler.submission.options import BY_NAME, Door, Option, of
+from scheduler.submission.values import NAMES, PARAMETERS, SWITCH, VARIABLES
+
+MAGIC = "%%runai_train"
+
+FIELDS = {
+    flag: option for option in of(Door.MAGIC) if Door.DIALOG in option.doors for flag in (*option.flags, *option.former)
+}
+"""The options that have a field, by what they are called on a line."""
+
+
+class Cell(BaseModel):
+    """What the dialog of a cell sends: the line above the cell, and the fields that are to make it anew."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    line: str
+    options: dict[str, str] | None = None
+
+
+def fields_of(line: str) -> dict[str, str]:
+    """What a line says, as texts of the fields. Raises `Invalid` where the line can't be read."""
+    _check(line)
+    fields: dict[str, str] = {}
+    for option, words in _read(line):
+        if option is not None:
+            text = words[-1] if option.kind is not SWITCH else "true"
+            before = fields.get(option.name)
+            fields[option.name] = f"{before}{_between(option)}{text}" if before and _between(option) else text
+    return fields
+
+
+def line_of(fields: Mapping[str, str], before: str = "") -> str:
+    """The line that says what the fields say, and what `before` said of options that have none.
+
+    Raises what is refused, with the field that is at fault.
+    """
+    values = {name: value_of(name, text) for name, text in fields.items()}
+    given = {name: value for name, value in values.items() if Door.JOB_FILE in BY_NAME[name].doors}
+    runs = {"name": "cell", "kind": JobKind.CELL.value, "command": ["python"]}
+    try:
+        jobfile.array_of(given, jobfile.submission(jobfile.merge(given, runs)))
+    except RunaiError as error:
+        raise at_field(error, values) from None
+    words = [MAGIC]
+    for option in of(Door.MAGIC):
+        if option.name in fields:
+            words += _words(option, fields[option.name].strip())
+    words += [word for option, kept in _read(before) if option is None for word in kept]
+    line = shlex.join(words)
+    _check(line)
+    return line
+
+
+def _words(option: Option, text: str) -> list[str]:
+    flag = option.flags[0]
+    if option.kind is SWITCH:
+        return [flag] if text == "true" else []
+    if option.kind in (VARIABLES, PARAMETERS):
+        return [word for line in filter(None, map(str.strip, text.splitlines())) for word in (flag, line)]
+    text = ",".join(part.strip() for part in text.split(",")) if option.kind is NAMES else text
+    return [flag, text] if text else []
+
+
+def _read(line: str) -> Iterator[tuple[Option | None, list[str]]]:
+    """The options of a line with a field, and the words of each; `None` for words of others."""
+    words = iter(shlex.split(line)[1:])
+    for word in words:
+        flag, equals, text = word.partition("=")
+        option = FIELDS.get(flag)
+        if option is None:
+            yield None, [word]
+        elif option.kind is SWITCH:
+            yield option, [flag]
+        else:
+            yield option, [flag, text if equals else next(words, "")]
+
+
+def _between(option: Option) -> str:
+    """What stands between the values of an option that is given several times."""
+    return ("," if option.kind is NAMES else "\n") if option.kind.gathers else ""
+
+
+def _check(line: str) -> None:
+    try:
+        options.read(line.removeprefix(MAGIC))
+    except UsageError as error:
+        raise Invalid(str(error)) from None
+
+
+class CellLineHandler(RunaiHandler):
+    """`/runai/line`: the fields of the line above a cell, or the line that says what fields say."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        try:
+            if len(self.request.body) > MAX_BODY:
+                raise TooLarge(f"A request has at most {MAX_BODY} bytes.")
+            try:
+                cell = Cell.model_validate_json(self.request.body)
+            except ValidationError:
+                raise Invalid("A cell's form has the line above the cell and the options.") from None
+            answer: dict[str, Any]
+            if cell.options is None:
+                answer = {"options": fields_of(cell.line)}
+            else:
+                answer = {"line": line_of(cell.options, cell.line)}
+        except RunaiError as error:
+            self.problem(error)
+            return
+        self.finish(json.dumps(answer))

@@ -1,0 +1,80 @@
+/**
+ * “Train this cell”: a dialog writes the line above the active cell that has it run on the pool, and runs it. The notebook then
+ * says how its output came about, and running the cell again trains it again.
+ */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { CellSubmission, CELL_MAGIC, lineOf, withLine } from '../model/submission';
+import { DOMAIN } from './domain';
+import { gpuIcon } from './icon';
+import { submitDialog } from './submit';
+import { IPoolModel } from './tokens';
+import { ServerTransport } from './transport';
+
+const TRAIN_CELL = 'runai:train-cell';
+
+/** The part of JupyterLab's cells that is used here. */
+interface ICell {
+  readonly model: {
+    readonly type: string;
+    readonly sharedModel: { getSource(): string; setSource(source: string): void };
+  };
+}
+
+export const cellPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-runai:cell',
+  description: 'Trains a cell on the GPU pool: in its toolbar, in its menu and in the palette.',
+  autoStart: true,
+  requires: [IPoolModel],
+  optional: [ICommandPalette, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    model: IPoolModel,
+    palette: ICommandPalette | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const server = new ServerTransport(app.serviceManager.serverSettings, 'runai');
+    app.commands.addCommand(TRAIN_CELL, {
+      label: trans.__('Train This Cell…'),
+      caption: trans.__('Run this cell on the GPU pool'),
+      icon: gpuIcon,
+      describedBy: { args: { type: 'object', properties: {} } },
+      isVisible: () => activeCell(app)?.model.type === 'code',
+      execute: async () => {
+        const source = activeCell(app)?.model.sharedModel;
+        if (!source) {
+          return;
+        }
+        try {
+          const other = otherMagic(source.getSource());
+          if (other) {
+            throw new Error(trans.__('%1 takes the whole cell. Remove it to train the cell on the pool.', other));
+          }
+          const submission = await CellSubmission.of(server, source.getSource());
+          const line = await submitDialog(submission, model, trans.__('Train this cell on the GPU pool'), trans);
+          if (line) {
+            source.setSource(withLine(source.getSource(), line));
+            await app.commands.execute('notebook:run-cell');
+          }
+        } catch (error) {
+          Notification.error((error as Error).message);
+        }
+      }
+    });
+    palette?.addItem({ command: TRAIN_CELL, category: trans.__('GPU pool') });
+  }
+};
+
+/** The cell that the user is at in the notebook in front. */
+function activeCell(app: JupyterFrontEnd): ICell | null {
+  const content = (app.shell.currentWidget as { content?: { activeCell?: ICell | null } } | null)?.content;
+  return content?.activeCell ?? null;
+}
+
+/** The magic of another kind that has the whole cell. */
+function otherMagic(source: string): string {
+  const word = source.trimStart().split(/\s/, 1)[0]!;
+  return word.startsWith('%%') && !lineOf(source) && word !== CELL_MAGIC ? word : '';
+}
