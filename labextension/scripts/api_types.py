@@ -34,6 +34,7 @@ VIEWS = (
     schema.Problem,
     schema.ProjectEntry,
     schema.Applied,
+    schema.NodeDrain,
     schema.AuditPage,
 )
 """What the front end reads; whatever these refer to comes along."""

@@ -31,6 +31,7 @@ from scheduler.api.jobs import (
 )
 from scheduler.api.logs import LogHandler
 from scheduler.api.metrics import Metrics
+from scheduler.api.nodes import DrainHandler
 from scheduler.api.openapi import describe
 from scheduler.api.ops import HealthHandler, MetricsHandler, OpenApiHandler, ReadyHandler
 from scheduler.api.outputs import OutputHandler, OutputsHandler
@@ -64,6 +65,7 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/pool/preview", PoolPreviewHandler),
     ("/api/v1/pool/snapshot", SnapshotHandler),
     ("/api/v1/audit", AuditHandler),
+    ("/api/v1/nodes/{node}/drain", DrainHandler),
     ("/api/v1/projects", ProjectsHandler),
     ("/api/v1/projects/{name}", ProjectHandler),
     ("/api/v1/jobs", JobsHandler),
@@ -99,6 +101,7 @@ PATTERNS = {
     "stream_id": r"(?P<stream_id>[A-Za-z0-9_-]{1,64})",
     "session_id": r"(?P<session_id>[A-Za-z0-9_-]{1,64})",
     "digest": r"(?P<digest>[0-9a-f]{64})",
+    "node": r"(?P<node>[^/]{1,253})",
     "area": r"(?P<area>[a-z0-9-]+)",
 }
 

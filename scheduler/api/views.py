@@ -209,7 +209,6 @@ def job_views(jobs: Iterable[Job], book: Book, access: Access) -> list[JobView]:
 
 def session_view(session: Session, nodes: Mapping[NodeName, Node], env: Mapping[str, str]) -> SessionView:
     """`env` is what the server's process must have."""
-    placed = [nodes[worker.node] for worker in session.placement if worker.node in nodes]
     return SessionView(
         id=session.id,
         user=session.user,
@@ -219,7 +218,7 @@ def session_view(session: Session, nodes: Mapping[NodeName, Node], env: Mapping[
         gpus=from_milli(held_by(session.placement) or session.request.shape.gpus),
         workers=worker_views(session.placement),
         env=dict(env),
-        declared=any(node.declared for node in placed),
+        declared=any(nodes[worker.node].declared for worker in session.placement if worker.node in nodes),
         requested=session.requested,
         started=session.started,
     )
@@ -230,7 +229,7 @@ def session_view(session: Session, nodes: Mapping[NodeName, Node], env: Mapping[
 
 def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> PoolView:
     beyond = over_quota_jobs(book)
-    environments = {node_pool.name: node_pool.environment for node_pool in book.pool.node_pools}
+    environments, drained = {each.name: each.environment for each in book.pool.node_pools}, dict(book.pool.drained)
     occupants: dict[GpuKey, list[Occupant]] = defaultdict(list)
     for session in book.sessions.values():
         for worker in session.placement:
@@ -248,6 +247,7 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
             environment=environments.get(node.node_pool, Environment.TRAIN),
             gpu_type=node.gpu_type,
             schedulable=node.schedulable,
+            drained=drained.get(node.name),
             declared=node.declared,
             gpus=[
                 _gpu_view(node, gpu, usage.get(key), occupants[key], foreign[node.name].get(gpu, 0))

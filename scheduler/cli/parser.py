@@ -98,6 +98,7 @@ def parser() -> argparse.ArgumentParser:
     _verbs(commands)
     _project(commands)
     _apply(commands)
+    _drain(commands)
     _audit(commands)
     _snapshot(commands)
     _plan(commands)
@@ -281,6 +282,14 @@ def _apply(commands: Commands) -> None:
         "--preview", action="store_true", help="only show what would change, and which jobs would stop, move or start"
     )
     _format(command)
+
+
+def _drain(commands: Commands) -> None:
+    command = _command(commands, "drain", "nodes:drain", "give a node no new work; what runs there runs to its end")
+    command.add_argument("node", metavar="NODE")
+    command.add_argument("--reason", default="", help="why, for everybody who looks at the node")
+    command = _command(commands, "undrain", "nodes:undrain", "let a drained node take work again")
+    command.add_argument("node", metavar="NODE")
 
 
 def _audit(commands: Commands) -> None:

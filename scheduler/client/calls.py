@@ -30,6 +30,7 @@ from scheduler.schema import (
     JobView,
     Me,
     MetricsPage,
+    NodeDrain,
     OutputFile,
     OutputList,
     PoolFile,
@@ -124,6 +125,16 @@ def audit(
     """A page of who changed what of the pool, newest first; `next` of the page is `after` of the one that follows."""
     params = _given(user=user, kind=kind, name=name, limit=limit, after=after)
     return Call("GET", "audit", _view(AuditPage), params=params)
+
+
+def drain(node: str, reason: str = "") -> Call[None]:
+    """Give a node no new work; what runs there runs to its end."""
+    return Call("PUT", f"nodes/{quote(node)}/drain", _nothing, **_json(NodeDrain(reason=reason)))
+
+
+def undrain(node: str) -> Call[None]:
+    """Let a drained node take work again."""
+    return Call("DELETE", f"nodes/{quote(node)}/drain", _nothing, repeatable=False)
 
 
 def projects() -> Call[list[ProjectView]]:

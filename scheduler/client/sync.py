@@ -58,6 +58,8 @@ class Client:
     apply = _method(calls.apply)
     snapshot = _method(calls.snapshot)
     audit = _method(calls.audit)
+    drain = _method(calls.drain)
+    undrain = _method(calls.undrain)
     projects = _method(calls.projects)
     project = _method(calls.project)
     project_put = _method(calls.project_put)

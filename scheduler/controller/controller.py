@@ -116,9 +116,9 @@ class Controller:
         await self._writer.open()
         await self._inventory.open(self.refresh)
         await self._files.open()
-        self._writer.set_nodes(self._inventory.nodes(self.book.pool))
+        self._writer.set_nodes(self._nodes(self.book.pool))
         await self._jobs.open()
-        self._writer.set_nodes(self._inventory.nodes(self.book.pool))  # they may have changed meanwhile
+        self._writer.set_nodes(self._nodes(self.book.pool))  # they may have changed meanwhile
         self._sessions.recover()
         self._begin_anew()
         self._plan_loop.open()
@@ -190,7 +190,7 @@ class Controller:
         what is there."""
         decided = self._decided
         present: list[Job | Session] = [*decided.jobs.values(), *decided.sessions.values()]
-        nodes = self._inventory.nodes(pool)
+        nodes = self._nodes(pool)
         refuse_harm(decided.pool, pool, (each.workload() for each in present), nodes)
         if pool == decided.pool:
             await self._writer.durable()
@@ -206,10 +206,17 @@ class Controller:
         written = self._writer.commit(change, partial(self._set_nodes, nodes))
         await self._writer.durable(written)
 
+    def _nodes(self, pool: Pool) -> tuple[Node, ...]:
+        """The nodes that there are for a pool."""
+        drained = {name for name, _ in pool.drained}
+        return tuple(
+            replace(node, schedulable=False) if node.name in drained else node for node in self._inventory.nodes(pool)
+        )
+
     def refresh(self) -> None:
         """Look again which nodes there are."""
         if self.ready:
-            self._set_nodes(self._inventory.nodes(self.book.pool))
+            self._set_nodes(self._nodes(self.book.pool))
 
     def _set_nodes(self, nodes: tuple[Node, ...]) -> None:
         self._writer.set_nodes(nodes)
@@ -257,7 +264,7 @@ class Controller:
         workloads: Iterable[Workload] = decided.workloads.values()
         if blocked:
             workloads = [workload for workload in workloads if workload.id not in blocked]
-        pool, nodes = (decided.pool, decided.nodes) if pool is None else (pool, self._inventory.nodes(pool))
+        pool, nodes = (decided.pool, decided.nodes) if pool is None else (pool, self._nodes(pool))
         used = usage.shares(decided.usage, pool, nodes, now)
         return Snapshot(now, pool, nodes, (*workloads, *self._sessions.requested()), used)
 

@@ -252,7 +252,8 @@ class Pool:
 
     `build_overcommit` says that `users` may be promised more GPUs to build with than there are. `policy` rules the jobs
     of all projects. What has ended is deleted after `keep_days`; `None`: never. Each user may have `max_jobs_per_user`
-    unfinished jobs, and `max_upload_gib_per_user` of files put for jobs; `None`: without bound.
+    unfinished jobs, and `max_upload_gib_per_user` of files put for jobs; `None`: without bound. Nodes in `drained`,
+    each with the reason, keep their workloads and get no others.
     """
 
     node_pools: tuple[NodePool, ...] = (
@@ -269,3 +270,4 @@ class Pool:
     keep_days: float | None = 90.0
     max_jobs_per_user: int | None = 10_000
     max_upload_gib_per_user: int | None = 200
+    drained: tuple[tuple[NodeName, str], ...] = ()

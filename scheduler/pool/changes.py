@@ -41,6 +41,7 @@ def _rest(file: PoolFile) -> dict[str, Any]:
         "max_jobs_per_user": file.max_jobs_per_user,
         "max_upload_gib_per_user": file.max_upload_gib_per_user,
         "topology": file.topology,
+        **{f"drained.{node}": reason for node, reason in (file.drained or {}).items()},
         **_rules(file.policy.model_dump()),
     }
 

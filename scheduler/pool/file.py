@@ -22,6 +22,7 @@ from scheduler.model import (
     ONE,
     Environment,
     Milli,
+    NodeName,
     NodePool,
     Pool,
     Project,
@@ -100,6 +101,9 @@ def pool_of(file: PoolFile, before: Pool, now: float) -> Pool:
         max_upload_gib_per_user=file.max_upload_gib_per_user,
         policy=_policy(file.policy, "policy"),
         topology=tuple(file.topology),
+        drained=before.drained
+        if file.drained is None
+        else tuple((NodeName(name), reason) for name, reason in sorted(file.drained.items())),
         settings=settings_of(file.settings),
     )
     check_pool(pool)
@@ -122,6 +126,7 @@ def file_of(pool: Pool) -> PoolFile:
         max_upload_gib_per_user=pool.max_upload_gib_per_user,
         policy=policy_entry(pool.policy),
         topology=list(pool.topology),
+        drained=dict(pool.drained),
         settings=SettingsEntry.model_validate(
             {name: getattr(pool.settings, name) for name in SettingsEntry.model_fields}
             | {"reclaim": pool.settings.reclaim.value, "service_levels": list(pool.settings.service_levels)}
@@ -161,6 +166,14 @@ def _by_name(error: Invalid, names: Sequence[str], own: str) -> Invalid:
 
     place = re.compile(r"projects\[(\d+)\]\.")
     return Invalid(place.sub(named, error.sentence), field=place.sub("", error.field or "") or None)
+
+
+def with_drained(pool: Pool, node: NodeName, reason: str | None) -> Pool:
+    """`pool` with a node drained for a reason, or taking work again (`None`)."""
+    drained = {name: why for name, why in pool.drained if name != node}
+    if reason is not None:
+        drained[node] = reason
+    return replace(pool, drained=tuple(sorted(drained.items())))
 
 
 def without_project(pool: Pool, name: str, now: float) -> Pool:

@@ -39,6 +39,7 @@ class NodeView(Wire):
     environment: Environment
     gpu_type: str | None
     schedulable: bool
+    drained: str | None = Field(None, description="why an administrator has drained it; null: nobody has")
     declared: bool
     gpus: list[GpuView]
 

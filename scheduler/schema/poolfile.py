@@ -9,6 +9,12 @@ from pydantic import Field, StringConstraints
 from scheduler.model import Environment, PlacementStyle, QueueOrder, Settings
 from scheduler.schema.wire import Name, Wire
 
+Reason = Annotated[str, StringConstraints(max_length=200)]
+
+
+class NodeDrain(Wire):
+    reason: Reason = Field("", description="why the node is to get no new work")
+
 
 class NodePoolEntry(Wire):
     name: Name
@@ -158,6 +164,9 @@ class PoolFile(Wire):
     )
     policy: PolicyEntry = Field(PolicyEntry(), description="rules for the jobs of all projects")
     topology: list[str] = Field(default_factory=list)
+    drained: dict[Annotated[str, StringConstraints(min_length=1, max_length=253)], Reason] | None = Field(
+        None, description="nodes that get no new work, each with the reason; absent: those that are drained now"
+    )
     settings: SettingsEntry = SettingsEntry()
 
 

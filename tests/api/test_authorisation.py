@@ -37,6 +37,8 @@ POST   /api/v1/pool/apply                    401 401 403 403 403 403 403 200 401
 POST   /api/v1/pool/preview                  401 401 403 403 403 403 403 200 401
 GET    /api/v1/pool/snapshot                 401 401 403 403 403 403 403 200 401
 GET    /api/v1/audit                         401 401 403 403 403 403 403 200 401
+PUT    /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401
+DELETE /api/v1/nodes/{node}/drain            401 401 403 403 403 403 403 204 401
 GET    /api/v1/projects                      401 401 403 200 200 200 200 200 401
 GET    /api/v1/projects/{name}               401 401 403 200 200 200 200 200 401
 PUT    /api/v1/projects/{name}               401 401 403 403 403 403 403 200 401
@@ -205,6 +207,11 @@ async def a_target(service: Any, method: str, path: str) -> str:
         if method != "PUT":
             assert (await owner.put(f"blobs/{DIGEST}", content=BUNDLE)).status_code == 200
         return path.replace("{digest}", DIGEST)
+    if "{node}" in path:
+        path = path.replace("{node}", service.controller.book.nodes[0].name)
+        if method == "DELETE":
+            await service.http["admin"].put(path.removeprefix("/api/v1/"), json={})
+        return path
     if method == "POST" and path.endswith("/sessions"):
         for session in list(service.controller.book.sessions):
             await service.controller.close_session(session)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import SCREENSHOTS, Hub, LogIn
+from .conftest import SCREENSHOTS, Hub, LogIn, eventually
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -117,3 +117,17 @@ def test_a_project_is_added_changed_and_retired_on_the_page(admin: Page) -> None
     expect(entries.nth(3)).to_contain_text("project speech is added.")
     expect(entries.nth(0)).to_contain_text("admin")
     shots(admin, "admin-audit")
+
+
+def test_a_node_is_drained_with_a_reason_and_returned(admin: Page) -> None:
+    admin.get_by_role("link", name="Nodes").click()
+    row = admin.get_by_role("row", name=re.compile("-train"))
+    row.get_by_role("button", name="Drain").click()
+    admin.keyboard.type("new power supply")
+    admin.keyboard.press("Enter")
+    expect(row).to_contain_text("drained: new power supply")
+    shots(admin, "admin-drained")
+    job = api(admin, "jobs", "POST", {"name": "next", "command": ["true"], "project": "default"})
+    row.get_by_role("button", name="Return").click()
+    expect(row).to_contain_text("takes work")
+    assert eventually(lambda: api(admin, f"jobs/{job['id']}")["state"] == "succeeded")

@@ -170,6 +170,30 @@ async def test_topology_names_the_levels_that_a_job_may_require(open_pool: Open,
     assert set(await live.nodes_of(await live.submit(**gang))) in ({"n0", "n2"}, {"n1", "n3"})
 
 
+async def test_a_drained_node_keeps_its_jobs_and_gets_no_others(open_pool: Open) -> None:
+    live = await open_pool(FOUR, replace(FOUR, name=NodeName("n2")), node_pools=TRAIN)
+    runs = await live.submit(gpus=4)
+    (node,) = await live.nodes_of(runs)
+    await live.apply(node_pools=TRAIN, drained={node: "ECC errors"})
+    await live.apply(node_pools=TRAIN)  # says nothing of it
+    first, second = await live.submit_all(*[{"gpus": 4}] * 2)
+    assert await live.runs(runs, first, second) == [runs, first]
+    live.end(runs)
+    assert await live.runs(first, second) == [first]
+    views = {view["name"]: view for view in (await live.get("pool"))["nodes"]}
+    assert (views[node]["schedulable"], views[node]["drained"]) == (False, "ECC errors")
+    returned = await live.service.http["admin"].delete(f"nodes/{node}/drain")
+    assert returned.status_code == 204, returned.text
+    assert await live.runs(first, second) == [first, second]
+    entries = (await live.get("audit?kind=pool"))["entries"]
+    assert [(entry["before"], entry["after"]) for entry in entries] == [
+        ({f"drained.{node}": "ECC errors"}, {f"drained.{node}": None}),
+        ({f"drained.{node}": None}, {f"drained.{node}": "ECC errors"}),
+    ]
+    gone = await live.service.http["admin"].put("nodes/nowhere/drain", json={"reason": ""})
+    assert gone.json()["detail"] == "There is no node 'nowhere'."
+
+
 # -- users --------------------------------------------------------------------------------------------------
 
 

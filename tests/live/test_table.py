@@ -60,6 +60,7 @@ POOL_FILE = {
     "PoolFile.max_jobs_per_user": "api/test_http.py::test_a_user_has_only_so_many_unfinished_jobs",
     "PoolFile.max_upload_gib_per_user": "api/test_bundles.py::test_a_user_puts_only_so_much",
     "PoolFile.policy": MAXIMUM,
+    "PoolFile.drained": PROJECTS + "a_drained_node_keeps_its_jobs_and_gets_no_others",
     "PoolFile.topology": PROJECTS + "topology_names_the_levels_that_a_job_may_require",
     "PoolFile.settings": SETTINGS + "lending_gives_idle_build_gpus_to_preemptible_jobs",
     "NodePoolEntry.name": ENVIRONMENT,

@@ -7,6 +7,7 @@ import type {
   JobState,
   JobView,
   Me,
+  NodeDrain,
   OutputFile,
   PolicyEntry,
   PoolView,
@@ -202,6 +203,13 @@ export class Scheduler implements ITransport {
     }
     if (collection === 'projects' && id) {
       return this._project(id, init);
+    }
+    if (collection === 'nodes') {
+      const drained = init.body ? (JSON.parse(String(init.body)) as NodeDrain).reason : null;
+      const nodes = this.pool.nodes.map(node => (node.name === id ? { ...node, drained } : node));
+      this.pool = { ...this.pool, nodes };
+      this.tell('pool.changed', 'pool');
+      return new Response(null, { status: 204 });
     }
     if (collection === 'audit') {
       const after = Number(url.searchParams.get('after') ?? Infinity);

@@ -1,12 +1,23 @@
-/** Every node: what it has, how much of it is held, whether it takes work. */
-import type { ReactElement } from 'react';
+/** Every node: what it has, how much of it is held, whether it takes work. An administrator drains it, and returns it. */
+import { useEffect, useId, useRef, useState, type FormEvent, type ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import type { NodeView } from '../model/api';
+import type { Client } from '../model/client';
 import { amount, percent } from '../model/format';
+import type { Trans } from '../trans';
 import { Card } from './card';
 
-export function NodesView({ nodes }: { nodes: readonly NodeView[] }): ReactElement {
+export interface NodesViewProps {
+  nodes: readonly NodeView[];
+  client: Client;
+  admin: boolean;
+  /** Does something and shows why it was refused. */
+  attempt: (act: () => Promise<void>) => Promise<void>;
+}
+
+export function NodesView({ nodes, client, admin, attempt }: NodesViewProps): ReactElement {
   const trans = useTrans();
+  const [drained, setDrained] = useState<string | null>(null);
   return (
     <Card title={trans.__('Nodes')} aside={String(nodes.length)}>
       <div className="runai-TableBox">
@@ -17,15 +28,18 @@ export function NodesView({ nodes }: { nodes: readonly NodeView[] }): ReactEleme
               <th scope="col" className="runai-Table-text">
                 {trans.__('Node pool')}
               </th>
-              <th scope="col" className="runai-Table-text">
+              <th scope="col" className="runai-Table-text runai-Wide">
                 {trans.__('GPU type')}
               </th>
               <th scope="col">{trans.__('GPUs')}</th>
               <th scope="col">{trans.__('Allocated')}</th>
-              <th scope="col">{trans.__('Used')}</th>
+              <th scope="col" className="runai-Wide">
+                {trans.__('Used')}
+              </th>
               <th scope="col" className="runai-Table-text">
                 {trans.__('State')}
               </th>
+              {admin && <th className="runai-Table-edit" />}
             </tr>
           </thead>
           <tbody>
@@ -33,20 +47,101 @@ export function NodesView({ nodes }: { nodes: readonly NodeView[] }): ReactEleme
               <tr key={node.name}>
                 <th scope="row">{node.name}</th>
                 <td className="runai-Table-text">{node.node_pool}</td>
-                <td className="runai-Table-text">{node.gpu_type ?? '–'}</td>
+                <td className="runai-Table-text runai-Wide">{node.gpu_type ?? '–'}</td>
                 <td>{node.gpus.length}</td>
                 <td>{amount(allocated(node))}</td>
-                <td>{usedOf(node)}</td>
-                <td className="runai-Table-text">
-                  {node.schedulable ? trans.__('takes work') : trans.__('takes no new work')}
+                <td className="runai-Wide">{usedOf(node)}</td>
+                <td className="runai-Table-text runai-Table-people" title={stateOf(node, trans)}>
+                  {stateOf(node, trans)}
                 </td>
+                {admin && (
+                  <td className="runai-Table-edit">
+                    {node.drained === null ? (
+                      <button
+                        type="button"
+                        className="runai-Link"
+                        aria-label={trans.__('Drain %1', node.name)}
+                        onClick={() => setDrained(node.name)}
+                      >
+                        {trans.__('Drain…')}
+                      </button>
+                    ) : (
+                      <button
+                        type="button"
+                        className="runai-Link"
+                        aria-label={trans.__('Return %1', node.name)}
+                        onClick={() => void attempt(() => client.drain(node.name, null))}
+                      >
+                        {trans.__('Return')}
+                      </button>
+                    )}
+                  </td>
+                )}
               </tr>
             ))}
           </tbody>
         </table>
       </div>
+      {drained !== null && (
+        <DrainDialog
+          name={drained}
+          close={() => setDrained(null)}
+          drain={reason => attempt(() => client.drain(drained, reason))}
+        />
+      )}
     </Card>
   );
+}
+
+interface DrainDialogProps {
+  name: string;
+  close: () => void;
+  drain: (reason: string) => Promise<void>;
+}
+
+function DrainDialog({ name, close, drain }: DrainDialogProps): ReactElement {
+  const trans = useTrans();
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [reason, setReason] = useState('');
+  const id = useId();
+  useEffect(() => {
+    if (!dialog.current?.open) {
+      dialog.current?.showModal();
+    }
+  }, []);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    dialog.current?.close();
+    void drain(reason.trim());
+  };
+  return (
+    <dialog ref={dialog} className="runai-Dialog" aria-labelledby={`${id}-title`} onClose={close}>
+      <form onSubmit={submit}>
+        <h2 id={`${id}-title`}>{trans.__('Drain %1?', name)}</h2>
+        <p>{trans.__('It gets no new work. What runs there runs to its end.')}</p>
+        <div className="runai-Editor-field">
+          <label htmlFor={id}>{trans.__('Reason')}</label>
+          <input id={id} value={reason} maxLength={200} onChange={event => setReason(event.target.value)} />
+          <span className="runai-Hint">{trans.__('shown to everybody who looks at the node')}</span>
+        </div>
+        <div className="runai-Dialog-buttons">
+          <button type="button" onClick={() => dialog.current?.close()}>
+            {trans.__('Close')}
+          </button>
+          <button type="submit" className="runai-Primary">
+            {trans.__('Drain')}
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}
+
+function stateOf(node: NodeView, trans: Trans): string {
+  if (node.drained !== null) {
+    return node.drained ? trans.__('drained: %1', node.drained) : trans.__('drained');
+  }
+  return node.schedulable ? trans.__('takes work') : trans.__('takes no new work');
 }
 
 /** GPUs of a node that sessions and jobs hold. */

@@ -23,14 +23,18 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
   const [confirm, dialog] = useConfirm();
   const page = useRef<HTMLDivElement>(null);
   const still = useStill(page);
+  const admin = state.me?.admin ?? false;
+  const attempt = async (act: () => Promise<void>) => {
+    setRefusal(null);
+    await act().catch((error: Error) => setRefusal(error.message));
+  };
   const actions: JobActions = {
     async act(job, verb) {
       const question = questionOf(job, verb, trans);
       if (question && !(await confirm(question))) {
         return;
       }
-      setRefusal(null);
-      await model.act(job.id, verb).catch((error: Error) => setRefusal(error.message));
+      await attempt(() => model.act(job.id, verb));
     }
   };
   const views: Record<ViewName, (pool: PoolView) => ReactElement> = {
@@ -49,12 +53,12 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
         />
       </Card>
     ),
-    nodes: pool => <NodesView nodes={pool.nodes} />,
+    nodes: pool => <NodesView nodes={pool.nodes} client={model.client} admin={admin} attempt={attempt} />,
     audit: () => <AuditView client={model.client} />
   };
   return (
     <div className="runai-Page" data-connection={state.connection} ref={page}>
-      <ViewLinks current={view} admin={state.me?.admin ?? false} />
+      <ViewLinks current={view} admin={admin} />
       <StillContext.Provider value={still}>
         {state.pool
           ? views[view](state.pool)

@@ -265,12 +265,19 @@ export interface MetricsPage {
   next: number;
 }
 
+export interface NodeDrain {
+  /** why the node is to get no new work */
+  reason: string;
+}
+
 export interface NodeView {
   name: string;
   node_pool: string;
   environment: Environment;
   gpu_type: string | null;
   schedulable: boolean;
+  /** why an administrator has drained it; null: nobody has */
+  drained: string | null;
   declared: boolean;
   gpus: GpuView[];
 }

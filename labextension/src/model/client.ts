@@ -86,6 +86,12 @@ export class Client {
     return this._json(after === null ? 'audit' : `audit?after=${after}`);
   }
 
+  /** Gives a node no new work, for a reason; null: it takes work again. */
+  async drain(node: string, reason: string | null): Promise<void> {
+    const init = reason === null ? { method: 'DELETE' } : withJson('PUT', { reason });
+    await this._send(`nodes/${encodeURIComponent(node)}/drain`, init);
+  }
+
   async sessions(): Promise<SessionView[]> {
     return (await this._json<SessionList>('sessions')).sessions;
   }

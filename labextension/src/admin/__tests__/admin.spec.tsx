@@ -93,6 +93,7 @@ describe('use', () => {
       environment: 'train' as const,
       gpu_type: null,
       schedulable: true,
+      drained: null,
       declared: true
     };
     const pool = new Scheduler().pool;

@@ -301,6 +301,7 @@ describe('the panel', () => {
             environment: 'build',
             gpu_type: 'A10',
             schedulable: true,
+            drained: null,
             declared: false,
             gpus: [{ index: 0, memory_gib: 24, used_memory_gib: 6, utilisation: 0.23, foreign: 0, occupants: [] }]
           }

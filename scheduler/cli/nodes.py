@@ -1,0 +1,22 @@
+"""`jupyter runai drain`, `undrain`: whether nodes take new work."""
+
+from __future__ import annotations
+
+import argparse
+
+from scheduler.cli.connect import connect
+from scheduler.cli.text import clean
+
+
+def drain(options: argparse.Namespace) -> int:
+    with connect() as client:
+        client.drain(options.node, options.reason)
+    print(clean(f"Node {options.node} takes no new work. What runs there runs to its end."))
+    return 0
+
+
+def undrain(options: argparse.Namespace) -> int:
+    with connect() as client:
+        client.undrain(options.node)
+    print(clean(f"Node {options.node} takes work again."))
+    return 0
