@@ -39,6 +39,8 @@ FROM_ENVIRONMENT = (
     "auth",
     "jobs_as",
     "engine",
+    "standby",
+    "operator",
     "base_url",
     "scrape_token",
     "idle_timeout",
