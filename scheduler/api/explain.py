@@ -20,6 +20,7 @@ from scheduler.controller.admission import capacity
 from scheduler.model import (
     ONE,
     Environment,
+    GpuKey,
     Job,
     JobState,
     Milli,
@@ -79,7 +80,7 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
         expected_runtime=expected.seconds if expected else None,
         runtime_source=expected.source.value if expected else None,
         speeds=_speed_views(throughputs),
-        speed=_speed(throughputs),
+        speed=" ".join(filter(None, [_speed(throughputs), _slow_nodes(job, book)])),
         recent_use=_recent_use(job.request.project, book, now) if for_gpus else "",
         **(start_range(decision) if waits else {}),
         **_similar(job, book),
@@ -220,6 +221,23 @@ def _speed(throughputs: Sequence[MeasuredThroughput]) -> str:
     )
     runs = sum(each.attempts for each in throughputs)
     return f"On {best.gpu_type}: {slower} for jobs like this one, measured on {runs} runs."
+
+
+def _slow_nodes(job: Job, book: Book) -> str:
+    """`n7 runs 2.2 × slower than its like.`: of the GPUs that it holds."""
+    residuals = book.run_times.residuals
+    slowest: dict[str, GpuKey] = {}
+    for worker in job.placement:
+        for key in [GpuKey((worker.node, gpu)) for gpu in worker.gpus]:
+            best = slowest.get(worker.node)
+            if key in residuals.slow and (best is None or residuals.slow[key] > residuals.slow[best]):
+                slowest[worker.node] = key
+    return " ".join(
+        f"{node} (GPU {key[1]}) runs {residuals.slow[key] / ONE:.1f} × slower than its like, by {attempts} attempts of "
+        f"{kinds} kinds of jobs."
+        for node, key in sorted(slowest.items())
+        for attempts, kinds in [residuals.attempts(key)]
+    )
 
 
 # -- what its project has had --------------------------------------------------------------------------------

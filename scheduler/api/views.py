@@ -329,6 +329,7 @@ def _gpu_view(node: Node, gpu: int, usage: GpuUsage | None, occupants: list[Occu
         utilisation=None if usage is None else usage.utilisation,
         occupants=occupants,
         foreign=from_milli(foreign),
+        slowness=dict(node.slowness).get(gpu, ONE) / ONE,
     )
 
 

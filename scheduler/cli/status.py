@@ -63,6 +63,7 @@ def summary(pool: PoolView) -> str:
 
 
 def _nodes(screen: Screen, pool: PoolView) -> None:
+    any_slow = any(gpu.slowness > 1 for node in pool.nodes for gpu in node.gpus)
     rows = []
     for node in pool.nodes:
         for gpu in node.gpus:
@@ -77,14 +78,19 @@ def _nodes(screen: Screen, pool: PoolView) -> None:
                     _memory(gpu),
                     "" if gpu.utilisation is None else f"{gpu.utilisation:.0%}",
                     ", ".join([*map(occupant, gpu.occupants), *_outside(gpu)]) or "free",
+                    *([_slower(gpu)] if any_slow else []),
                 )
             )
     screen.table(
-        ["NODE", "FOR", "GPU", "TYPE", "MEMORY", "BUSY", "HELD BY"],
+        ["NODE", "FOR", "GPU", "TYPE", "MEMORY", "BUSY", "HELD BY", *(["SPEED"] if any_slow else [])],
         rows,
         right=["GPU", "BUSY"],
         styles={"HELD BY": {"free": "quiet"}},
     )
+
+
+def _slower(gpu: GpuView) -> str:
+    return f"{gpu.slowness:.1f} × slower than its like" if gpu.slowness > 1 else ""
 
 
 def _outside(gpu: GpuView) -> list[str]:

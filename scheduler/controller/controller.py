@@ -264,7 +264,10 @@ class Controller:
         workloads: Iterable[Workload] = decided.workloads.values()
         if blocked:
             workloads = [workload for workload in workloads if workload.id not in blocked]
-        pool, nodes = (decided.pool, decided.nodes) if pool is None else (pool, self._nodes(pool))
+        if pool is None:
+            pool, nodes = decided.pool, decided.nodes
+        else:
+            nodes = self.book.run_times.residuals.mark(self._nodes(pool))
         used = usage.shares(decided.usage, pool, nodes, now)
         return Snapshot(now, pool, nodes, (*workloads, *self._sessions.requested()), used)
 

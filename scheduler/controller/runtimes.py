@@ -17,9 +17,9 @@ from enum import StrEnum
 from posixpath import basename
 from statistics import median
 
-from scheduler.controller.throughputs import MeasuredThroughput, ThroughputHistory, throughputs_of
+from scheduler.controller.throughputs import MeasuredThroughput, ThroughputHistory, attempts_of, throughputs_of
 from scheduler.model import Job, JobId, JobState, Milli, RelativeThroughputs, Workload
-from scheduler.policy import SimilarRuns
+from scheduler.policy import Residuals, SimilarRuns
 
 RECENT = 10
 """So many of the latest jobs of a kind are remembered …"""
@@ -97,6 +97,7 @@ class RunTimes:
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
         self._unfinished: dict[Hashable, dict[JobId, None]] = {}
         self.similar = SimilarRuns()
+        self.residuals = Residuals()
 
     def runs_like(self, job: Job) -> Sequence[float]:
         """The seconds that similar jobs took, ascending: those with the same arguments, or else like it, or else, where
@@ -167,6 +168,8 @@ class RunTimes:
             self.similar.learn((*alike, *others), ran[0])
         if measured:
             kind.history.learn(measured)
+            for sort, reached, gpus in attempts_of(job):
+                self.residuals.learn((likely, sort), reached, gpus)
         self._kinds.move_to_end(likely)
         if len(self._kinds) > KINDS:
             self._kinds.popitem(last=False)

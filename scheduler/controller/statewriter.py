@@ -107,7 +107,7 @@ class StateWriter:
 
     def set_nodes(self, nodes: tuple[Node, ...]) -> None:
         """Nodes are looked at, not remembered, so they need no disk."""
-        self.book.nodes = self.decided.nodes = nodes
+        self.book.nodes = self.decided.nodes = self.book.run_times.residuals.mark(nodes)
 
     def _written(self, change: ChangeSet, then: tuple[Then, ...], written: Written) -> None:
         self._writing -= 1
@@ -122,9 +122,12 @@ class StateWriter:
             self._mend_later()
             return
         self.book.put(change)
+        slow = self.book.run_times.residuals.slow
         for job in change.jobs:
             if alike := self.book.run_times.learn(job):
                 self._expect_anew(alike)
+        if self.book.run_times.residuals.slow is not slow:
+            self.set_nodes(self.book.nodes)
         events = written.result()
         if events:
             self.book.last_event = events[-1].id

@@ -15,8 +15,10 @@ from enum import StrEnum
 from statistics import median
 
 from scheduler.model import (
+    ONE,
     Attempt,
     Ending,
+    GpuKey,
     Job,
     Node,
     RelativeThroughputs,
@@ -117,6 +119,17 @@ def type_of(placement: Iterable[WorkerPlacement], nodes: Iterable[Node]) -> str 
 def throughputs_of(job: Job) -> list[Measured]:
     """What the attempts of a job that has ended tell."""
     return [measured for attempt in job.attempts if (measured := _measure(attempt))]
+
+
+def attempts_of(job: Job) -> list[tuple[Sort, float, tuple[GpuKey, ...]]]:
+    """The same of the attempts that had whole GPUs, with these."""
+    found = []
+    for attempt in job.attempts:
+        measured = _measure(attempt)
+        if measured and all(worker.share == ONE for worker in attempt.placement):
+            gpus = tuple(GpuKey((worker.node, gpu)) for worker in attempt.placement for gpu in worker.gpus)
+            found.append((*measured, gpus))
+    return found
 
 
 def _measure(attempt: Attempt) -> Measured | None:

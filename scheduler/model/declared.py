@@ -64,7 +64,8 @@ class Node:
     `devices[i]` is what the driver calls GPU `i` (an NVML UUID), or its number on the machine where GPUs are declared.
     `gpu_links` groups GPUs joined by the fastest link. `labels` name topology domains (`rack`, `block`, …). A node that
     is not `schedulable` (cordoned) keeps its workloads and gets no others. What `foreign` names is not there for the
-    pool.
+    pool. `slowness` has the GPUs that run slower than others of their type, with the time that they need in thousandths
+    of that of others: measured, never declared.
     """
 
     name: NodeName
@@ -80,6 +81,7 @@ class Node:
     devices: tuple[str, ...] = ()
     declared: bool = False
     foreign: ForeignUse = ForeignUse()
+    slowness: tuple[tuple[int, Milli], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

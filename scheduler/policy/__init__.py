@@ -4,6 +4,7 @@ from scheduler.policy.accuracy import Accuracy, Statement
 from scheduler.policy.effects import Effect, effects
 from scheduler.policy.forecast import Forecast, forecast
 from scheduler.policy.planner import Planner, SnapshotPlanner, decide
+from scheduler.policy.residuals import Residuals
 from scheduler.policy.similar import SimilarRuns
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, Snapshot
 
@@ -16,6 +17,7 @@ __all__ = [
     "Plan",
     "Planner",
     "ProjectFigures",
+    "Residuals",
     "SimilarRuns",
     "Snapshot",
     "SnapshotPlanner",

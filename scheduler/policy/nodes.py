@@ -32,7 +32,7 @@ class NodeState:
 
     __slots__ = (
         "bit", "cpus", "every", "foreign", "gpu_links", "index", "keys", "memory", "name", "releasing",
-        "releasing_cpus", "releasing_memory", "releasing_shares", "shares", "spec", "taken",
+        "releasing_cpus", "releasing_memory", "releasing_shares", "shares", "slow", "slowness", "spec", "taken",
     )  # fmt: skip
 
     def __init__(self, index: int, spec: Node) -> None:
@@ -60,6 +60,8 @@ class NodeState:
     def _declare(self, spec: Node) -> None:
         self.spec = spec
         self.gpu_links = tuple([GpuSet(sum(1 << gpu for gpu in group)) for group in spec.gpu_links])
+        self.slow = GpuSet(sum(1 << gpu for gpu, _ in spec.slowness))
+        self.slowness = max([slowness for _, slowness in spec.slowness], default=ONE)
         self.assign_foreign()
 
     def assign_foreign(self) -> None:
@@ -142,14 +144,20 @@ class NodeState:
     def seat(self, demand: Demand, when: When) -> WorkerPlacement:
         """The GPUs that a worker gets here; the node must take it."""
         if demand.whole:
-            return WorkerPlacement(self.name, gpus_of(choose(self.gpu_links, self.free(when), demand.whole)))
+            free = self._fast(self.free(when), demand.whole)
+            return WorkerPlacement(self.name, gpus_of(choose(self.gpu_links, free, demand.whole)))
         if demand.partial:
             share = demand.share_on(self.spec)
             gpu = self.shared_gpu(share, when)
             if gpu is None:
-                gpu = choose(self.gpu_links, self.free(when), 1).bit_length() - 1
+                gpu = choose(self.gpu_links, self._fast(self.free(when), 1), 1).bit_length() - 1
             return WorkerPlacement(self.name, (gpu,), share)
         return WorkerPlacement(self.name)
+
+    def _fast(self, free: GpuSet, count: int) -> GpuSet:
+        """Of the free GPUs those that are not slow, if they are enough."""
+        fast = GpuSet(free & ~self.slow)
+        return fast if fast.bit_count() >= count else free
 
 
 def _beside(spec: Node) -> tuple[Milli, MiB]:

@@ -105,10 +105,13 @@ class RequestClasses:
             setattr(request, each.name, getattr(made, each.name))
         self.fit_classes[request.fit_class] = request
 
-    def _by_type(self) -> dict[str | None, NodeSet]:
-        types: dict[str | None, NodeSet] = {}
+    def _by_type(self) -> dict[tuple[str | None, Milli], NodeSet]:
+        """The nodes of each type, those with slow GPUs apart."""
+        types: dict[tuple[str | None, Milli], NodeSet] = {}
         for node in self.nodes:
-            types[node.spec.gpu_type] = types.get(node.spec.gpu_type, NO_NODES) | node.bit
+            name = node.spec.gpu_type, node.slowness
+            types[name] = types.get(name, NO_NODES) | node.bit
+        self._any_slow = any(slowness > ONE for _, slowness in types)
         return types
 
     def _make_of_groups(self, spec: Request) -> RequestClass:
@@ -184,24 +187,26 @@ class RequestClasses:
         return sets
 
     def _fastest_first(self, nodes: NodeSet, spec: Request) -> list[Scope]:
-        """A set of nodes as sets of like throughput; nobody knows of a type that was never tried that it is slower.
+        """A set of nodes as sets of like throughput; nobody knows of a type that was never tried that it is slower. The
+        nodes with GPUs that are slower than their like have the throughput of these.
 
         A gang runs at the pace of its slowest worker, and often slower over several nodes. So it is tried on one node
         of a type, over several of that type, and over those of faster types, too, each when no faster way is left.
         """
-        if not spec.throughputs:
+        if not spec.throughputs and not self._any_slow:
             return [(nodes, False)]
         throughputs: dict[str | None, Milli] = dict(spec.throughputs)
         spread: dict[str | None, Milli] = dict(spec.spread_throughputs)
-        best = max(throughputs.values())
+        best = max(throughputs.values(), default=ONE)
         single = max(spec.workers, spec.min_workers) == 1
         ways = list[tuple[Milli, bool, NodeSet]]()
-        for gpu_type, bits in self._types.items():
+        for (gpu_type, slowness), bits in self._types.items():
             if bits & nodes:
                 throughput = throughputs.get(gpu_type, best)
-                ways.append((throughput, not single, bits & nodes))
+                over_several = min(throughput, spread.get(gpu_type, throughput))
+                ways.append((throughput * ONE // slowness, not single, bits & nodes))
                 if not single:
-                    ways.append((min(throughput, spread.get(gpu_type, throughput)), False, bits & nodes))
+                    ways.append((over_several * ONE // slowness, False, bits & nodes))
         ways.sort(key=lambda way: way[0], reverse=True)
         scopes, faster = list[Scope](), NO_NODES
         while ways:

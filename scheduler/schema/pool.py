@@ -30,6 +30,7 @@ class GpuView(Wire):
     used_memory_gib: float | None = None
     utilisation: float | None = Field(None, description="0 to 1; null where nobody can measure it")
     foreign: float = Field(0, description="the share that is used outside the pool")
+    slowness: float = Field(1, description="so many times as long as on its like do jobs take here")
     occupants: list[Occupant]
 
 

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterable, Sequence
+import random
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from scheduler.errors import Invalid
 from scheduler.model import (
     ONE,
+    GpuKey,
     JobId,
     Milli,
     Node,
@@ -31,11 +34,14 @@ from scheduler.model import (
     gpu_count,
     held_by,
 )
-from scheduler.policy import Action, Decision, Plan, Planner
+from scheduler.policy import Action, Decision, Plan, Planner, Residuals
 from scheduler.simulation.baselines import Run, Span
 from scheduler.simulation.foresight import Foresight
 from scheduler.simulation.sessions import Session
 from scheduler.simulation.trace import Trace, TraceJob
+
+NOISE = 0.03
+"""How far apart the throughputs of attempts lie that ran equally fast (the deviation of their logarithms)."""
 
 ALWAYS = float("inf")
 """When a job last saved its state that saves it whenever it is stopped."""
@@ -105,7 +111,8 @@ class Player:
     `sessions` open and close meanwhile, on the build nodes among `nodes`; how they fared is in `opened` afterwards. The
     policy is told on which type of GPU a job runs how fast, unless `throughputs_known` is false, and with `saves_known`
     that jobs save their state when they are asked to, where they do. `foresight` is what waiting jobs are told, if they
-    are.
+    are. `slowness` is how many times as long work takes on some GPUs: the policy is not told, but learns it with
+    `residuals` from what jobs reach.
     """
 
     def __init__(
@@ -120,6 +127,8 @@ class Player:
         throughputs_known: bool = True,
         saves_known: bool = False,
         foresight: Foresight | None = None,
+        slowness: Mapping[GpuKey, float] = MappingProxyType({}),
+        residuals: Residuals | None = None,
     ) -> None:
         self.trace = trace
         self.pool = replace(pool, settings=replace(pool.settings, resize_interval=0.0))
@@ -129,6 +138,7 @@ class Player:
         self.every = every
         self.saved = ALWAYS if saves_known and costs.checkpoint_every is None else None
         self.foresight = foresight
+        self.slowness, self.residuals = slowness, residuals
         self.clock = _Clock()
         self.planner = Planner(self.pool, self.nodes)
         self.waiting_or_running: dict[WorkloadId, _Progress] = {}
@@ -200,11 +210,22 @@ class Player:
         self.planner.drop(progress.job.id)
         if self.foresight is not None:
             self.foresight.ended(progress.job)
+        if self.residuals is not None:
+            self._learn(progress, self.residuals)
         session = self.sessions.get(progress.job.id)
         if session is not None:
             self.opened.append(Run(progress.job, tuple(progress.spans), idle=1 - session.busy))
         else:
             self.done.append(Run(progress.job, tuple(progress.spans), progress.stops, progress.lost))
+
+    def _learn(self, progress: _Progress, residuals: Residuals) -> None:
+        """What its last attempt reached, as it would have reported it: to a few per cent the same each time."""
+        job, placement = progress.job, progress.placement
+        noise = random.Random(job.id).lognormvariate(0, NOISE)
+        gpus = (GpuKey((worker.node, gpu)) for worker in placement for gpu in worker.gpus)
+        kind = (job.project, job.user, job.gpus, len(placement), self.types[placement[0].node])
+        if residuals.learn(kind, self._speed(progress) * noise, gpus):
+            self.planner.set_nodes(residuals.mark(self.nodes))
 
     def _stopped(self, progress: _Progress, now: float) -> None:
         """It has saved itself and is gone: queued again, with the age it had."""
@@ -345,7 +366,11 @@ class Player:
         them."""
         throughputs: dict[str | None, Milli] = dict(progress.job.throughputs)
         slowest = min(throughputs.get(self.types[worker.node], ONE) for worker in progress.placement)
-        return len(progress.placement) / progress.request.workers * slowest / ONE
+        speed = len(progress.placement) / progress.request.workers * slowest / ONE
+        if not self.slowness:
+            return speed
+        used = [GpuKey((worker.node, gpu)) for worker in progress.placement for gpu in worker.gpus]
+        return speed / max([self.slowness.get(gpu, 1.0) for gpu in used], default=1.0)
 
 
 def request_of(job: TraceJob, gpus_per_node: int, throughputs_known: bool = True) -> Request:

@@ -151,3 +151,36 @@ def test_of_the_parts_of_a_pool_the_fastest_comes_after_the_one_with_a_guarantee
     found = decide(Snapshot(NOW, Pool(projects=projects), NODES, (mine, owners))).decisions
     assert places(found[JobId("mine")]) == ["a"]
     assert places(found[JobId("owners")]) == ["v"]
+
+
+def test_slow_gpus_are_used_last_and_a_gang_would_rather_share_none() -> None:
+    slow = replace(NODES[0], slowness=((1, 2200),))
+    nodes = (slow, NODES[2])
+    found = plan(*(waits(f"j{n}", throughputs=()) for n in range(8)), nodes=nodes)
+    assert [places(found[f"j{n}"]) for n in range(4)] == [["w"]] * 4
+    on_slow = [worker.gpus for n in range(4, 8) for worker in found[f"j{n}"].placement]
+    assert on_slow[-1] == (1,)
+    gang = plan(waits("gang", workers=4, throughputs=()), nodes=nodes)["gang"]
+    assert places(gang) == ["w"] * 4
+
+
+def test_a_slower_type_is_better_than_a_gpu_that_is_slower_than_it() -> None:
+    slow = replace(NODES[1], slowness=((0, 3000), (1, 3000), (2, 3000), (3, 3000)))
+    assert places(plan(waits("j"), nodes=(slow, NODES[0]))["j"]) == ["v"]
+    assert places(plan(waits("j"), nodes=(replace(slow, slowness=((0, 1500),)), NODES[0]))["j"]) == ["a"]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(snapshots())
+def test_slow_gpus_never_make_a_job_wait(snapshot: Snapshot) -> None:
+    """Judged one job at a time, as for throughputs."""
+    nodes = tuple(
+        replace(node, slowness=((0, 2200),)) if number % 2 and node.gpus else node
+        for number, node in enumerate(snapshot.nodes)
+    )
+    standing = tuple(w for w in snapshot.workloads if w.running)
+    for work in [w for w in snapshot.workloads if not w.running]:
+        one = replace(snapshot, workloads=(*standing, work))
+        found = [decide(each).decisions[work.id] for each in (one, replace(one, nodes=nodes))]
+        assert (found[0].action is Action.START) == (found[1].action is Action.START)
+        assert bool(found[0].after) == bool(found[1].after)

@@ -154,6 +154,8 @@ export interface GpuView {
   utilisation: number | null;
   /** the share that is used outside the pool */
   foreign: number;
+  /** so many times as long as on its like do jobs take here */
+  slowness: number;
   occupants: Occupant[];
 }
 
