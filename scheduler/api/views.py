@@ -251,8 +251,7 @@ def pool_view(book: Book, usage: Mapping[GpuKey, GpuUsage], access: Access) -> P
             declared=node.declared,
             gpus=[
                 _gpu_view(node, gpu, usage.get(key), occupants[key], foreign[node.name].get(gpu, 0))
-                for gpu in range(node.gpus)
-                for key in (GpuKey((node.name, gpu)),)
+                for gpu, key in [(gpu, GpuKey((node.name, gpu))) for gpu in range(node.gpus)]
             ],
         )
         for node in book.nodes

@@ -40,7 +40,7 @@ def _pool(options: argparse.Namespace) -> int:
     screen = Screen()
     screen.line(summary(pool))
     screen.line()
-    _nodes(screen, pool)
+    show_nodes(screen, pool)
     screen.line()
     projects.table(screen, shares)
     if waiting:
@@ -62,7 +62,7 @@ def summary(pool: PoolView) -> str:
     return " · ".join([f"{whole}{', declared' if pool.declared else ''}", *parts, waiting])
 
 
-def _nodes(screen: Screen, pool: PoolView) -> None:
+def show_nodes(screen: Screen, pool: PoolView) -> None:
     any_slow = any(gpu.slowness > 1 for node in pool.nodes for gpu in node.gpus)
     rows = []
     for node in pool.nodes:

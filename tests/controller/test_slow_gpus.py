@@ -3,12 +3,16 @@ refused."""
 
 from __future__ import annotations
 
+import io
 import time
 from dataclasses import replace
 from pathlib import Path
 
 from scheduler.api.access import Access, Caller, Scope
 from scheduler.api.explain import explanation
+from scheduler.api.views import pool_view
+from scheduler.cli.status import show_nodes
+from scheduler.cli.text import Screen
 from scheduler.model import Job, JobState, Node, NodeName, UserName
 from scheduler.policy import decide
 from tests.controller.stage import Bench, World, make_job, opened
@@ -48,7 +52,11 @@ async def test_a_slow_gpu_is_told_and_used_last_after_two_kinds_of_jobs_also_aft
         assert [job.placement[0].node for job in jobs] == ["n2", "n3", "n1"]
         access = Access(Caller.of(UserName("ana"), frozenset({Scope.READ})), book.pool)
         said = explanation(jobs[2], book, access, time.time()).speed
-        assert (
-            said == f"n1 (GPU 0) runs {slowness / 1000:.1f} × slower than its like, by 8 attempts of 2 kinds of jobs."
-        )
+        times = f"{slowness / 1000:.1f} ×"
+        assert said == f"n1 (GPU 0) runs {times} slower than its like, by 8 attempts of 2 kinds of jobs."
+        found = pool_view(book, {}, access)
+        assert [gpu.slowness for node in found.nodes for gpu in node.gpus] == [slowness / 1000, 1, 1]
+        screen = io.StringIO()
+        show_nodes(Screen(screen), found)
+        assert f"{times} slower than its like" in screen.getvalue()
         assert explanation(jobs[0], book, access, time.time()).speed == ""

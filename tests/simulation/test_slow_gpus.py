@@ -89,7 +89,7 @@ def play(slowness: Mapping[GpuKey, float], trace: Trace) -> Outcome:
 
 def test_slow_gpus_are_found_and_avoided() -> None:
     dice = random.Random(1)
-    outcome = play(two_nodes(dice), jobs(0.6, 1500, dice))
+    outcome = play(two_nodes(dice), jobs(0.5, 2500, dice))
     assert outcome.wrong == 0
     assert outcome.found >= outcome.slow / 2
     assert outcome.known < outcome.learned < outcome.unknown

@@ -32,6 +32,7 @@ function gpu(occupants: Occupant[], change: Partial<GpuView> = {}): GpuView {
     used_memory_gib: null,
     utilisation: null,
     foreign: 0,
+    slowness: 1,
     occupants,
     ...change
   };

@@ -303,7 +303,17 @@ describe('the panel', () => {
             schedulable: true,
             drained: null,
             declared: false,
-            gpus: [{ index: 0, memory_gib: 24, used_memory_gib: 6, utilisation: 0.23, foreign: 0, occupants: [] }]
+            gpus: [
+              {
+                index: 0,
+                memory_gib: 24,
+                used_memory_gib: 6,
+                utilisation: 0.23,
+                foreign: 0,
+                slowness: 1,
+                occupants: []
+              }
+            ]
           }
         ]
       };
