@@ -156,7 +156,7 @@ class NodeState:
 
     def _fast(self, free: GpuSet, count: int) -> GpuSet:
         """Of the free GPUs those that are not slow, if they are enough."""
-        fast = GpuSet(free & ~self.slow)
+        fast = free & ~self.slow
         return fast if fast.bit_count() >= count else free
 
 

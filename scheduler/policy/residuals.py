@@ -93,12 +93,8 @@ class Residuals:
         by_node: dict[str, list[tuple[int, Milli]]] = defaultdict(list)
         for (node, gpu), slowness in sorted(self.slow.items()):
             by_node[node].append((gpu, slowness))
-        return tuple(
-            node
-            if node.slowness == (slowness := tuple(by_node.get(node.name, ())))
-            else replace(node, slowness=slowness)
-            for node in nodes
-        )
+        found = ((node, tuple(by_node.get(node.name, ()))) for node in nodes)
+        return tuple(node if node.slowness == known else replace(node, slowness=known) for node, known in found)
 
     def _ratios(self, gpu: GpuKey) -> list[tuple[float, int]]:
         """For each kind how many times as long it took on a GPU as usual, by so many attempts."""

@@ -157,17 +157,17 @@ def test_slow_gpus_are_used_last_and_a_gang_would_rather_share_none() -> None:
     slow = replace(NODES[0], slowness=((1, 2200),))
     nodes = (slow, NODES[2])
     found = plan(*(waits(f"j{n}", throughputs=()) for n in range(8)), nodes=nodes)
-    assert [places(found[f"j{n}"]) for n in range(4)] == [["w"]] * 4
-    on_slow = [worker.gpus for n in range(4, 8) for worker in found[f"j{n}"].placement]
+    assert [places(found[JobId(f"j{n}")]) for n in range(4)] == [["w"]] * 4
+    on_slow = [worker.gpus for n in range(4, 8) for worker in found[JobId(f"j{n}")].placement]
     assert on_slow[-1] == (1,)
-    gang = plan(waits("gang", workers=4, throughputs=()), nodes=nodes)["gang"]
+    gang = plan(waits("gang", workers=4, throughputs=()), nodes=nodes)[JobId("gang")]
     assert places(gang) == ["w"] * 4
 
 
 def test_a_slower_type_is_better_than_a_gpu_that_is_slower_than_it() -> None:
     slow = replace(NODES[1], slowness=((0, 3000), (1, 3000), (2, 3000), (3, 3000)))
-    assert places(plan(waits("j"), nodes=(slow, NODES[0]))["j"]) == ["v"]
-    assert places(plan(waits("j"), nodes=(replace(slow, slowness=((0, 1500),)), NODES[0]))["j"]) == ["a"]
+    assert places(plan(waits("j"), nodes=(slow, NODES[0]))[JobId("j")]) == ["v"]
+    assert places(plan(waits("j"), nodes=(replace(slow, slowness=((0, 1500),)), NODES[0]))[JobId("j")]) == ["a"]
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
