@@ -31,7 +31,7 @@ async def put(live: Live, **project: Any) -> httpx.Response:
 async def running(live: Live) -> dict[str, Any]:
     """The places of the jobs that run once nothing more happens by itself."""
     await live.bench.settled()
-    jobs = (await live.get("jobs?limit=500"))["jobs"]
+    jobs = (await live.get("jobs?limit=20"))["jobs"]
     return {job["id"]: job["attempts"][-1]["workers"] for job in jobs if job["state"] == "running"}
 
 
@@ -105,7 +105,7 @@ async def replayed(live: Live, rng: random.Random, said: Counter[str]) -> dict[s
     }
     told = {action: {id for e in found["effects"] if e["action"] == action for id in e["ids"]} for action in seen}
     said.update({action: len(ids) for action, ids in seen.items()})
-    for job in (await live.get("jobs?limit=500"))["jobs"]:
+    for job in [job for job in (await live.get("jobs?limit=20"))["jobs"] if job["ended"] is None]:
         await live.service.http["admin"].post(f"jobs/{job['id']}/cancel")
     await live.bench.settled()
     return None if told == seen else {"change": entry, "told": told, "seen": seen}
