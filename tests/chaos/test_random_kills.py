@@ -180,7 +180,11 @@ class WithAStandby(Alone):
     def kill(self, kind: str, chance: random.Random) -> bool:
         leader = self.service.folder.holder()
         if kind == "leader":
-            return kill_one([leader] if leader else [], chance)
+            killed = kill_one([leader] if leader else [], chance)
+            if killed and chance.random() < 0.7:  # else the next one may be killed while it takes over
+                self.revive()
+                until(lambda: (found := self.service.folder.endpoint()) is not None and found.pid != leader)
+            return killed
         if kind == "standby":
             return kill_one([process.pid for process in self._alive() if process.pid != leader], chance)
         return kill_worker(kind, self.state_dir, leader, chance)
