@@ -203,9 +203,12 @@ class Reclaim(EligibilityRules):
             if surplus:
                 yield iter(sorted(surplus, key=by_importance))
         for projects in classes:
-            for priority in sorted({p for project in projects for p in state.candidates[project].below(None)}):
-                of_each = [self._whole(project, priority) for project in projects]
-                yield of_each[0] if len(of_each) == 1 else heapq.merge(*of_each, key=by_loss)
+            if len(projects) == 1:
+                for priority in state.candidates[projects[0]].below(None):
+                    yield self._whole(projects[0], priority)
+            else:
+                for priority in sorted({p for project in projects for p in state.candidates[project].below(None)}):
+                    yield heapq.merge(*[self._whole(project, priority) for project in projects], key=by_loss)
 
     def _able(self) -> Iterator[tuple[bool, Milli, ProjectState]]:
         """The projects that may lose something, with how far each is above its due, negated.
