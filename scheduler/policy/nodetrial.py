@@ -103,7 +103,7 @@ class NodeTrial:
         self._free(eviction, 1)
 
     def _free(self, eviction: Eviction, sign: int) -> None:
-        """Free (1) or fill again (-1) what a eviction gives back in this node, and note what its projects lose."""
+        """Free (1) or fill again (-1) what an eviction gives back on this node, and note what its projects lose."""
         self._give_back(eviction.standing, sign)
         project = eviction.job.project
         assert project is not None
@@ -115,7 +115,7 @@ class NodeTrial:
         self._give_back(job.standing, 1)
 
     def _give_back(self, standing: Iterable[tuple[WorkerPlacement, Demand]], sign: int) -> None:
-        here = self.node.name
+        here, every = self.node.name, self.node.every
         for worker, demand in standing:
             if worker.node != here:
                 continue
@@ -123,7 +123,7 @@ class NodeTrial:
             self.memory += sign * demand.memory
             if worker.share == ONE:
                 for gpu in worker.gpus:
-                    self.free ^= FIRST_GPU << gpu & self.node.every
+                    self.free ^= FIRST_GPU << gpu & every
                 continue
             for gpu in worker.gpus:
                 used = self.shares[gpu] = self.shares.get(gpu, 0) - sign * worker.share
