@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from scheduler.submission.options import Door, Group, Option, of
+from scheduler.submission.options import Group, Interface, Option, of
 from scheduler.submission.values import (
     AMOUNT,
     COUNT,
@@ -33,18 +33,18 @@ REFERENCE = Path(__file__).parent / "reference"
 
 def magic() -> str:
     """A table for each group."""
-    groups = {group: [option for option in of(Door.MAGIC) if option.group is group] for group in Group}
+    groups = {group: [option for option in of(Interface.MAGIC) if option.group is group] for group in Group}
     return "\n".join(_table((group.value, ""), map(_line, options)) for group, options in groups.items() if options)
 
 
 def command_line() -> str:
-    return _table(("option", "meaning"), map(_line, of(Door.COMMAND_LINE)))
+    return _table(("option", "meaning"), map(_line, of(Interface.COMMAND_LINE)))
 
 
 def job_file() -> str:
     rows = (
         (f"`{option.name}`", _value(option), _meaning(_as_in_a_file(option).meaning("`"), option))
-        for option in of(Door.JOB_FILE)
+        for option in of(Interface.JOB_FILE)
     )
     return _table(("key", "value", "meaning"), rows)
 

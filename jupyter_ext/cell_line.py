@@ -21,13 +21,16 @@ from jupyter_ext.proxy import MAX_BODY, RunaiHandler
 from scheduler.errors import Invalid, RunaiError, TooLarge
 from scheduler.model import JobKind
 from scheduler.submission import jobfile
-from scheduler.submission.options import BY_NAME, Door, Option, of
+from scheduler.submission.options import BY_NAME, Interface, Option, of
 from scheduler.submission.values import NAMES, PARAMETERS, SWITCH, VARIABLES
 
 MAGIC = "%%runai_train"
 
 FIELDS = {
-    flag: option for option in of(Door.MAGIC) if Door.DIALOG in option.doors for flag in (*option.flags, *option.former)
+    flag: option
+    for option in of(Interface.MAGIC)
+    if Interface.DIALOG in option.via
+    for flag in (*option.flags, *option.former)
 }
 """The options that have a field, by what they are called on a line."""
 
@@ -59,14 +62,14 @@ def line_of(fields: Mapping[str, str], before: str = "") -> str:
     Raises what is refused, with the field that is at fault.
     """
     values = {name: value_of(name, text) for name, text in fields.items()}
-    given = {name: value for name, value in values.items() if Door.JOB_FILE in BY_NAME[name].doors}
+    given = {name: value for name, value in values.items() if Interface.JOB_FILE in BY_NAME[name].via}
     runs = {"name": "cell", "kind": JobKind.CELL.value, "command": ["python"]}
     try:
         jobfile.array_of(given, jobfile.submission(jobfile.merge(given, runs)))
     except RunaiError as error:
         raise at_field(error, values) from None
     words = [MAGIC]
-    for option in of(Door.MAGIC):
+    for option in of(Interface.MAGIC):
         if option.name in fields:
             words += _words(option, fields[option.name].strip())
     words += [word for option, kept in _read(before) if option is None for word in kept]

@@ -16,7 +16,7 @@ from IPython.core.completer import (
 )
 
 from scheduler.submission.offers import offers
-from scheduler.submission.options import Door, Option, of
+from scheduler.submission.options import Interface, Option, of
 from scheduler.submission.values import SWITCH
 
 MAGICS = ("%runai_train", "%%runai_train")
@@ -43,7 +43,7 @@ def completions(line: str, namespace: Mapping[str, Any]) -> Collection[str] | No
     current = "" if line[-1:].isspace() else words.pop() if words else ""
     if "--" in words:
         return None
-    known = {flag: option for option in of(Door.MAGIC) for flag in option.flags}
+    known = {flag: option for option in of(Interface.MAGIC) for flag in option.flags}
     if current.startswith("--") and "=" in current:
         return _values(known.get(current.partition("=")[0]), namespace)
     if current.startswith("-"):

@@ -1,4 +1,4 @@
-"""The door of the panel's dialog: a script, a notebook or a command of the user's own folder becomes a job.
+"""Submits from the panel's dialog: a script, a notebook or a command of the user's own folder becomes a job.
 
 It is sent as `%runai_train` sends it from a notebook in that folder, with this server's Python.
 
@@ -29,7 +29,7 @@ from scheduler.errors import Invalid, Misused, NotFound, RunaiError, TooLarge
 from scheduler.files.bundle import survey
 from scheduler.submission import jobfile, notebooks
 from scheduler.submission.arguments import in_words
-from scheduler.submission.options import BY_NAME, Door
+from scheduler.submission.options import BY_NAME, Interface
 from scheduler.submission.programs import SCRIPT, Program, program_of
 
 RUN = "run"
@@ -66,7 +66,7 @@ def send(form: Form, folder: Path, address: Address) -> Sent:
     except RunaiError as error:
         error.field = error.field or RUN
         raise
-    given = {name: value for name, value in values.items() if Door.JOB_FILE in BY_NAME[name].doors}
+    given = {name: value for name, value in values.items() if Interface.JOB_FILE in BY_NAME[name].via}
     runs = {"kind": program.kind.value, "command": [*program.command]}
     given = jobfile.merge({"name": program.name, "env": sending.environment()}, given, runs)
     said: list[str] = []
@@ -96,7 +96,7 @@ def _values(form: Form) -> dict[str, Any]:
 def value_of(name: str, text: str) -> Any:
     """What the text in a field of a dialog says. Raises `Invalid` with the field."""
     option = BY_NAME.get(name)
-    if option is None or Door.DIALOG not in option.doors:
+    if option is None or Interface.DIALOG not in option.via:
         raise Invalid(f"There is no option {name!r} in this form.")
     try:
         return option.value_of(text)

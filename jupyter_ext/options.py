@@ -12,7 +12,7 @@ from typing import NoReturn
 from IPython.core.error import UsageError
 
 from scheduler.submission.arguments import add_options, explain
-from scheduler.submission.options import Door, of
+from scheduler.submission.options import Interface, of
 
 WIDTH = 86
 """Characters of a line of the help, at most."""
@@ -49,7 +49,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         unknown = re.search(r"unrecognized arguments: (\S+)", message)
         if unknown:
-            known = [flag for option in of(Door.MAGIC) for flag in option.flags]
+            known = [flag for option in of(Interface.MAGIC) for flag in option.flags]
             close = difflib.get_close_matches(unknown[1].partition("=")[0], known, n=1, cutoff=0.75)
             other = "; put the arguments of a script after `--`; `%runai_train?` lists the options."
             raise UsageError(f"There is no option {unknown[1]}{f'; did you mean {close[0]}?' if close else other}")
@@ -93,5 +93,5 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     whole.add_argument("script", nargs="*", help=argparse.SUPPRESS)
-    add_options(whole, Door.MAGIC)
+    add_options(whole, Interface.MAGIC)
     return whole

@@ -2,7 +2,7 @@
 
 The rooms, from the inside out: `model` (the nouns), `policy` (a snapshot in, a plan out), `store` (durable
 state), `engines` (where workloads run), `telemetry` (what GPUs there are), `controller` (the loop that joins
-them), `api` (the doors), `client` and `cli` (the keys to the doors).
+them), `api` (what it offers over HTTP), `client` and `cli` (what uses that).
 """
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
 """What can be refused, each with one sentence that says what to do.
 
-Every door says the same: the API as `application/problem+json`, the command line on standard error, the magic as
+Every interface says the same: the API as `application/problem+json`, the command line on standard error, the magic as
 a usage error, the panel as a notification.
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.submission import values
-from scheduler.submission.options import Door, Group, Offer, Option, of
+from scheduler.submission.options import Group, Interface, Offer, Option, of
 
 TARGET = Path(__file__).parent.parent / "src" / "model" / "options.ts"
 
@@ -90,7 +90,7 @@ def literal(value: Any) -> str:
 
 def render() -> str:
     order = list(Group)
-    options = sorted(of(Door.DIALOG), key=lambda option: order.index(option.group))
+    options = sorted(of(Interface.DIALOG), key=lambda option: order.index(option.group))
     parts = []
     for option in options:
         lines = [f"    {key}: {literal(value)}" for key, value in described(option).items()]

@@ -113,7 +113,7 @@ def with_defaults(sent: JobSubmit, rules: Rules) -> JobSubmit:
         raise Invalid(
             f"expected_runtime: {sent.expected_runtime:g} s is longer than {longest:g} s, after which a job that says "
             f"no "
-            f"max_runtime is stopped ({rules.whence('max_runtime')}); lower it, or say a max_runtime where that is "
+            f"max_runtime is stopped ({rules.source_of('max_runtime')}); lower it, or say a max_runtime where that is "
             f"allowed.",
             field="expected_runtime",
         )

@@ -1,4 +1,4 @@
-"""The door that every submission comes through: as whom, into which project, and after which jobs."""
+"""The interface that every submission comes through: as whom, into which project, and after which jobs."""
 
 from __future__ import annotations
 

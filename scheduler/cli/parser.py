@@ -16,7 +16,7 @@ from scheduler.cli import values
 from scheduler.cli.completion import complete, completer
 from scheduler.model import JobState, QueueOrder
 from scheduler.submission.arguments import add_options, explain
-from scheduler.submission.options import Door
+from scheduler.submission.options import Interface
 
 Commands = Any  # argparse keeps the type of its subparsers to itself
 
@@ -152,7 +152,7 @@ examples:
     command.add_argument(
         "script", nargs="*", metavar="SCRIPT", help="a Python script or a notebook in the current folder"
     )
-    add_options(command, Door.COMMAND_LINE, completer)
+    add_options(command, Interface.COMMAND_LINE, completer)
 
 
 def _list(commands: Commands) -> None:

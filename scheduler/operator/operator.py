@@ -1,8 +1,8 @@
 """The controller of the custom resources: what they say is brought about, and what becomes of it is their status.
 
 What must hold:
-- A TrainJob becomes one job, by the door and with the rights of the API, whatever is killed when. Its id is made of the
-  TrainJob's uid, so what was submitted is found.
+- A TrainJob becomes one job, submitted as through the API and with the same rights, whatever is killed when. Its id is
+  made of the TrainJob's uid, so what was submitted is found.
 - A deleted resource is never kept: its finalizer goes once its job is cancelled, is over, or was never there.
 - Whatever is wrong with a resource is a sentence in its conditions, and is looked at again when it, its namespace or
   the pool has changed.

@@ -79,7 +79,7 @@ class Rules:
             return value or None  # as a job says that it asks for none
         return value
 
-    def whence(self, name: str) -> str:
+    def source_of(self, name: str) -> str:
         """The rule from which a job that says nothing of `name` has it, and who says it."""
         said = {"defaults": self.defaults, "maxima": self.maxima, "allowed": self.allowed}
         part = next(part for part, rules in said.items() if name in rules)
@@ -92,12 +92,12 @@ def rules_of(project: ProjectName, pool: Pool) -> Rules:
     maxima: dict[str, Rule] = {}
     allowed: dict[str, Rule] = {}
     for source, policy in _lineage(project, pool):
-        for name, value in _said(policy.defaults):
+        for name, value in _given(policy.defaults):
             defaults.setdefault(name, Rule(value, source))
-        for name, value in _said(policy.maxima):
+        for name, value in _given(policy.maxima):
             if name not in maxima or value < maxima[name].value:
                 maxima[name] = Rule(value, source)
-        for name, value in _said(policy.allowed):
+        for name, value in _given(policy.allowed):
             known = allowed.get(name)
             both = tuple(each for each in known.value if each in value) if known else value
             if known is None or both != known.value:
@@ -199,7 +199,7 @@ def _check_silence(project: Project, place: str, pool: Pool) -> None:
     while above is not None:
         if "gpus" in rules.defaults and above.limit is not None and gpus > above.limit:
             raise Invalid(
-                f"{place}: the default gpus is {_amount('gpus', gpus)} ({rules.whence('gpus')}), and project "
+                f"{place}: the default gpus is {_amount('gpus', gpus)} ({rules.source_of('gpus')}), and project "
                 f"{above.name!r} "
                 f"may hold {_amount('gpus', above.limit)} at most; lower the one or raise the other.",
                 field=f"{place}.defaults.gpus",
@@ -207,12 +207,12 @@ def _check_silence(project: Project, place: str, pool: Pool) -> None:
         above = by_name.get(above.parent) if above.parent is not None else None
     promised = project.all_guaranteed
     if not rules.open("preemptible") and promised is not None and gpus > promised:
-        whence = rules.whence("preemptible")
+        source = rules.source_of("preemptible")
         raise Invalid(
-            f"{place}: a job without options can't be preempted ({whence}) and would never start: it asks for "
+            f"{place}: a job without options can't be preempted ({source}) and would never start: it asks for "
             f"{_amount('gpus', gpus)} GPUs, and project {project.name!r} is guaranteed {_amount('gpus', promised)}; "
             "raise the guarantee, or make its jobs preemptible.",
-            field=f"{place}.{whence.split()[0]}",
+            field=f"{place}.{source.split()[0]}",
         )
 
 
@@ -226,7 +226,7 @@ def _lineage(project: ProjectName, pool: Pool) -> Iterator[tuple[str, ProjectRul
     yield EVERYBODY, pool.policy
 
 
-def _said(part: Defaults | Maxima | Allowed) -> Iterator[tuple[str, Any]]:
+def _given(part: Defaults | Maxima | Allowed) -> Iterator[tuple[str, Any]]:
     for each in fields(part):
         if (value := getattr(part, each.name)) is not None:
             yield each.name, value

@@ -1,6 +1,6 @@
 """What all types on the wire and in files have in common.
 
-Units at this door are people's: GPUs and CPUs are numbers (0.25 is a quarter of a GPU), memory is GiB, times are
+Units at this interface are people's: GPUs and CPUs are numbers (0.25 is a quarter of a GPU), memory is GiB, times are
 seconds since the epoch, durations are seconds. Unknown keys are refused.
 """
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from scheduler.errors import RunaiError
-from scheduler.submission.options import Door, Group, Option, of
+from scheduler.submission.options import Group, Interface, Option, of
 from scheduler.submission.values import SWITCH
 
 Completer = Callable[..., Collection[str]]
@@ -21,12 +21,12 @@ Completer = Callable[..., Collection[str]]
 
 
 def add_options(
-    parser: argparse.ArgumentParser, door: Door, completer: Callable[[Option], Completer] | None = None
+    parser: argparse.ArgumentParser, interface: Interface, completer: Callable[[Option], Completer] | None = None
 ) -> None:
-    """Give a parser the options of its door, in groups, and what completes their values in a shell."""
+    """Give a parser the options of its interface, in groups, and what completes their values in a shell."""
     parser.set_defaults(typed={})
     groups: dict[Group, Any] = {}
-    for option in of(door):
+    for option in of(interface):
         if option.group not in groups:
             groups[option.group] = parser.add_argument_group(option.group.value)
         about: dict[str, Any] = {"dest": option.name, "action": _Said, "option": option}
@@ -66,7 +66,7 @@ class _Said(argparse.Action):
 
 def said(asked: argparse.Namespace) -> dict[str, Any]:
     """What a line says, by the keys of a job file."""
-    given = {option.name: getattr(asked, option.name, None) for option in of(Door.JOB_FILE)}
+    given = {option.name: getattr(asked, option.name, None) for option in of(Interface.JOB_FILE)}
     return {name: value for name, value in given.items() if value is not None}
 
 

@@ -32,7 +32,7 @@ from scheduler.submission.values import (
 )
 
 
-class Door(Flag):
+class Interface(Flag):
     """Where an option can be given."""
 
     MAGIC = auto()
@@ -42,10 +42,10 @@ class Door(Flag):
     DIALOG = auto()
 
 
-LINES = Door.MAGIC | Door.COMMAND_LINE
-FILES = Door.JOB_FILE | Door.API
-EVERYWHERE = LINES | FILES | Door.DIALOG
-NOT_IN_THE_API = EVERYWHERE & ~Door.API
+LINES = Interface.MAGIC | Interface.COMMAND_LINE
+FILES = Interface.JOB_FILE | Interface.API
+EVERYWHERE = LINES | FILES | Interface.DIALOG
+NOT_IN_THE_API = EVERYWHERE & ~Interface.API
 """What becomes an array, or files, before the API is asked."""
 
 
@@ -78,15 +78,16 @@ class Option:
 
     `name` is the key of a job file and of the API's submission. On a line it is `flags`, by default `--name` with
     hyphens; `former` are flags of earlier versions, still read and shown nowhere. A form calls it `label`, by default
-    the flag in words, and shows what is `basic` first. `help` is a clause without units, the same at every door; `more`
-    is what the reference pages add, in Markdown. `sets` is the value of a switch that is given.
+    the flag in words, and shows what is `basic` first. It is taken `via` these interfaces. `help` is a clause without
+    units, the same at each of them; `more` is what the reference pages add, in Markdown. `sets` is the value of a
+    switch that is given.
     """
 
     name: str
     kind: Kind
     group: Group
     help: str
-    doors: Door = EVERYWHERE
+    via: Interface = EVERYWHERE
     flags: tuple[str, ...] = ()
     former: tuple[str, ...] = ()
     label: str = ""
@@ -160,24 +161,25 @@ OPTIONS: tuple[Option, ...] = (
     Option("prefer", TEXT, Group.NEEDS, "place all workers within one node, rack or other level where that is possible",
            metavar="LEVEL", label="Prefer within"),
     Option("groups", GROUPS, Group.NEEDS, "workers of several shapes, which start together, instead of equal workers",
-           doors=FILES),
+           via=FILES),
     # -- what goes along and comes back
-    Option("outputs", NAMES, Group.ALONG, "variables that the cell returns", doors=Door.MAGIC | FILES | Door.DIALOG,
+    Option("outputs", NAMES, Group.ALONG, "variables that the cell returns",
+           via=Interface.MAGIC | FILES | Interface.DIALOG,
            flags=("--out",), offers=Offer.VARIABLE, label="Returned variables", basic=True),
     Option("in", NAMES, Group.ALONG,
            "send only the files that match; of a cell also, only the variables that are named",
-           doors=NOT_IN_THE_API, example="data/*.csv", offers=Offer.VARIABLE,
+           via=NOT_IN_THE_API, example="data/*.csv", offers=Offer.VARIABLE,
            more="Patterns are those of `.gitignore`; a hidden file is sent where a pattern spells its name out.",
            label="Files"),
-    Option("no_files", SWITCH, Group.ALONG, "send no files", doors=NOT_IN_THE_API,
+    Option("no_files", SWITCH, Group.ALONG, "send no files", via=NOT_IN_THE_API,
            more="The command line then runs a script where it is; the magic and the panel still send the script "
            "itself."),
-    Option("no_capture", SWITCH, Group.ALONG, "send no variables", doors=Door.MAGIC),
+    Option("no_capture", SWITCH, Group.ALONG, "send no variables", via=Interface.MAGIC),
     Option("env", VARIABLES, Group.ALONG, "set an environment variable of the job",
            more="On a line, `NAME` alone passes on the value that the variable has there.",
            label="Environment variables"),
-    Option("notebook_parameters", PARAMETERS, Group.ALONG, "set a parameter of the notebook", doors=LINES | Door.DIALOG,
-           flags=("-p", "--parameter"), label="Notebook parameters"),
+    Option("notebook_parameters", PARAMETERS, Group.ALONG, "set a parameter of the notebook",
+           via=LINES | Interface.DIALOG, flags=("-p", "--parameter"), label="Notebook parameters"),
     # -- how it is queued
     Option("name", TEXT, Group.QUEUE, "name of the job", default="the script, notebook or program"),
     Option("project", TEXT, Group.QUEUE, "project of the job", default="first that takes your jobs",
@@ -205,52 +207,52 @@ OPTIONS: tuple[Option, ...] = (
     Option("grace", DURATION, Group.TIMES, "time between SIGTERM and SIGKILL when an attempt is stopped", default="30s",
            label="Grace period"),
     # -- many jobs as one
-    Option("array", ARRAY, Group.MANY, "run one job for each index of a range", doors=NOT_IN_THE_API,
+    Option("array", ARRAY, Group.MANY, "run one job for each index of a range", via=NOT_IN_THE_API,
            example="0-99%10",
            more="`100` is the same as `0-99`, and `1,3,5-9` are single indices; `%10` runs ten jobs at a time. Each "
            "job has its own `RUNAI_ARRAY_INDEX`."),
-    Option("sweep", SPACE, Group.MANY, "run one job for each combination of values", doors=NOT_IN_THE_API,
+    Option("sweep", SPACE, Group.MANY, "run one job for each combination of values", via=NOT_IN_THE_API,
            example="lr=0.1,0.01;bs=32",
            more="A cell and a notebook get the values as variables, a command where `{NAME}` stands, or else behind it "
            "as `--NAME VALUE`; `RUNAI_PARAMETERS` has them as JSON. See [Sweeps](../how-to/sweep.md)."),
     Option("max_parallel", COUNT, Group.MANY, "number of jobs of an array or a sweep that may run at the same time",
-           doors=NOT_IN_THE_API, former=("--at-once",), default="all", more="A search runs four at a time by default.",
+           via=NOT_IN_THE_API, former=("--at-once",), default="all", more="A search runs four at a time by default.",
            label="Jobs at a time"),
     Option("search", choice(["optuna"]), Group.MANY, "search for the best values, and stop trials without prospects",
-           doors=Door.MAGIC,
+           via=Interface.MAGIC,
            more="`--sweep` names ranges and choices: `lr=1e-5..1e-1:log;n=1..8`. Needs the extra `search`."),
-    Option("trials", COUNT, Group.MANY, "number of jobs of a search", doors=Door.MAGIC, default="20"),
+    Option("trials", COUNT, Group.MANY, "number of jobs of a search", via=Interface.MAGIC, default="20"),
     Option("minimize", TEXT, Group.MANY, "the best job is the one that reports the least of this metric",
-           doors=Door.MAGIC, metavar="METRIC"),
+           via=Interface.MAGIC, metavar="METRIC"),
     Option("maximize", TEXT, Group.MANY, "the best job is the one that reports the most of this metric",
-           doors=Door.MAGIC, metavar="METRIC"),
+           via=Interface.MAGIC, metavar="METRIC"),
     # -- templates and files
-    Option("file", TEXT, Group.KEPT, "begin with a job file; - reads standard input", doors=Door.COMMAND_LINE,
+    Option("file", TEXT, Group.KEPT, "begin with a job file; - reads standard input", via=Interface.COMMAND_LINE,
            flags=("-f", "--file"), metavar="FILE", more="Options win over what the [file](job-file.md) says."),
-    Option("template", TEXT, Group.KEPT, "begin with a template", doors=LINES, offers=Offer.TEMPLATE,
+    Option("template", TEXT, Group.KEPT, "begin with a template", via=LINES, offers=Offer.TEMPLATE,
            more="Options win over what the [template](job-file.md#templates) says."),
-    Option("save_template", TEXT, Group.KEPT, "save these options as a template", doors=LINES, offers=Offer.TEMPLATE),
-    Option("dry_run", SWITCH, Group.KEPT, "print what would be sent, as a job file, and send nothing", doors=LINES),
+    Option("save_template", TEXT, Group.KEPT, "save these options as a template", via=LINES, offers=Offer.TEMPLATE),
+    Option("dry_run", SWITCH, Group.KEPT, "print what would be sent, as a job file, and send nothing", via=LINES),
     # -- once it is sent
-    Option("detach", SWITCH, Group.THEN, "return the job immediately, without waiting for it", doors=Door.MAGIC,
+    Option("detach", SWITCH, Group.THEN, "return the job immediately, without waiting for it", via=Interface.MAGIC,
            flags=("--no-wait", "--detach")),
     Option("wait", SWITCH, Group.THEN, "show the output until the job ends; the status is 1 where it fails",
-           doors=Door.COMMAND_LINE),
+           via=Interface.COMMAND_LINE),
     Option("bring_to", TEXT, Group.THEN, "wait, and copy the job's output files to this folder",
-           doors=Door.COMMAND_LINE, flags=("--out",), metavar="FOLDER"),
-    Option("output", choice(["json", "yaml"]), Group.THEN, "print it for programs", doors=LINES,
+           via=Interface.COMMAND_LINE, flags=("--out",), metavar="FOLDER"),
+    Option("output", choice(["json", "yaml"]), Group.THEN, "print it for programs", via=LINES,
            flags=("-o", "--output"), metavar="FORM"),
 )  # fmt: skip
 
 
-def of(door: Door) -> Iterator[Option]:
-    """The options of a door, in the order of the table."""
-    return (option for option in OPTIONS if door in option.doors)
+def of(interface: Interface) -> Iterator[Option]:
+    """The options of an interface, in the order of the table."""
+    return (option for option in OPTIONS if interface in option.via)
 
 
 BY_NAME = {option.name: option for option in OPTIONS}
 
 BESIDE_THE_API = frozenset(
-    option.name for option in OPTIONS if Door.JOB_FILE in option.doors and Door.API not in option.doors
+    option.name for option in OPTIONS if Interface.JOB_FILE in option.via and Interface.API not in option.via
 )
 """Keys of a job file that are no part of the API's submission."""

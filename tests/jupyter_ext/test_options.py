@@ -16,7 +16,7 @@ import pytest
 
 from scheduler.cli import main
 from scheduler.schema import Problem
-from scheduler.submission.options import OPTIONS, Door
+from scheduler.submission.options import OPTIONS, Interface
 from tests.jupyter_ext.conftest import Notebook
 
 ARRIVES: dict[str, tuple[str, Any]] = {
@@ -139,8 +139,8 @@ def recorder(monkeypatch: pytest.MonkeyPatch, write: Callable[[str, str], Path])
 
 
 def test_every_option_of_both_lines_is_here() -> None:
-    both = Door.MAGIC | Door.COMMAND_LINE | Door.JOB_FILE
-    assert list(ARRIVES) == [option.name for option in OPTIONS if both in option.doors]
+    both = Interface.MAGIC | Interface.COMMAND_LINE | Interface.JOB_FILE
+    assert list(ARRIVES) == [option.name for option in OPTIONS if both in option.via]
 
 
 @pytest.mark.parametrize("name", ARRIVES)

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 from pydantic import BaseModel
 
-from scheduler.submission.options import Door, of
+from scheduler.submission.options import Interface, of
 
 LABEXTENSION = Path(__file__).parents[2] / "labextension"
 
@@ -41,7 +41,7 @@ def test_the_options_of_the_dialog_are_those_of_the_table() -> None:
     assert text == table.render(), (
         "labextension/src/model/options.ts is out of date: run python labextension/scripts/option_table.py"
     )
-    assert re.findall(r"^    name: '(\w+)'", text, re.MULTILINE) == [option.name for option in of(Door.DIALOG)]
+    assert re.findall(r"^    name: '(\w+)'", text, re.MULTILINE) == [option.name for option in of(Interface.DIALOG)]
 
 
 @pytest.mark.parametrize(

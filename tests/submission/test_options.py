@@ -1,4 +1,4 @@
-"""The options of a submission at their five doors: each door has those that the table gives it, and says the same of
+"""The options of a submission at their five interfaces: each has those that the table gives it, and says the same of
 them."""
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from scheduler.errors import Invalid
 from scheduler.schema import JobSubmit
 from scheduler.submission.arguments import in_words
 from scheduler.submission.jobfile import JobFile, parse
-from scheduler.submission.options import BY_NAME, OPTIONS, Door, Option, of
+from scheduler.submission.options import BY_NAME, OPTIONS, Interface, Option, of
 from scheduler.submission.values import SWITCH
 
 RUNS = {"kind", "command", "bundle", "files", "parameters"}
 """What is run: no option says it, but the words of a line, the file in a dialog."""
 
-LINES: dict[Door, argparse.ArgumentParser] = {
-    Door.MAGIC: magic.parser(),
-    Door.COMMAND_LINE: next(
+LINES: dict[Interface, argparse.ArgumentParser] = {
+    Interface.MAGIC: magic.parser(),
+    Interface.COMMAND_LINE: next(
         action.choices["submit"]
         for action in command_line.parser()._actions
         if isinstance(action, argparse._SubParsersAction)
@@ -40,22 +40,22 @@ def shown(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
             yield action
 
 
-@pytest.mark.parametrize("door", LINES)
-def test_a_line_has_the_options_of_the_table(door: Door) -> None:
-    found = {tuple(action.option_strings): action.dest for action in shown(LINES[door])}
-    assert found == {option.flags: option.name for option in of(door)}
+@pytest.mark.parametrize("interface", LINES)
+def test_a_line_has_the_options_of_the_table(interface: Interface) -> None:
+    found = {tuple(action.option_strings): action.dest for action in shown(LINES[interface])}
+    assert found == {option.flags: option.name for option in of(interface)}
 
 
 def test_a_job_file_has_the_options_of_the_table() -> None:
     keys = {field.alias or name for name, field in JobFile.model_fields.items()}
-    assert keys - RUNS == {option.name for option in of(Door.JOB_FILE)}
+    assert keys - RUNS == {option.name for option in of(Interface.JOB_FILE)}
 
 
 def test_the_api_has_the_options_of_the_table() -> None:
-    assert JobSubmit.model_fields.keys() - RUNS == {option.name for option in of(Door.API)}
+    assert JobSubmit.model_fields.keys() - RUNS == {option.name for option in of(Interface.API)}
 
 
-@pytest.mark.parametrize("option", [*of(Door.API)], ids=lambda option: option.name)
+@pytest.mark.parametrize("option", [*of(Interface.API)], ids=lambda option: option.name)
 def test_the_api_says_what_the_table_says(option: Option) -> None:
     field = JobSubmit.model_fields[option.name]
     assert field.description == (option.help if option.sets is True else f"false: {option.help}")
@@ -67,15 +67,15 @@ def test_the_api_says_what_the_table_says(option: Option) -> None:
 def test_every_option_has_a_place_in_the_job_that_it_is_for() -> None:
     """An option of both lines is one of a job file, too, unless it says what to do beside sending the job."""
     beside = {"notebook_parameters", "template", "save_template", "dry_run", "output"}
-    lines = {option.name for option in OPTIONS if Door.MAGIC | Door.COMMAND_LINE in option.doors}
-    assert lines - {option.name for option in of(Door.JOB_FILE)} == beside
+    lines = {option.name for option in OPTIONS if Interface.MAGIC | Interface.COMMAND_LINE in option.via}
+    assert lines - {option.name for option in of(Interface.JOB_FILE)} == beside
 
 
 def test_names_and_flags_are_given_once() -> None:
     assert len(BY_NAME) == len(OPTIONS)
-    for door, parser in LINES.items():
+    for interface, parser in LINES.items():
         flags = [flag for action in parser._actions for flag in action.option_strings]
-        assert len(flags) == len(set(flags)), door
+        assert len(flags) == len(set(flags)), interface
 
 
 @pytest.mark.parametrize("option", [each for each in OPTIONS if each.example], ids=lambda each: each.name)

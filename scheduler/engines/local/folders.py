@@ -114,7 +114,7 @@ class WorkerFolder:
         return self.path / "log"
 
     @property
-    def complaint(self) -> str:
+    def supervisor_error(self) -> str:
         """The last thing that the supervisor said, where something went wrong with it itself."""
         try:
             with open(self.path / "supervisor.log", "rb") as file:
@@ -146,7 +146,7 @@ class WorkerFolder:
         if end is DAMAGED:
             return self._lost(started, self._damaged("exit.json"))
         if taker is None:
-            return Standing(Stand.UNCLAIMED, reason=self.complaint)
+            return Standing(Stand.UNCLAIMED, reason=self.supervisor_error)
         if taker is DAMAGED:
             return self._lost(started, self._damaged("claim"))
         if taker.of_earlier_boot:
