@@ -1,4 +1,5 @@
 # make run     the hub with the pool behind it, from nothing but Python 3.11+ and Node.js 20+
+# make run-kubernetes: the same on a real Kubernetes cluster on this machine, whose pods are notebooks and jobs (needs root)
 # make test    the whole suite; make lint: formatters, linters, types; make bench: the figures
 # make soak    the scheduler's memory over two hours at 20 events a second; make soak MINUTES=10: over ten minutes;
 #              make soak DAYS=1: over a day by a clock of its own, in about six minutes
@@ -29,13 +30,16 @@ ARGS ?=
 MINUTES ?= 120
 DAYS ?=
 
-.PHONY: help run install test lint bench chaos soak frameworks kubernetes wheel lock clean
+.PHONY: help run run-kubernetes install test lint bench chaos soak frameworks kubernetes wheel lock clean
 
 help:
-	@sed -n '1,7s/^# //p' Makefile
+	@sed -n '1,8s/^# //p' Makefile
 
 run: install
 	@exec $(BIN)/jupyter-runai up --state-dir=$(STATE) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+
+run-kubernetes: install $(DONE)/requirements-test kubernetes
+	@exec $(BIN)/python -m tests.kubernetes.run $(ARGS)
 
 install: $(DONE)/package
 

@@ -30,21 +30,24 @@ class Choice:
 
 @dataclass(frozen=True)
 class QuotaView:
-    """One user's fixed quota and how much of it other servers hold; all build GPUs and the free ones."""
+    """One user's fixed quota and how much of it other servers hold; all build GPUs and the free ones. `whole`: no GPU
+    can be shared."""
 
     quota: float
     held: float
     gpus: float
     free: float
+    whole: bool = False
 
     @property
     def usual(self) -> float:
         """One GPU, or what the quota gives; none where the pool has no build GPUs at all."""
-        return min(1.0, self.quota) if self.gpus else CPU_ONLY
+        most = float(int(self.quota)) if self.whole else self.quota
+        return min(1.0, most) if self.gpus else CPU_ONLY
 
     def choices(self) -> list[Choice]:
         whole = [float(n) for n in range(1, int(min(self.quota, self.gpus)) + 1)]
-        amounts = [HALF, *whole] if min(self.quota, self.gpus) >= HALF else []
+        amounts = [HALF, *whole] if min(self.quota, self.gpus) >= HALF and not self.whole else whole
         usual_first = sorted(amounts, key=lambda gpus: (gpus != self.usual, gpus))
         return [*(self._choice(gpus) for gpus in usual_first), self._choice(CPU_ONLY)]
 
@@ -69,19 +72,19 @@ def plain(gpus: float) -> str:
     return f"{gpus:g} GPU" if gpus <= 1 else f"{gpus:g} GPUs"
 
 
-async def quota_view(client: AsyncClient, user: str, server: str | None = None) -> QuotaView:
+async def quota_view(client: AsyncClient, user: str, server: str | None = None, *, whole: bool = False) -> QuotaView:
     """What `user` may have for `server`, beside what their other servers hold."""
     pool = await client.pool()
     file = await client.pool_file()
     quota = next((entry.build_quota for entry in file.users if entry.name == user), file.default_build_quota)
     sessions = await client.sessions()
     held = sum(session.gpus for session in sessions if session.user == user and session.server != server)
-    return QuotaView(quota, held, pool.build.gpus, pool.build.free)
+    return QuotaView(quota, held, pool.build.gpus, pool.build.free, whole)
 
 
-async def default_gpus(client: AsyncClient, user: str) -> float:
+async def default_gpus(client: AsyncClient, user: str, *, whole: bool = False) -> float:
     """How many GPUs a server gets whose user was not asked."""
-    return (await quota_view(client, user)).usual
+    return (await quota_view(client, user, whole=whole)).usual
 
 
 def form(choices: list[Choice]) -> str:

@@ -22,7 +22,7 @@ from hub_spawner.choices import default_gpus, form, plain, quota_view
 from hub_spawner.reconciliation import Reconciliation
 from scheduler.client import AsyncClient
 from scheduler.errors import RunaiError, Unavailable
-from scheduler.schema import SessionOpen
+from scheduler.schema import ServerPodView, SessionOpen, SessionView
 
 try:
     from jupyterhub.spawner import SpawnException
@@ -46,11 +46,12 @@ def refusal(error: RunaiError) -> HTTPError:
 
 @dataclass
 class Lease:
-    """A session of the scheduler, as its spawner keeps it."""
+    """A session of the scheduler, as its spawner keeps it; `pod` only until its server has started."""
 
     id: str
     gpus: float
     env: dict[str, str] = field(default_factory=dict)
+    pod: ServerPodView | None = field(default=None, compare=False)
     closed: bool = field(default=False, compare=False)
 
     def state(self) -> dict[str, Any]:
@@ -68,6 +69,9 @@ class LeaseSpawner(Spawner):
         default_value="always",
         help="When to ask how many GPUs a server gets: at every start, or only where the usual choice does not fit.",
     ).tag(config=True)
+
+    whole_gpus = False
+    """Whether servers get whole GPUs only."""
 
     lease = AnyTrait(help="The Lease, or None.")
     gpus = Float(None, allow_none=True, help="What the user asked for; None: the usual choice.")
@@ -143,7 +147,7 @@ class LeaseSpawner(Spawner):
 
     def get_env(self) -> dict[str, str]:
         env: dict[str, str] = super().get_env()
-        return {**env, "RUNAI_URL": self.scheduler_url, **(self.lease.env if self.lease else NO_GPUS)}
+        return {"RUNAI_URL": self.scheduler_url, **env, **(self.lease.env if self.lease else NO_GPUS)}
 
     def get_state(self) -> dict[str, Any]:
         state: dict[str, Any] = super().get_state()
@@ -177,6 +181,10 @@ class LeaseSpawner(Spawner):
     def client(self) -> AsyncClient:
         return AsyncClient(self.scheduler_url, token=self.scheduler_token)
 
+    def adopt(self, session: SessionView) -> None:
+        """Take the lease that a hub of before had opened for this server."""
+        self.lease = Lease(session.id, session.gpus, session.env)
+
     def _reconciliation(self) -> Reconciliation:
         return Reconciliation.of_hub(self.user.settings, self.client, self.log)
 
@@ -194,7 +202,7 @@ class LeaseSpawner(Spawner):
                 asked = SessionOpen(user=self.user.name, server=self.name, gpus=gpus)
                 session = await client.open_session(asked)
                 self._say(f"{plain(gpus)} leased.")
-                return Lease(session.id, session.gpus, session.env)
+                return Lease(session.id, session.gpus, session.env, session.pod)
         except RunaiError as error:
             raise refusal(error) from error
 
@@ -203,7 +211,7 @@ class LeaseSpawner(Spawner):
         until = asyncio.get_running_loop().time() + self.scheduler_timeout
         while True:
             try:
-                return await default_gpus(client, self.user.name)
+                return await default_gpus(client, self.user.name, whole=self.whole_gpus)
             except Unavailable:
                 if asyncio.get_running_loop().time() > until:
                     raise
@@ -233,7 +241,7 @@ async def ask_gpus(spawner: LeaseSpawner) -> str:
     """The form, or nothing where the user need not be asked."""
     try:
         async with spawner.client() as client:
-            there = await quota_view(client, spawner.user.name, spawner.name)
+            there = await quota_view(client, spawner.user.name, spawner.name, whole=spawner.whole_gpus)
     except RunaiError:
         return ""  # the start waits for the scheduler, or says what is wrong
     if spawner.ask == "when_needed" and there.fits(there.usual):

@@ -1,7 +1,8 @@
 """Brings the scheduler's sessions and the hub's servers together after one of them was away.
 
 What must hold: a session without a server is closed, a server that runs with a lease has its session. A server that is
-just starting or stopping is left alone until it has done so, since its spawner is at work.
+just starting or stopping is left alone until it has done so, since its spawner is at work. A server that started while
+its hub was killed keeps its session.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class LeasingServer(Protocol):
     pending: str | None
     lease: Any
     _log_name: str
+
+    def adopt(self, session: SessionView) -> None: ...
 
 
 class Reconciliation:
@@ -98,6 +101,8 @@ class Reconciliation:
             elif spawner is None or not spawner.ready:
                 self._log.info("Closing the lease of %s/%s, whose server is gone", session.user, session.server)
                 await client.close_session(session.id)
+            elif spawner.lease is None:
+                spawner.adopt(session)
         known = {session.id for session in sessions}
         for spawner in self._leasing():
             if spawner.ready and spawner.lease.id not in known:

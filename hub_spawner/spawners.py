@@ -70,7 +70,13 @@ def leasing(spawner: type[Spawner] | str) -> type[LeaseSpawner]:
     ready_made = {LocalProcessSpawner: LocalLeaseSpawner, SimpleLocalProcessSpawner: SimpleLeaseSpawner}
     if kind in ready_made:
         return ready_made[kind]
-    base = _LocalLease if issubclass(kind, LocalProcessSpawner) else LeaseSpawner
+    base: type[LeaseSpawner] = _LocalLease if issubclass(kind, LocalProcessSpawner) else LeaseSpawner
+    if any(each.__module__.startswith("kubespawner.") for each in kind.__mro__):
+        from hub_spawner.kube import KubeLeaseSpawner  # which needs an extra
+
+        base = KubeLeaseSpawner
+        if issubclass(base, kind):
+            return base
     return type(f"Lease{kind.__name__}", (base, kind), {"__doc__": kind.__doc__})
 
 

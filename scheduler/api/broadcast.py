@@ -199,7 +199,7 @@ class Broadcast:
             if len(self._messages) >= MESSAGES:
                 del self._messages[next(iter(self._messages))]
             found = self._messages[record.id] = Message(
-                record, job, self._controller.book, self._controller.session_env
+                record, job, self._controller.book, self._controller.session_grant
             )
         return found
 

@@ -6,16 +6,18 @@ may.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from scheduler.api import discretion, views
+from scheduler.api.sessionviews import session_view
 from scheduler.model import SessionId
 from scheduler.schema import Event
 
 if TYPE_CHECKING:
     from scheduler.api.access import Access
     from scheduler.controller.book import Book
+    from scheduler.engines.base import Grant
     from scheduler.model import Job, Session
     from scheduler.store import EventRecord
 
@@ -30,12 +32,12 @@ class Message:
     """One event. `job` is the one that it is about, as it is now; `None` where nothing is left of it."""
 
     def __init__(
-        self, record: EventRecord, job: Job | None, book: Book, session_env: Callable[[Session], Mapping[str, str]]
+        self, record: EventRecord, job: Job | None, book: Book, session_grant: Callable[[Session], Grant]
     ) -> None:
         self.record = record
         self._job = job
         self._book = book
-        self._session_env = session_env
+        self._session_grant = session_grant
         self._texts: dict[Hashable, bytes] = {}
         self._mentioned: tuple[str, ...] = ()
         if job is not None:
@@ -66,7 +68,7 @@ class Message:
         if record.kind.startswith("job."):
             told.data.pop("reason", None)  # it may name jobs that the caller may not see, and can no longer be checked
         elif record.kind.startswith("session.") and (session := book.sessions.get(SessionId(record.subject))):
-            view = views.session_view(session, {node.name: node for node in book.nodes}, self._session_env(session))
+            view = session_view(session, {node.name: node for node in book.nodes}, self._session_grant(session))
             return told.model_copy(update={"session": view})
         elif record.kind.startswith(("project.", "pool.")) and not access.caller.admin:
             told.data.clear()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from scheduler.api import views
 from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.convert import session_of
 from scheduler.api.endpoint import endpoint
+from scheduler.api.sessionviews import session_view
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from scheduler.model import Session, SessionId
 from scheduler.schema import SessionList, SessionOpen, SessionView
@@ -14,8 +14,8 @@ from scheduler.schema import SessionList, SessionOpen, SessionView
 
 class SessionsBase(ApiHandler):
     def view(self, session: Session) -> SessionView:
-        env = self.api.controller.session_env(session)
-        return views.session_view(session, {node.name: node for node in self.api.book.nodes}, env)
+        grant = self.api.controller.session_grant(session)
+        return session_view(session, {node.name: node for node in self.api.book.nodes}, grant)
 
 
 class SessionsHandler(SessionsBase):

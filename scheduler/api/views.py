@@ -22,7 +22,6 @@ from scheduler.model import (
     JobState,
     Milli,
     Node,
-    NodeName,
     Pool,
     ProjectName,
     Session,
@@ -44,7 +43,6 @@ from scheduler.schema import (
     NodeView,
     Occupant,
     PoolView,
-    SessionView,
     WorkerView,
 )
 
@@ -202,26 +200,6 @@ def _exit_code(job: Job, attempt: Attempt | None) -> int | None:
 def job_views(jobs: Iterable[Job], book: Book, access: Access) -> list[JobView]:
     beyond = over_quota_jobs(book)
     return [job_view(job, book, access, over_quota=job.id in beyond) for job in jobs]
-
-
-# -- sessions -----------------------------------------------------------------------------------------------
-
-
-def session_view(session: Session, nodes: Mapping[NodeName, Node], env: Mapping[str, str]) -> SessionView:
-    """`env` is what the server's process must have."""
-    return SessionView(
-        id=session.id,
-        user=session.user,
-        server=session.server,
-        state=session.state,
-        reason=session.reason,
-        gpus=from_milli(held_by(session.placement) or session.request.shape.gpus),
-        workers=worker_views(session.placement),
-        env=dict(env),
-        declared=any(nodes[worker.node].declared for worker in session.placement if worker.node in nodes),
-        requested=session.requested,
-        started=session.started,
-    )
 
 
 # -- the pool -----------------------------------------------------------------------------------------------

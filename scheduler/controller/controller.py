@@ -79,7 +79,7 @@ class Controller:
         self.job, self.jobs = self._jobs.find, self._jobs.list
         self.cancel, self.pause, self.resume = self._jobs.cancel, self._jobs.pause, self._jobs.resume
         self._sessions = Sessions(self._writer, store, backend.engine, backend.traits, self._plan_loop.wake, clock)
-        self.grant, self.session_env = self._sessions.grant, self._sessions.env
+        self.grant, self.session_grant = self._sessions.grant, self._sessions.granted
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
         self._deletion = Deletion(self._writer, store, backend.files, clock)
         self._forecaster = Forecaster(self._foresee, self._foretell, clock)
@@ -118,8 +118,9 @@ class Controller:
         await self._files.open()
         self._writer.set_nodes(self._nodes(self.book.pool))
         await self._jobs.open()
-        self._writer.set_nodes(self._nodes(self.book.pool))  # they may have changed meanwhile
-        self._sessions.recover()
+        await self._sessions.recover()
+        # They may have changed meanwhile, and what sessions use of them is no longer that of others.
+        self._writer.set_nodes(self._nodes(self.book.pool))
         self._begin_anew()
         self._plan_loop.open()
         self._forecaster.open()

@@ -34,11 +34,12 @@ class Seats:
         self._seating: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def recover(self, sessions: Iterable[Session], nodes: Mapping[NodeName, Node]) -> None:
-        """Give their GPUs again to sessions of before. One that runs is not ended where that does not work: it is tried
-        on."""
+    async def recover(self, sessions: Iterable[Session], nodes: Mapping[NodeName, Node]) -> None:
+        """Give their GPUs again to sessions of before; returns once the engine has been asked for each. One that runs
+        is not ended where that does not work: it is tried on."""
         for session in sessions:
             self.run(self._seat_again(session, nodes))
+        await asyncio.sleep(0)  # each task has begun
 
     def grant(self, session: SessionId) -> Grant | None:
         """What a session has been given."""

@@ -15,7 +15,7 @@ from scheduler.controller import admission, notices, session_lifecycle
 from scheduler.controller.seats import Closed, Seats
 from scheduler.controller.session_lifecycle import Instruction, Refuse, SeatSession, Step, UnseatSession
 from scheduler.controller.statewriter import StateWriter
-from scheduler.engines.base import Engine, Traits, addressed
+from scheduler.engines.base import Engine, Grant, Traits, addressed
 from scheduler.engines.contract import visible
 from scheduler.errors import NotFound, RunaiError, Unavailable
 from scheduler.model import Node, NodeName, Session, SessionId, SessionState, WorkerPlacement, Workload
@@ -96,19 +96,19 @@ class Sessions:
         await self._writer.durable()
         return step.session
 
-    def env(self, session: Session) -> Mapping[str, str]:
-        """What the server's process must have; empty until the session holds its lease."""
+    def granted(self, session: Session) -> Grant:
+        """What the session's server must have; nothing until the session holds its lease."""
         grant = self._seats.grant(session.id)
         if grant is not None:
-            return grant.env
+            return grant
         if session.state is not SessionState.LEASED:
-            return {}
+            return Grant({})
         # After a restart, the engine has not yet given its GPUs again.
-        return visible(addressed(session.placement, self._traits), self._nodes)
+        return Grant(visible(addressed(session.placement, self._traits), self._nodes))
 
-    def recover(self) -> None:
+    async def recover(self) -> None:
         """Have the engine give their GPUs to the sessions that have a lease, once it is open."""
-        self._seats.recover(self._writer.decided.sessions.values(), self._nodes)
+        await self._seats.recover(self._writer.decided.sessions.values(), self._nodes)
 
     @property
     def busy(self) -> bool:

@@ -12,9 +12,10 @@ What must hold on every engine:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from scheduler.model import (
     AttemptKey,
@@ -127,10 +128,26 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerPod:
+    """What a session's server must have where it is a pod that the engine binds to the session's node.
+
+    It is in `namespace`, has `labels`, leaves its node to the scheduler of that name, and its container has `limits`.
+    """
+
+    namespace: str
+    labels: Mapping[str, str]
+    scheduler: str
+    limits: Mapping[str, str]
+    tolerations: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
-    """What a session's server must have in its environment to see its GPUs and no others."""
+    """What a session's server must have to have its GPUs and no others: in its environment, and as a pod, where the
+    engine places pods."""
 
     env: Mapping[str, str]
+    pod: ServerPod | None = None
 
 
 def addressed(workers: tuple[WorkerPlacement, ...], traits: Traits) -> tuple[WorkerPlacement, ...]:

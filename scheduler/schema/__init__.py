@@ -29,6 +29,7 @@ from scheduler.schema.pool import (
     Problem,
     ProjectList,
     ProjectView,
+    ServerPodView,
     SessionList,
     SessionView,
 )
@@ -117,6 +118,7 @@ __all__ = [
     "ProjectList",
     "ProjectView",
     "QuotaEntry",
+    "ServerPodView",
     "SessionList",
     "SessionOpen",
     "SessionView",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -112,8 +112,20 @@ class ProjectList(Wire):
     projects: list[ProjectView]
 
 
+class ServerPodView(Wire):
+    """What a server's pod must have: it is in `namespace`, has `labels` and `tolerations`, and leaves its node to the
+    scheduler of that name (`schedulerName`); its container has `limits`."""
+
+    namespace: str
+    labels: dict[str, str]
+    scheduler: str
+    limits: dict[str, str]
+    tolerations: list[dict[str, Any]]
+
+
 class SessionView(Wire):
-    """`env` is what the server's process must have (`CUDA_VISIBLE_DEVICES`, `RUNAI_GPUS`)."""
+    """`env` is what the server's process must have (`CUDA_VISIBLE_DEVICES`, `RUNAI_GPUS`); `pod` what its pod must,
+    where the scheduler places servers on a Kubernetes cluster."""
 
     id: str
     user: str
@@ -123,6 +135,7 @@ class SessionView(Wire):
     gpus: float
     workers: list[WorkerView]
     env: dict[str, str]
+    pod: ServerPodView | None = None
     declared: bool
     requested: float
     started: float | None

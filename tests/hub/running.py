@@ -84,21 +84,32 @@ class Hub:
     With `system_users` its users are this machine's, and it is wired as `configure` does by itself.
     """
 
-    def __init__(self, folder: Path, gpus: int = 4, *, system_users: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        gpus: int = 4,
+        *,
+        system_users: bool = False,
+        spawner: str = "",
+        port: int | None = None,
+        password: str = PASSWORD,
+    ) -> None:
         self.folder = folder
-        self.url = f"http://127.0.0.1:{(public := any_free())}"
+        self.environment: dict[str, str] = {}
+        self.hub_port = any_free()
+        self.url = f"http://127.0.0.1:{(public := port or any_free())}"
         self.log = folder / "hub.log"
         (folder / "pool.yaml").write_text(POOL)
         (folder / "jupyterhub_config.py").write_text(
             CONFIG.format(
                 public=public,
-                hub=any_free(),
+                hub=self.hub_port,
                 proxy=any_free(),
                 folder=folder,
                 gpus=gpus,
-                spawner="localprocess" if system_users else "simple",
+                spawner=spawner or ("localprocess" if system_users else "simple"),
                 jobs_as=None if system_users else "scheduler",
-                password=PASSWORD,
+                password=password,
                 token=TOKEN,
             )
         )
@@ -109,7 +120,8 @@ class Hub:
         self._browsers: list[httpx.Client] = []
 
     def start(self) -> None:
-        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, **self.environment}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "jupyterhub"],

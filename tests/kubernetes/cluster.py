@@ -27,8 +27,14 @@ NOBODY = "somebody-without-rights"
 NUMBER = 1 + os.getpid() % 250
 """Keeps the nodes and pods of tests apart that run beside each other on this machine."""
 
-HOST = f"10.89.{NUMBER}.1"
-"""Where the pods of a real node reach this machine."""
+
+def host_of(place: int) -> str:
+    """Where the pods of a real node reach this machine, while there are any; `place` is the node's."""
+    return f"10.{88 + place}.{NUMBER}.1"
+
+
+HOST = host_of(1)
+"""That of the first node."""
 
 
 def needs_cluster() -> None:

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from hub_spawner.ports import any_free
-from tests.kubernetes.cluster import NUMBER, Cluster
+from tests.kubernetes.cluster import NUMBER, Cluster, host_of
 from tests.kubernetes.images import PAUSE, pause_image, python_image
 from tests.kubernetes.programs import Program, eventually, find, needs_command
 
@@ -52,16 +52,20 @@ conf_dir = "{folder}/cni"
 
 
 class Node:
-    """A node of a cluster with so many GPUs, at a loopback address that is also its name."""
+    """A node of a cluster with so many GPUs, at a loopback address that is also its name.
 
-    def __init__(self, cluster: Cluster, folder: Path, *, gpus: int = 8) -> None:
+    `place` keeps the nodes of one cluster apart, which are 1, 2 and so on. Its pods reach this machine at `host`.
+    """
+
+    def __init__(self, cluster: Cluster, folder: Path, *, gpus: int = 8, place: int = 1) -> None:
         self.cluster = cluster
         self.folder = folder
         self.gpus = gpus
-        self.name = f"127.0.1.{NUMBER}"
+        self.name = f"127.0.{place}.{NUMBER}"
+        self.host = host_of(place)
         self.path = f"/api/v1/nodes/{self.name}"
         (folder / "cni").mkdir()
-        (folder / "cni" / "pods.conflist").write_text(json.dumps(_network()))
+        (folder / "cni" / "pods.conflist").write_text(json.dumps(_network(self.host)))
         config = folder / "containerd.toml"
         config.write_text(CONTAINERD.format(folder=folder, socket=SOCKET, pause=PAUSE, cni=CNI))
         (folder / "kubelet.yaml").write_text(yaml.safe_dump(self._kubelet_config()))
@@ -187,8 +191,8 @@ def _is_removed(group: Path) -> bool:
     return True
 
 
-def _network() -> dict[str, object]:
-    subnet = f"10.89.{NUMBER}.0/24"
+def _network(host: str) -> dict[str, object]:
+    subnet = f"{host.rpartition('.')[0]}.0/24"
     addresses = {"type": "host-local", "ranges": [[{"subnet": subnet}]], "routes": [{"dst": "0.0.0.0/0"}]}
     return {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "ptp", "ipam": addresses}]}
 
@@ -207,11 +211,11 @@ def needs_containers() -> None:
 
 
 @contextlib.contextmanager
-def running_node(cluster: Cluster, folder: Path, *, gpus: int = 8) -> Iterator[Node]:
+def running_node(cluster: Cluster, folder: Path, *, gpus: int = 8, place: int = 1) -> Iterator[Node]:
     """A real node, ready for pods whose image is `images.PYTHON`. Skips where no containers can be run."""
     needs_containers()
     find("kubelet")
-    node = Node(cluster, folder, gpus=gpus)
+    node = Node(cluster, folder, gpus=gpus, place=place)
     try:
         node.start()
         yield node

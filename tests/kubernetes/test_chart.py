@@ -26,6 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "install-on-kubernetes.md
 EVERYTHING: Values = {
     **NEEDED,
     "pool": {"projects": [{"name": "default", "guaranteed": 4, "members": ["*"]}]},
+    "notebooks": {"namespace": "jupyterhub"},
     "auth": "hub",
     "hub": {"apiUrl": "http://hub.jupyterhub.svc:8081/hub/api", "existingSecret": "hub-token"},
     "database": {"existingSecret": "database"},
@@ -59,9 +60,10 @@ def test_lints_and_renders_with_the_least_and_with_everything(tmp_path: Path) ->
         "ServiceAccount/runai",
     ]
     elects = {"Role/runai-leader", "RoleBinding/runai-leader"}
+    binds = {"Role/pool-runai-notebooks", "RoleBinding/pool-runai-notebooks"}
     resources = {f"CustomResourceDefinition/{kind}.runai.jupyter.org" for kind in ("trainjobs", "projects")}
     roles = {f"ClusterRole/pool-runai-trainjobs-{verb}" for verb in ("edit", "view")}
-    assert everything.keys() - least.keys() == {"ServiceMonitor/runai", *elects, *resources, *roles}
+    assert everything.keys() - least.keys() == {"ServiceMonitor/runai", *elects, *binds, *resources, *roles}
     assert least.keys() - everything.keys() == {"PersistentVolumeClaim/runai"}
     endpoint = everything["ServiceMonitor/runai"]["spec"]["endpoints"][0]
     assert endpoint["path"] == "/services/runai/metrics"
@@ -133,6 +135,7 @@ def test_the_scheduler_takes_its_options_from_the_chart(tmp_path: Path, values: 
     path = "/services/runai/" if values is EVERYTHING else "/"
     assert options["RunaiService"]["engine"] == "kubernetes"
     assert options["RunaiService"]["base_url"] == path
+    assert options["Kubernetes"].get("notebooks_namespace") == values.get("notebooks", {}).get("namespace")
     assert options["Kubernetes"]["url"] == f"http://runai.pool.svc:8000{path}"
     assert container["livenessProbe"]["httpGet"]["path"] == f"{path}healthz"
 
@@ -155,7 +158,8 @@ class Release:
 def release(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
     folder = tmp_path_factory.mktemp("helm")
     with cluster.namespace("chart-", {"pod-security.kubernetes.io/enforce": "restricted"}) as namespace:
-        helm(folder, "install", "runai", str(CHART), f"--namespace={namespace}", values=NEEDED, cluster=cluster)
+        values = {**NEEDED, "notebooks": {"namespace": namespace}}
+        helm(folder, "install", "runai", str(CHART), f"--namespace={namespace}", values=values, cluster=cluster)
         with cluster.client(cluster.token_of(namespace, "runai")) as api:
             yield Release(cluster, folder, namespace, api)
         with contextlib.suppress(Refused):  # a test may have uninstalled it
@@ -171,7 +175,8 @@ def test_its_pod_is_admitted_to_a_restricted_namespace(release: Release) -> None
 
 
 def test_the_api_server_accepts_everything_that_can_be_chosen(release: Release, tmp_path: Path) -> None:
-    manifests = rendered(tmp_path, EVERYTHING, release.namespace)
+    values = {**EVERYTHING, "notebooks": {"namespace": release.namespace}}
+    manifests = rendered(tmp_path, values, release.namespace)
     del manifests["ServiceMonitor/runai"]  # a kind of the Prometheus Operator
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests.values())})
     release.cluster.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=text)
@@ -207,6 +212,13 @@ def test_the_service_account_may_do_what_the_engine_does(release: Release, kwok:
         assert release.api.delete(f"{jobs}/pods/{name}").status_code in (200, 404)
         secret = f"{jobs}/secrets/runai-one-1"
         eventually("its secret went with it", lambda: release.cluster.api.get(secret).status_code == 404)
+        theirs = f"/api/v1/namespaces/{release.namespace}"
+        release.cluster.create(f"{theirs}/pods", {"metadata": {"name": "jupyter-ann"}, "spec": spec})
+        target = {"kind": "Node", "name": node}
+        made(f"{theirs}/pods/jupyter-ann/binding", {"metadata": {"name": "jupyter-ann"}, "target": target})
+        about = {"kind": "Pod", "name": "jupyter-ann", "namespace": release.namespace}
+        made(f"{theirs}/events", {"metadata": {"generateName": "jupyter-ann."}, "involvedObject": about})
+        assert release.api.delete(f"{theirs}/pods/jupyter-ann").is_success
 
 
 ALLOWED = {
@@ -215,10 +227,12 @@ ALLOWED = {
     (None, "pods", "list"),
     (None, "pods", "watch"),
     *(("jobs", "pods", verb) for verb in ("create", "get", "delete", "list", "watch")),
-    *(("release", "pods", verb) for verb in ("list", "watch")),
+    *(("release", "pods", verb) for verb in ("list", "watch", "delete")),
+    *(("release", kind, "create") for kind in ("pods/binding", "events")),
     *(("jobs", kind, "create") for kind in ("pods/binding", "pods/eviction", "configmaps", "secrets", "services")),
 }
-"""All that the service account may: in all namespaces (None), in that of the jobs, in that of the release."""
+"""All that the service account may: in all namespaces (None), in that of the jobs, in that of the release, where its
+notebook servers are, too."""
 
 VERBS = (
     "get",
@@ -282,7 +296,11 @@ def test_other_namespaces_and_other_nodes_are_closed(release: Release) -> None:
 
 def test_an_upgrade_changes_what_was_said_and_uninstalling_keeps_jobs_and_state(release: Release) -> None:
     options = ("runai", f"--namespace={release.namespace}")
-    values = {**NEEDED, "pool": {"projects": [{"name": "default", "members": ["*"]}]}}
+    values = {
+        **NEEDED,
+        "pool": {"projects": [{"name": "default", "members": ["*"]}]},
+        "notebooks": {"namespace": release.namespace},
+    }
     helm(release.folder, "upgrade", options[0], str(CHART), options[1], values=values, cluster=release.cluster)
     config = f"/api/v1/namespaces/{release.namespace}/configmaps/runai"
     assert "default" in release.cluster.api.get(config).json()["data"]["pool.yaml"]

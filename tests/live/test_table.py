@@ -222,19 +222,19 @@ SERVICE_SETTINGS = {
 
 CLUSTER = "kubernetes/test_service.py::test_the_settings_say_which_cluster_which_nodes_and_what_pods_are_like"
 
-KUBERNETES_SETTINGS = (
-    dict.fromkeys(
-        (
-            *("kubeconfig", "context", "namespace", "instance", "url", "image", "gpu_resource", "topology_labels"),
-            *("tolerations", "pod_template", "upload_seconds"),
-        ),
-        CLUSTER,
-    )
-    | {"start_seconds": "kubernetes/test_service.py::test_a_pod_that_does_not_start_in_time_gives_its_gpus_back"}
-    | {"lease_seconds": "kubernetes/test_replicas.py::test_lease_seconds_say_how_long_a_silent_leader_is_waited_for"}
-)
+KUBERNETES_SETTINGS = dict.fromkeys(
+    (
+        *("kubeconfig", "context", "namespace", "instance", "url", "image", "gpu_resource", "topology_labels"),
+        *("tolerations", "pod_template", "upload_seconds"),
+    ),
+    CLUSTER,
+) | {
+    "start_seconds": "kubernetes/test_service.py::test_a_pod_that_does_not_start_in_time_gives_its_gpus_back",
+    "lease_seconds": "kubernetes/test_replicas.py::test_lease_seconds_say_how_long_a_silent_leader_is_waited_for",
+    "notebooks_namespace": "kubernetes/test_notebooks.py::test_a_cell_travels_from_a_pod_to_a_pod_and_back",
+}
 
-RUNNING = {"kernel", "open_pool", "pool", "service", "shared"}
+RUNNING = {"hub", "kernel", "open_pool", "pool", "service", "shared"}
 """The fixtures that are a running service, or talk to one."""
 
 ROWS = {

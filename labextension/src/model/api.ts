@@ -428,6 +428,18 @@ export interface QuotaEntry {
   limit: number | null;
 }
 
+/**
+ * What a server's pod must have: it is in namespace, has labels and tolerations, and leaves its node to the
+ * scheduler of that name (schedulerName); its container has limits.
+ */
+export interface ServerPodView {
+  namespace: string;
+  labels: Record<string, string>;
+  scheduler: string;
+  limits: Record<string, string>;
+  tolerations: Record<string, unknown>[];
+}
+
 export interface SessionList {
   sessions: SessionView[];
 }
@@ -435,7 +447,10 @@ export interface SessionList {
 /** A session waits for its plan, holds its lease, or is over. */
 export type SessionState = 'requested' | 'leased' | 'ended';
 
-/** env is what the server's process must have (CUDA_VISIBLE_DEVICES, RUNAI_GPUS). */
+/**
+ * env is what the server's process must have (CUDA_VISIBLE_DEVICES, RUNAI_GPUS); pod what its pod must,
+ * where the scheduler places servers on a Kubernetes cluster.
+ */
 export interface SessionView {
   id: string;
   user: string;
@@ -445,6 +460,7 @@ export interface SessionView {
   gpus: number;
   workers: WorkerView[];
   env: Record<string, string>;
+  pod: ServerPodView | null;
   declared: boolean;
   requested: number;
   started: number | null;

@@ -22,7 +22,6 @@ from typing import Any
 from scheduler.engines.agents.agents import Agents, State
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.base import Engine, Grant, Launch, Report, Seat, WorkerState, WorkerStatus
-from scheduler.engines.contract import visible
 from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.gang import Gang, gang_of, kept_of, meeting_of
 from scheduler.engines.kubernetes.inventory import ClusterInventory
@@ -30,6 +29,7 @@ from scheduler.engines.kubernetes.launching import Launching, within
 from scheduler.engines.kubernetes.nodeviews import NodeView
 from scheduler.engines.kubernetes.podstates import Standing
 from scheduler.engines.kubernetes.podviews import PodView
+from scheduler.engines.kubernetes.servers import Servers
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.errors import Conflict, Unavailable
 from scheduler.model import AttemptKey, Fault, JobId, SessionId
@@ -50,6 +50,7 @@ class KubernetesEngine(Engine):
         self._agents = agents
         self._settings = settings
         self._launching = Launching(api, inventory, agents, settings)
+        self._servers = Servers(api, inventory, settings, self._run)
         self._gangs: dict[tuple[str, int], Gang] = {}
         self._known: set[Worker] = set()
         self._ends: dict[Worker, WorkerStatus] = {}
@@ -68,6 +69,7 @@ class KubernetesEngine(Engine):
         except ApiError as error:
             raise Unavailable(f"Pods cannot be given their agent: {error}") from error
         self._inventory.live = self._known.__contains__
+        self._inventory.seated = self._servers.seated
         self._inventory.pod_changed = self._see_pod
         self._inventory.node_changed = self._see_node
 
@@ -119,10 +121,10 @@ class KubernetesEngine(Engine):
         return never
 
     async def seat(self, seat: Seat) -> Grant:
-        return Grant(visible(seat.workers, seat.nodes))
+        return self._servers.seat(seat)
 
     async def unseat(self, session: SessionId) -> None:
-        pass
+        await self._servers.unseat(session)
 
     # -- starting -------------------------------------------------------------------------------------------
 
@@ -176,6 +178,7 @@ class KubernetesEngine(Engine):
     # -- what pods and nodes tell ---------------------------------------------------------------------------
 
     def _see_pod(self, before: PodView | None, after: PodView | None) -> None:
+        self._servers.see_pod(before, after)
         pod = after or before
         if pod is None or pod.worker is None or pod.standing is None or pod.namespace != self._settings.namespace:
             return
@@ -206,6 +209,7 @@ class KubernetesEngine(Engine):
         self._release(worker)
 
     def _see_node(self, before: NodeView | None, after: NodeView | None) -> None:
+        self._servers.see_node()
         if after is None and before is not None:
             for pod in self._inventory.on(before.name):
                 if pod.worker in self._known and pod.worker is not None:

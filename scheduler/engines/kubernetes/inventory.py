@@ -1,13 +1,15 @@
 """The nodes of a cluster, and what others use of them: all pods that are not workers of ours.
 
 What must hold: a pod counts for whose it is at every instant. While a worker of ours is live its pod is in the
-scheduler's own book; any other pod that stands on a node is foreign, be it one of ours that nobody knows.
+scheduler's own book, and so are the GPUs of a session's pod while the session has its seat; all else that pods on a
+node ask for is foreign, be it that of one of ours that nobody knows.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from scheduler.engines.agents.tokens import Worker
@@ -17,7 +19,7 @@ from scheduler.engines.kubernetes.nodeviews import NodeView, node_of, node_pool_
 from scheduler.engines.kubernetes.podviews import Amounts, PodView, pod_view
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.errors import Unavailable
-from scheduler.model import GpuKey, Node, Pool
+from scheduler.model import GpuKey, Node, Pool, SessionId
 from scheduler.telemetry import GpuUsage, Inventory
 
 TOGETHER = 0.01
@@ -26,7 +28,7 @@ TOGETHER = 0.01
 
 class ClusterInventory(Inventory):
     """`pod_changed(before, after)` and `node_changed` hear of each change at once, `live` says which workers are in the
-    scheduler's book."""
+    scheduler's book, `seated` how many GPUs of a session's pod are."""
 
     def __init__(self, api: Api, settings: Kubernetes) -> None:
         gpu_resource, topology = settings.gpu_resource, settings.topology_labels
@@ -34,6 +36,7 @@ class ClusterInventory(Inventory):
         self.pod_changed: Callable[[PodView | None, PodView | None], None] = lambda before, after: None
         self.node_changed: Callable[[NodeView | None, NodeView | None], None] = lambda before, after: None
         self.live: Callable[[Worker], bool] = lambda worker: False
+        self.seated: Callable[[PodView], int] = lambda pod: 0
         self._api = api
         self._node_mirror = Mirror(
             api, "/api/v1/nodes", lambda it: node_view(it, gpu_resource, topology, tolerations), self._see_node
@@ -42,6 +45,7 @@ class ClusterInventory(Inventory):
             api, "/api/v1/pods", lambda it: pod_view(it, settings.instance, gpu_resource), self._see_pod
         )
         self._standing: dict[str, dict[str, PodView]] = {}
+        self._of_sessions: dict[SessionId, dict[str, PodView]] = {}
         self._foreign: dict[str, Amounts] = {}
         self._made: dict[str, tuple[object, Node]] = {}
         self._changed: Callable[[], None] | None = None
@@ -96,6 +100,10 @@ class ClusterInventory(Inventory):
         """All pods of workers."""
         return [pod for pod in self._pod_mirror.items.values() if pod.worker is not None]
 
+    def of_session(self, session: SessionId) -> list[PodView]:
+        """The pods that name a session as theirs."""
+        return list(self._of_sessions.get(session, {}).values())
+
     def tell(self, node: str) -> None:
         """A node has changed, or whose the pods on it are."""
         self._foreign.pop(node, None)
@@ -109,12 +117,17 @@ class ClusterInventory(Inventory):
         known = self._foreign.get(node)
         if known is None:
             pods = self._standing.get(node, {}).values()
-            known = sum((pod.amounts for pod in pods if self._is_foreign(pod)), start=Amounts())
+            known = sum(map(self._foreign_part, pods), start=Amounts())
             self._foreign[node] = known
         return known
 
-    def _is_foreign(self, pod: PodView) -> bool:
-        return pod.worker is None or not self.live(pod.worker)
+    def _foreign_part(self, pod: PodView) -> Amounts:
+        """What of a pod's amounts is not in the scheduler's book: a session has GPUs only."""
+        if pod.worker is not None and self.live(pod.worker):
+            return Amounts()
+        if pod.session is not None:
+            return replace(pod.amounts, gpus=max(0, pod.amounts.gpus - self.seated(pod)))
+        return pod.amounts
 
     def _see_node(self, before: NodeView | None, after: NodeView | None) -> None:
         self.node_changed(before, after)
@@ -130,9 +143,20 @@ class ClusterInventory(Inventory):
                     on_node[pod.uid] = pod
                 else:
                     on_node.pop(pod.uid, None)
-                if self._is_foreign(pod):
+                if self._foreign_part(pod) != Amounts():
                     self.tell(pod.node)
+            if pod is not None and pod.session is not None:
+                self._index(pod.session, pod, there)
         self.pod_changed(before, after)
+
+    def _index(self, session: SessionId, pod: PodView, there: bool) -> None:
+        pods = self._of_sessions.setdefault(session, {})
+        if there:
+            pods[pod.uid] = pod
+        else:
+            pods.pop(pod.uid, None)
+        if not pods:
+            del self._of_sessions[session]
 
     def _tell(self) -> None:
         self._telling = None

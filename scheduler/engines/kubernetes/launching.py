@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from scheduler.engines.agents.agents import Agents
@@ -19,13 +18,11 @@ from scheduler.engines.kubernetes.manifests import Manifest, PodPlan
 from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, RANK, pod_name
 from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.refusals import refusal
+from scheduler.engines.kubernetes.retrying import insist, pauses
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.model import Fault
 
 log = logging.getLogger(__name__)
-
-SHORTEST, LONGEST = 0.1, 10.0
-"""Seconds between two tries while the API server does not answer."""
 
 Waiting = Callable[[Worker, WorkerState, str], None]
 
@@ -59,7 +56,7 @@ class Launching:
 
         Returns without having bound them all where the gang is to stop.
         """
-        for pause in _pauses():
+        for pause in pauses():
             try:
                 if await self._try_start(gang):
                     gang.bound = True
@@ -117,7 +114,8 @@ class Launching:
     async def _bind(self, plan: PodPlan, uid: str) -> None:
         name = pod_name(plan.worker)
         try:
-            await self._api.create(f"{self._core}/pods/{name}/binding", manifests.binding(plan, uid, self._settings))
+            body = manifests.binding(self._settings.namespace, name, uid, plan.node)
+            await self._api.create(f"{self._core}/pods/{name}/binding", body)
         except ApiError as error:
             if error.status != 409:
                 raise
@@ -172,15 +170,11 @@ class Launching:
 
     async def _insist(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """Make a call until it is answered well. One that is refused for good is logged and given up."""
-        for pause in _pauses():
-            try:
-                return await call()
-            except ApiError as error:
-                if not error.passing:
-                    log.error("A pod could not be ended: %s", error)
-                    return True
-                await asyncio.sleep(pause)
-        raise AssertionError
+        try:
+            return await insist(call)
+        except ApiError as error:
+            log.error("A pod could not be ended: %s", error)
+            return True
 
 
 def _is_of(pod: Manifest, worker: Worker, instance: str) -> bool:
@@ -207,11 +201,3 @@ async def within(seconds: float, event: asyncio.Event) -> bool:
             return True
     except TimeoutError:
         return False
-
-
-def _pauses() -> Iterator[float]:
-    """Ever longer ones, none of which is another's."""
-    longest = SHORTEST
-    while True:
-        yield longest * (0.5 + random.random() / 2)
-        longest = min(2 * longest, LONGEST)

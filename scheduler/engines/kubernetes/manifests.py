@@ -22,6 +22,7 @@ from typing import Any
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.kubernetes.names import MANAGED_BY, RANK, SCHEDULER, attempt_labels, attempt_name, pod_name
 from scheduler.engines.kubernetes.podstates import CONTAINER
+from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.engines.kubernetes.template import merge
 from scheduler.model import ONE, JobId, Shape
@@ -214,13 +215,36 @@ def owner(name: str, uid: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
 
 
-def binding(plan: PodPlan, uid: str, settings: Kubernetes) -> Manifest:
-    """A pod, and no later one of its name, onto its node."""
+def binding(namespace: str, name: str, uid: str, node: str) -> Manifest:
+    """A pod, and no later one of its name, onto a node."""
     return {
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"name": pod_name(plan.worker), "namespace": settings.namespace, "uid": uid},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": plan.node},
+        "metadata": {"name": name, "namespace": namespace, "uid": uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+
+
+def event(pod: PodView, reason: str, message: str, at: str, *, warning: bool = False) -> Manifest:
+    """What the events of a pod tell people; `at` is a time as the API writes it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{pod.name}.", "namespace": pod.namespace},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": pod.name,
+            "namespace": pod.namespace,
+            "uid": pod.uid,
+        },
+        "type": "Warning" if warning else "Normal",
+        "reason": reason,
+        "message": message,
+        "source": {"component": SCHEDULER},
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
     }
 
 

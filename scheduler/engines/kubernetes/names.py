@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduler.engines.agents.tokens import Worker
-from scheduler.model import JobId
+from scheduler.model import JobId, SessionId
 
 PREFIX = "runai.jupyter.org"
 
 INSTANCE, JOB, ATTEMPT, RANK = (f"{PREFIX}/{name}" for name in ("instance", "job", "attempt", "rank"))
+SESSION = f"{PREFIX}/session"
+"""The label of a notebook server's pod that names its session."""
+
 NODE_POOL = f"{PREFIX}/node-pool"
 """The label of a node that says which node pool it belongs to."""
 
@@ -30,6 +33,10 @@ def lease_name(instance: str) -> str:
 
 def pod_name(worker: Worker) -> str:
     return f"{attempt_name(worker.job, worker.attempt)}-{worker.rank}"
+
+
+def session_labels(instance: str, session: SessionId) -> Mapping[str, str]:
+    return {INSTANCE: instance, SESSION: session}
 
 
 def attempt_labels(instance: str, job: JobId, attempt: int) -> Mapping[str, str]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.engines.agents.tokens import Worker
-from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, RANK
+from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, RANK, SESSION
 from scheduler.engines.kubernetes.podstates import Standing, standing
 from scheduler.engines.kubernetes.quantities import count, mib, milli
-from scheduler.model import JobId, MiB, Milli
+from scheduler.model import JobId, MiB, Milli, SessionId
 
 Object = Mapping[str, Any]
 """An object of the API, as it is in JSON."""
@@ -35,7 +35,8 @@ class Amounts:
 class PodView:
     """A pod. `ended`: its containers will not run again, and it uses nothing of its node.
 
-    `worker` and `standing` are there for pods of our own only.
+    `worker` and `standing` are there for pods of workers only, `session` for those of sessions' servers. `deleting`:
+    somebody is ending it.
     """
 
     name: str
@@ -46,12 +47,16 @@ class PodView:
     ended: bool
     worker: Worker | None = None
     standing: Standing | None = None
+    session: SessionId | None = None
+    deleting: bool = False
 
 
 def pod_view(pod: Object, instance: str, gpu_resource: str) -> PodView:
     """What is kept of a pod; `instance` says which pods are ours."""
     metadata, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
-    worker = _worker(metadata.get("labels") or {}, instance)
+    labels = metadata.get("labels") or {}
+    worker = _worker(labels, instance)
+    session = labels.get(SESSION) if labels.get(INSTANCE) == instance else None
     return PodView(
         name=metadata["name"],
         namespace=metadata["namespace"],
@@ -61,6 +66,8 @@ def pod_view(pod: Object, instance: str, gpu_resource: str) -> PodView:
         ended=status.get("phase") in ("Succeeded", "Failed"),
         worker=worker,
         standing=None if worker is None else standing(pod),
+        session=None if session is None else SessionId(session),
+        deleting="deletionTimestamp" in metadata,
     )
 
 

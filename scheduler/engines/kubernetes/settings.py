@@ -22,6 +22,11 @@ class Kubernetes(Configurable):
     )
     context = Unicode(config=True, help="The context of the kubeconfig file. Default: its current one.")
     namespace = Unicode("default", config=True, help="The namespace of the pods.")
+    notebooks_namespace = Unicode(
+        config=True,
+        help="The namespace in which a hub with the spawner `runai-kube` creates its notebook servers, which the "
+        "scheduler binds. Default: none; notebook servers are not placed.",
+    )
     instance = Unicode(
         "default",
         config=True,

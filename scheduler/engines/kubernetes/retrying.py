@@ -1,0 +1,35 @@
+"""Calls that are made until they are answered well."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
+
+from scheduler.engines.kubernetes.api import ApiError
+
+SHORTEST, LONGEST = 0.1, 10.0
+"""Seconds between two tries while the API server does not answer."""
+
+T = TypeVar("T")
+
+
+def pauses() -> Iterator[float]:
+    """Ever longer ones, none of which is another's."""
+    longest = SHORTEST
+    while True:
+        yield longest * (0.5 + random.random() / 2)
+        longest = min(2 * longest, LONGEST)
+
+
+async def insist(call: Callable[[], Awaitable[T]]) -> T:
+    """Make a call until it is answered well. Raises `ApiError` where it is refused for good."""
+    for pause in pauses():
+        try:
+            return await call()
+        except ApiError as error:
+            if not error.passing:
+                raise
+            await asyncio.sleep(pause)
+    raise AssertionError
