@@ -125,6 +125,7 @@ export function aSession(id: string, change: Partial<SessionView> = {}): Session
     gpus: 1,
     workers: [{ rank: 0, node: 'box-build', gpus: [0], share: 1 }],
     env: {},
+    pod: null,
     declared: true,
     requested: 900,
     started: 900,
