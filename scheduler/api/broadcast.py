@@ -41,7 +41,7 @@ log = logging.getLogger("runai.api")
 TOGETHER = 0.01
 """What happens within so many seconds after a batch is written together."""
 
-SLICE = 0.004
+SLICE = 0.002
 """So many seconds are worked at once, before others come in between."""
 
 QUIET, VIEW_QUIET = 5.0, 15.0
