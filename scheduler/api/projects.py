@@ -14,7 +14,7 @@ from scheduler.controller.usage import averages
 from scheduler.model import Project, ProjectName
 from scheduler.policy import quotas
 from scheduler.policy.types import ProjectFigures
-from scheduler.pool.file import policy_entry, project_entry, quota_entries
+from scheduler.pool.file import bounds_entry, policy_entry, project_entry, quota_entries
 from scheduler.schema import PartView, ProjectView
 
 if TYPE_CHECKING:
@@ -66,6 +66,9 @@ class Standing:
             policy=policy_entry(project.policy),
             quotas=quota_entries(project),
             order=project.order,
+            **bounds_entry(project),
+            allocated_cpus=from_milli(figures.cpus),
+            allocated_memory_gib=figures.memory / 1024,
             parts=parts if len(parts) > 1 else [],
             takes_jobs=project.name in self._accepting,
             fair_share=from_milli(figures.fair_share),

@@ -10,6 +10,7 @@ from scheduler.policy.blocking import (
     AfterJobs,
     ArrayFull,
     AtLimit,
+    AtResourceLimit,
     AvoidsNodes,
     Blocker,
     NeverFits,
@@ -19,6 +20,7 @@ from scheduler.policy.blocking import (
     NoGpuOfType,
     NoQueue,
     OutsideGuarantee,
+    OutsideResourceGuarantee,
     OverBuildQuota,
     Reserved,
     RetryPause,
@@ -55,6 +57,20 @@ def _remedies(job: Job, blocker: Blocker, others: bool) -> list[str]:
                 f"Jobs of project {project} that can't be preempted release {gpu_count(most - guaranteed)}.",
                 "Submit it as preemptible; then it may use idle GPUs beyond the guarantee.",
                 f"An administrator raises the guarantee of project {project} to {gpu_count(most)}.",
+            ]
+        case AtResourceLimit(project, resource, limit, allocated, asked):
+            most = allocated + asked
+            return [
+                f"Jobs of project {project} release {resource.in_words(most - limit)}.",
+                f"An administrator raises the limit of project {project} from {resource.in_words(limit)} to "
+                f"{resource.in_words(most)}.",
+            ]
+        case OutsideResourceGuarantee(project, resource, guaranteed, allocated, asked):
+            most = allocated + asked
+            return [
+                f"Jobs of project {project} that can't be preempted release {resource.in_words(most - guaranteed)}.",
+                "Submit it as preemptible.",
+                f"An administrator raises the guarantee of project {project} to {resource.in_words(most)}.",
             ]
         case NeverFits():
             return [

@@ -246,6 +246,13 @@ def _project(commands: Commands) -> None:
         metavar="N",
         help="GPUs it may hold at most",
     )
+    for option, words in (
+        ("--guaranteed-cpus", "CPUs it always gets back; `none`: those that come with its guaranteed GPUs"),
+        ("--limit-cpus", "CPUs its jobs may hold at most"),
+        ("--guaranteed-memory-gib", "memory it always gets back; `none`: what comes with its guaranteed GPUs"),
+        ("--limit-memory-gib", "memory its jobs may hold at most"),
+    ):
+        command.add_argument(option, type=values.bound, default=argparse.SUPPRESS, metavar="N", help=words)
     command.add_argument(
         "--weight",
         type=values.bound,

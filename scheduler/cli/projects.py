@@ -10,6 +10,7 @@ from scheduler.cli.apply import tell, tell_effects, tell_warnings
 from scheduler.cli.connect import connect
 from scheduler.cli.text import Screen, amount, bar, clean
 from scheduler.errors import NotFound
+from scheduler.model import number
 
 if TYPE_CHECKING:
     from scheduler.client import Client
@@ -93,6 +94,11 @@ def _describe(project: ProjectView) -> None:
         ("fair share", amount(project.fair_share)),
         ("recent use", f"{amount(round(project.recent_use, 2))} on average" if project.recent_use else ""),
         ("wants", amount(project.demand)),
+        ("CPUs", _beside(project.allocated_cpus, project.guaranteed_cpus, project.limit_cpus)),
+        (
+            "memory",
+            _beside(project.allocated_memory_gib, project.guaranteed_memory_gib, project.limit_memory_gib, " GiB"),
+        ),
         ("more now", amount(project.could_start) if project.takes_jobs else ""),
         ("jobs", f"{project.running} running, {project.waiting} waiting" if project.takes_jobs else ""),
         ("members", "everybody" if "*" in project.members else ", ".join(project.members)),
@@ -104,6 +110,14 @@ def _describe(project: ProjectView) -> None:
     for label, value in facts:
         if value != "":
             screen.line(f"  {label:<10}  {clean(value)}")
+
+
+def _beside(allocated: float, guaranteed: float | None, limit: float | None, unit: str = "") -> str:
+    """What it holds and has of CPUs or memory; nothing where it has none."""
+    facts = [f"holds {number(allocated)}{unit}"] if allocated or guaranteed is not None or limit is not None else []
+    facts += [f"guaranteed {number(guaranteed)}{unit}"] if guaranteed is not None else []
+    facts += [f"limit {number(limit)}{unit}"] if limit is not None else []
+    return ", ".join(facts)
 
 
 def _quotas(project: ProjectView) -> list[str]:
@@ -171,10 +185,14 @@ def _as_it_is(client: Client, name: str) -> dict[str, Any]:
     return {key: found[key] for key in ProjectEntry.model_fields}
 
 
+_AMOUNTS = (
+    "guaranteed", "limit", "weight", "guaranteed_cpus", "limit_cpus", "guaranteed_memory_gib", "limit_memory_gib",
+)  # fmt: skip
+"""The options that are an amount, or `none`."""
+
+
 def _given(options: argparse.Namespace) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        key: getattr(options, key) for key in ("guaranteed", "limit", "weight") if hasattr(options, key)
-    }
+    given: dict[str, Any] = {key: getattr(options, key) for key in _AMOUNTS if hasattr(options, key)}
     if options.parent is not None:
         given["parent"] = None if options.parent == "none" else options.parent
     if options.priority is not None:

@@ -10,6 +10,7 @@ from scheduler.model.amounts import (
 )
 from scheduler.model.declared import (
     Allowed,
+    Bounds,
     Defaults,
     Environment,
     ForeignUse,
@@ -66,7 +67,7 @@ from scheduler.model.running import (
     held_by,
 )
 from scheduler.model.usage import ProjectUsage
-from scheduler.model.wording import duration, gpu_count, number
+from scheduler.model.wording import cpu_count, duration, gpu_count, memory_size, number
 
 __all__ = [
     "ONE",
@@ -76,6 +77,7 @@ __all__ = [
     "Attempt",
     "AttemptKey",
     "Avoided",
+    "Bounds",
     "Defaults",
     "Ending",
     "Environment",
@@ -118,9 +120,11 @@ __all__ = [
     "WorkerPlacement",
     "Workload",
     "WorkloadId",
+    "cpu_count",
     "duration",
     "gpu_count",
     "held_by",
+    "memory_size",
     "number",
     "relative_throughputs",
     "session_request",

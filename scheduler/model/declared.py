@@ -170,6 +170,15 @@ class Quota:
         return self.node_pool in (None, node.node_pool) and self.gpu_type in (None, node.gpu_type)
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a project has of the CPUs (thousandths) or of the memory (MiB). `guaranteed=None` is what comes with its
+    guaranteed GPUs; `limit=None` is no limit."""
+
+    guaranteed: int | None = None
+    limit: int | None = None
+
+
 class QueueOrder(StrEnum):
     """Which of a project's jobs of one priority is next: the older one, or that of the user who uses least of the
     project now, then the one that was served least."""
@@ -184,7 +193,8 @@ class Project:
 
     `guaranteed=None` is without bound, `limit=None` is no limit, `weight=None` is the guarantee (or one GPU's
     worth where that is 0). `members` and `groups` name who may submit; `"*"` in `members` is everybody. `order=None` is
-    that of the project above, or that of the pool's settings.
+    that of the project above, or that of the pool's settings. With each guaranteed GPU come the CPUs and the memory
+    that a node has for each of its GPUs, unless `cpus` and `memory` say how much is guaranteed.
     """
 
     name: ProjectName
@@ -199,6 +209,8 @@ class Project:
     policy: ProjectRules = ProjectRules()
     quotas: tuple[Quota, ...] = ()
     order: QueueOrder | None = None
+    cpus: Bounds = Bounds()
+    memory: Bounds = Bounds()
 
     @property
     def all_guaranteed(self) -> Milli | None:

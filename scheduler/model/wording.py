@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.model.amounts import ONE, Milli
+from scheduler.model.amounts import ONE, MiB, Milli
 
 
 def number(value: float) -> str:
@@ -13,6 +13,16 @@ def number(value: float) -> str:
 def gpu_count(amount: Milli) -> str:
     """`1 GPU`, `2.5 GPUs`."""
     return f"{number(amount / ONE)} GPU{'' if amount == ONE else 's'}"
+
+
+def cpu_count(amount: Milli) -> str:
+    """`1 CPU`, `2.5 CPUs`."""
+    return f"{number(amount / ONE)} CPU{'' if amount == ONE else 's'}"
+
+
+def memory_size(amount: MiB) -> str:
+    """`1 GiB of memory`."""
+    return f"{number(amount / 1024)} GiB of memory"
 
 
 def duration(seconds: float) -> str:

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from scheduler.model import ONE, JobId, Milli, NodeName, ProjectName, UserName, gpu_count, number
+from scheduler.model import (
+    ONE,
+    JobId,
+    Milli,
+    NodeName,
+    ProjectName,
+    UserName,
+    gpu_count,
+    number,
+)
+from scheduler.policy.projects import Resource
 from scheduler.policy.quotas import REMAINDER, PartitionKey, in_words
 
 
@@ -52,6 +62,30 @@ class OutsideGuarantee:
     allocated: Milli
     asked: Milli
     partition: PartitionKey = REMAINDER
+
+
+@dataclass(frozen=True, slots=True)
+class AtResourceLimit:
+    """The project would exceed its limit of CPUs (thousandths) or memory (MiB)."""
+
+    kind: ClassVar = BlockKind.LIMIT
+    project: ProjectName
+    resource: Resource
+    limit: int
+    allocated: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideResourceGuarantee:
+    """As `OutsideGuarantee`, of CPUs or memory."""
+
+    kind: ClassVar = BlockKind.GUARANTEE
+    project: ProjectName
+    resource: Resource
+    guaranteed: int
+    allocated: int
+    asked: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +222,8 @@ class RetryPause:
 PolicyBlocker = (
     AtLimit
     | OutsideGuarantee
+    | AtResourceLimit
+    | OutsideResourceGuarantee
     | NoGpuOfType
     | NoDomain
     | NeverFits
@@ -227,6 +263,12 @@ def _details(blocker: Blocker) -> dict[str, Any]:
         case OutsideGuarantee(project, guaranteed, allocated, asked, partition):
             amounts = _gpus(guaranteed=guaranteed, allocated=allocated, asked=asked)
             return {"project": project, **amounts, **_named(partition)}
+        case AtResourceLimit(project, resource, limit, allocated, asked):
+            found = {"limit": limit, "allocated": allocated, "asked": asked}
+            return {"project": project, "resource": resource.value, **resource.in_units(found)}
+        case OutsideResourceGuarantee(project, resource, guaranteed, allocated, asked):
+            found = {"guaranteed": guaranteed, "allocated": allocated, "asked": asked}
+            return {"project": project, "resource": resource.value, **resource.in_units(found)}
         case NoGpuOfType(_, gpu_types, _):
             return {"gpu_types": list(gpu_types)}
         case NoDomain(_, level, asked, ever):
@@ -275,6 +317,17 @@ def sentence(blocker: PolicyBlocker) -> str:
                 "Jobs that can't be preempted must stay inside their project's guarantee. Project "
                 f"{project} is guaranteed {gpu_count(guaranteed)}{in_words(partition)}; such jobs use "
                 f"{_number(allocated)} of them, and this job needs {_number(asked)}."
+            )
+        case AtResourceLimit(project, resource, limit, allocated, asked):
+            return (
+                f"Project {project} uses {resource.in_words(allocated)}; its limit is "
+                f"{resource.in_words(limit)}. This job needs {resource.in_words(asked)} more."
+            )
+        case OutsideResourceGuarantee(project, resource, guaranteed, allocated, asked):
+            return (
+                "Jobs that can't be preempted must stay inside their project's guarantee. Project "
+                f"{project} is guaranteed {resource.in_words(guaranteed)}; such jobs use "
+                f"{resource.in_words(allocated)}, and this job needs {resource.in_words(asked)}."
             )
         case NoGpuOfType(wants, gpu_types, exists):
             types = " or ".join(gpu_types)

@@ -106,7 +106,7 @@ class Consolidation:
             if settle_elsewhere(self.state, self.placer, job, rules.kept_from(job)):
                 return []
             floors = reclaim.floors(project)
-            if floors is not None and all(step.allocated >= floor for step, floor in floors):
+            if job.amount and floors is not None and all(step.allocated >= floor for step, floor in floors):
                 return []  # it may be stopped
             own = Reclaim(self.state, job, project, self.now, up_to=ReclaimUpTo.GUARANTEE)
             name = (job.request.fit_class, project.name)

@@ -18,7 +18,7 @@ from scheduler.policy.nominations import honour_nominations
 from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
 from scheduler.policy.plannerstate import PlannerState, Waiting
-from scheduler.policy.projects import ProjectState
+from scheduler.policy.projects import ProjectState, held_beside
 from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
 from scheduler.policy.reservation import Reservations, may_starve
 from scheduler.policy.sessions import seat_sessions
@@ -142,6 +142,7 @@ class Cycle:
             and self.take_back.nobody_moves_for(request)
             and not self.take_back.may_pause(project, jobs.first)
             and project.allocated + request.gang_amount > max(project.guarantee, project.share)
+            and (request.gang_amount > 0 or not project.due_beside(request.gang_beside))
             and not (self.reservations.open_to(project) and request.gang_amount <= project.due)
         )
 
@@ -187,7 +188,8 @@ class Cycle:
             may = [
                 (request, jobs)
                 for request, jobs in classes.items()
-                if request.gang_amount <= reach
+                if (request.gang_amount <= reach and (request.gang_amount or not project.beside))
+                or (not request.gang_amount and project.due_beside(request.gang_beside))
                 or request.priority > least_important
                 or self.take_back.may_pause(project, jobs[0])
                 or (request.gang_amount <= headroom and self._could_stand(request, fits, left_over))
@@ -255,7 +257,11 @@ class Cycle:
 
     def _refused(self, request: RequestClass, project: ProjectState) -> bool:
         """Whether a limit on the path forbids it or, if it can't be preempted, a guarantee."""
-        return project.over_limit(request.gang_amount) is not None or breaks_guarantee(request, project)
+        return (
+            project.over_limit(request.gang_amount) is not None
+            or (self.state.beside and project.over_limit_beside(request.gang_beside))
+            or breaks_guarantee(request, project)
+        )
 
     def _place(self, request: RequestClass, kept_from: NodeSet) -> list[WorkerPlacement] | None:
         """Places for the gang: now, or after the releasing workloads have ended. A search that failed is not
@@ -280,7 +286,8 @@ class Cycle:
             if any(eviction.worker is None for eviction in result.evictions):
                 return f"Paused for {job.id} of the same project, which has been served less."
             return f"{job.id} of the same project needs their GPUs."
-        return f"Project {project.name} reclaims GPUs for {job.id}."
+        what = "GPUs" if any(eviction.amount for eviction in result.evictions) else "CPUs and memory"
+        return f"Project {project.name} reclaims {what} for {job.id}."
 
     def _note_evictions(self, evictions: list[Eviction], what_for: str) -> None:
         for eviction in evictions:
@@ -292,7 +299,11 @@ class Cycle:
         victims = [job for job in self.evicted.values() if job.releasing and job.placement]
         for job in sorted(victims, key=lambda job: job.urgency):
             project = job.project
-            if project is not None and project.over_limit(job.amount) is None:
+            if (
+                project is not None
+                and project.over_limit(job.amount) is None
+                and not project.over_limit_beside(job.beside)
+            ):
                 must, should = self.reservations.kept_from(job, project)
                 settle_elsewhere(self.state, self.placer, job, must | should)
 
@@ -352,7 +363,10 @@ class Cycle:
         if len(by_partition) == 1:
             return next(iter(by_partition.values()))
         return {
-            name: together({key: figures[name] for key, figures in by_partition.items()})
+            name: together(
+                {key: figures[name] for key, figures in by_partition.items()},
+                {state for partition in self.planner.partitions for state in partition.projects[name].beside},
+            )
             for name in self.planner.projects
         }
 
@@ -362,7 +376,10 @@ class Cycle:
         figures = {}
         for name, project in partition.projects.items():
             left[project] = max(0, min(left[project.parent], project.limit - project.allocated))
-            figures[name] = ProjectFigures(project.share, project.allocated, project.demand, left[project])
+            cpus, memory = held_beside(project.beside)
+            figures[name] = ProjectFigures(
+                project.share, project.allocated, project.demand, left[project], cpus=cpus, memory=memory
+            )
         return figures
 
 

@@ -6,12 +6,17 @@ none of these; in each case with CPUs and memory. Equal demands are one object, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scheduler.model import ONE, MiB, Milli, Node, Shape, WorkerPlacement
 
 UNBOUNDED = 1 << 60
 """Stands for "no bound" in sums and comparisons of amounts."""
+
+
+Beside = tuple[Milli, MiB]
+"""CPUs and memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,15 @@ def demand_of(shape: Shape) -> Demand:
     if 0 < shape.gpus < ONE:
         return Demand(share=shape.gpus, cpus=cpus, memory=memory)
     return Demand(whole=-(-shape.gpus // ONE), cpus=cpus, memory=memory)
+
+
+def beside(demands: Iterable[Demand]) -> Beside:
+    """The CPUs and the memory of all these."""
+    cpus = memory = 0
+    for demand in demands:
+        cpus += demand.cpus
+        memory += demand.memory
+    return cpus, memory
 
 
 def amount_of(placement: tuple[WorkerPlacement, ...]) -> Milli:

@@ -17,7 +17,7 @@ from itertools import groupby
 
 from scheduler.model import Milli, ReclaimUpTo, WorkerPlacement, WorkloadId
 from scheduler.policy.candidates import rank
-from scheduler.policy.demands import Demand, amount_of
+from scheduler.policy.demands import Beside, Demand, amount_of, beside
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState, sibling_ancestors
 from scheduler.policy.workloads import WorkloadState
@@ -58,11 +58,30 @@ class Eviction:
         return self.job.standing if self.worker is None else ((self.worker, self.job.request.demand),)
 
     @property
+    def beside(self) -> Beside:
+        """The CPUs and the memory that it gives back."""
+        return self.job.beside if self.worker is None else beside((self.job.request.demand,))
+
+    @property
     def gone(self) -> bool:
         """Whether it has been made already, or can no longer be made."""
         if self.worker is None:
             return self.job.releasing or self.amount != self.job.amount
         return self.job.releasing or self.worker not in self.job.placement
+
+
+def note_loss(losses: Losses, eviction: Eviction, sign: int = 1) -> None:
+    """Count what the projects of an eviction lose (or with -1 no longer lose) by it."""
+    project = eviction.job.project
+    assert project is not None
+    for step in project.path:
+        losses[step] = losses.get(step, 0) + sign * eviction.amount
+    if project.beside:
+        given_back = eviction.beside
+        for state in project.beside:
+            if amount := given_back[state.index]:
+                for step in state.path:
+                    losses[step] = losses.get(step, 0) + sign * amount
 
 
 def by_loss(eviction: Eviction) -> tuple[object, ...]:
@@ -180,6 +199,7 @@ class Reclaim(EligibilityRules):
         self.project = project
         self.asked = newcomer.request.gang_amount
         self.within = within
+        self.up_to = up_to
         self.to_fair_share = up_to is ReclaimUpTo.FAIR_SHARE and newcomer.preemptible
         self.some_cross = False
         """Whether the eviction of somebody would have crossed a floor."""
@@ -282,17 +302,26 @@ class Reclaim(EligibilityRules):
 
     def may_lose(self, eviction: Eviction, losses: Losses, floor: Floor) -> bool:
         assert eviction.job.project is not None
-        floors = self.floors(eviction.job.project, losses)
+        return self.may_give_back(eviction.job.project, eviction.amount, losses, floor)
+
+    def may_give_back(self, victim: ProjectState, amount: int, losses: Losses, floor: Floor) -> bool:
+        """Whether a project may lose so much more."""
+        floors = self.floors(victim, losses)
         if floors is None:
             return False
         for project, least in floors:
             held = project.allocated - losses.get(project, 0)
             if held <= least:
                 return False
-            if floor is Floor.KEPT and held - eviction.amount < least:
+            if floor is Floor.KEPT and held - amount < least:
                 self.some_cross = True
                 return False
         return True
+
+    @property
+    def rights(self) -> tuple[object, ...]:
+        """What two newcomers have in common that may take from the same projects."""
+        return (self.inside_guarantee,)
 
 
 class Recall(EligibilityRules):

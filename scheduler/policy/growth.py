@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduler.model import ProjectName, WorkerPlacement, WorkloadId
+from scheduler.policy.demands import beside
 from scheduler.policy.nodes import NOW
 from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
@@ -141,6 +142,10 @@ class Growth:
             not request.preemptible and project.over_guarantee(request.worker_amount)
         ):
             return NO_NODES
+        if project.beside:
+            more = beside((request.demand,))
+            if project.over_limit_beside(more) or (not request.preemptible and project.over_guarantee_beside(more)):
+                return NO_NODES
         over, nodes = project.nodes_at_limit(0), self.state.nodes.by_name
         if over and any(nodes[worker.node].bit & over for worker in job.placement):
             return NO_NODES  # it could not begin again where it stands

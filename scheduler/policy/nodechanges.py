@@ -46,6 +46,8 @@ def change_nodes(planner: PlannerState, nodes: Sequence[Node]) -> int | None:
     _count(planner, (*changed, *gone), -1)
     index.change(changed, gone)
     _count(planner, (*changed, *gone), 1)
+    if redeclared or gone:
+        planner.count_resources()
     if eligibility:
         if redeclared or gone:
             planner.topology = Topology(list(index.by_name.values()), planner.pool.topology)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from scheduler.model import ONE, WorkerPlacement
 from scheduler.policy.demands import Demand
-from scheduler.policy.eligibility import NOTHING_LOST, EligibilityRules, Eviction, Floor, Losses
+from scheduler.policy.eligibility import NOTHING_LOST, EligibilityRules, Eviction, Floor, Losses, note_loss
 from scheduler.policy.nodes import LATER, NodeState
 from scheduler.policy.sets import FIRST_GPU
 from scheduler.policy.workloads import WorkloadState
@@ -105,10 +105,7 @@ class NodeTrial:
     def _free(self, eviction: Eviction, sign: int) -> None:
         """Free (1) or fill again (-1) what an eviction gives back on this node, and note what its projects lose."""
         self._give_back(eviction.standing, sign)
-        project = eviction.job.project
-        assert project is not None
-        for step in project.path:
-            self.losses[step] = self.losses.get(step, 0) + sign * eviction.amount
+        note_loss(self.losses, eviction, sign)
 
     def vacate(self, job: WorkloadState) -> None:
         """Free what a workload holds on this node."""
@@ -164,10 +161,7 @@ class NodeTrial:
         for eviction, floor in evictions:
             if not rules.may_lose(eviction, losses, floor):
                 return False
-            project = eviction.job.project
-            assert project is not None
-            for step in project.path:
-                losses[step] = losses.get(step, 0) + eviction.amount
+            note_loss(losses, eviction)
         return True
 
     def improve(self, eviction: Eviction, floor: Floor, rules: EligibilityRules, demand: Demand, count: int) -> bool:

@@ -7,7 +7,7 @@ lapses if a limit or a guarantee forbids it, if its node is gone, or if its plac
 from __future__ import annotations
 
 from scheduler.model import Milli, WorkerPlacement
-from scheduler.policy.demands import amount_of
+from scheduler.policy.demands import amount_of, beside
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import QuotaState
@@ -43,6 +43,9 @@ def _may_have(state: PoolState, job: WorkloadState, workers: tuple[WorkerPlaceme
     project, amount = job.project, amount_of(workers)
     assert project is not None
     if project.over_limit(amount) or (not job.preemptible and project.over_guarantee(amount)):
+        return False
+    held = beside(job.request.demands_of(len(workers)))
+    if project.over_limit_beside(held) or (not job.preemptible and project.over_guarantee_beside(held)):
         return False
     left = job.placement if job.releasing else ()
     for quota in [quota for step in project.path for quota in step.quotas]:

@@ -8,11 +8,12 @@ changes.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
 from scheduler.model import ONE, Environment, Milli, Node, Pool, ProjectName, Request, Workload, WorkloadId
+from scheduler.policy import resources
 from scheduler.policy.blocking import Blocked
 from scheduler.policy.fairshare import share_out
 from scheduler.policy.nodes import NodeIndex, NodeState
@@ -62,6 +63,8 @@ class PlannerState:
         self._options: dict[tuple[ProjectName, RequestClass], Options] = {}
         self.partitions = build_partitions(pool, index.all, self.trains)
         self.projects = self.partitions[0].projects
+        self.resources: Sequence[resources.ResourceTree] = ()
+        self.count_resources()
         self.levels = ServiceLevels(pool.settings)
         self.patient: dict[WorkloadId, tuple[float, WorkloadState]] = {}
         for partition in self.partitions:
@@ -151,6 +154,18 @@ class PlannerState:
 
     def trains(self, node: NodeState) -> bool:
         return self.request_classes.environment_of(node.spec.node_pool) is Environment.TRAIN
+
+    def count_resources(self) -> None:
+        """Find which CPUs and how much memory come with the GPUs of nodes, and count what workloads hold of them."""
+        nodes = [node for node in self.state.nodes.by_name.values() if self.trains(node)]
+        if self.resources and resources.in_use(self.pool, nodes) == [tree.resource for tree in self.resources]:
+            for tree in self.resources:
+                tree.set_rate(nodes)
+            return
+        self.resources = resources.build(self.pool, self.partitions, nodes)
+        self.state.beside = bool(self.resources)
+        for job in self.workloads.values():
+            self.state.charge_beside(job)
 
     def options(self, project: ProjectName, request: RequestClass) -> Options:
         """Where in the pool a job may stand: as its wishes are, then where its project has a guarantee, then by
@@ -272,6 +287,8 @@ class PlannerState:
                 share_out(partition.roots, partition.capacity, time_aware)
         if time_aware > 0:
             self._find_kept(time_aware)
+        for tree in self.resources:
+            tree.share_out()
 
     def _find_kept(self, time_aware: float) -> None:
         """Find the fair shares that hold against reclaim: as if each project had used less by `HELD` of what it

@@ -12,7 +12,7 @@ from typing import Any
 
 from scheduler.model import ONE, GpuKey, Milli, WorkerPlacement, WorkloadId
 from scheduler.policy.candidates import Candidates
-from scheduler.policy.demands import Demand, amount_of
+from scheduler.policy.demands import Beside, Demand, amount_of, beside
 from scheduler.policy.nodes import LATER, NOW, NodeIndex, NodeState, When
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.workloads import RequestClass, WorkloadState
@@ -53,8 +53,8 @@ class Trial:
 class PoolState:
     """`standing` has the workloads on each node, `releasing` the workers that are leaving it, by workload.
 
-    `limited` says that some project has a limit for some of the nodes. `gains` changes when somebody leaves: what did
-    not fit before may fit then.
+    `limited` says that some project has a limit for some of the nodes, `beside` that CPUs or memory count. `gains`
+    changes when somebody leaves: what did not fit before may fit then.
     """
 
     def __init__(self, nodes: NodeIndex) -> None:
@@ -65,6 +65,7 @@ class PoolState:
         self.releasing_jobs: dict[WorkloadId, tuple[WorkloadState, int]] = {}
         self.gains = 0
         self.limited = False
+        self.beside = False
         self._journal: Journal = []
 
     # -- trials -------------------------------------------------------------------------------------------
@@ -92,6 +93,8 @@ class PoolState:
                 self.nodes.occupy(worker, demand)
             self._charge(job, job.amount)
             self._list(job)
+        if self.beside:
+            self.charge_beside(job)
 
     def unload(self, job: WorkloadState) -> None:
         if self.limited:
@@ -106,6 +109,8 @@ class PoolState:
                 self.nodes.vacate(worker, demand)
             self._charge(job, -job.amount)
             self._unlist(job)
+        if self.beside:
+            self.charge_beside(job, -1)
 
     # -- steps --------------------------------------------------------------------------------------------
 
@@ -161,11 +166,17 @@ class PoolState:
         job.releasing = True
         self._charge(job, -job.amount)
         self._charge_releasing(job, job.amount)
+        if self.beside:
+            self._charge_beside(job, -1)
+            self._charge_releasing_beside(job, job.beside, 1)
         self.gains += 1
         self._did(self._unrelease, job)
 
     def _unrelease(self, job: WorkloadState) -> None:
         self.gains -= 1
+        if self.beside:
+            self._charge_releasing_beside(job, job.beside, -1)
+            self._charge_beside(job, 1)
         self._charge_releasing(job, -job.amount)
         self._charge(job, job.amount)
         job.releasing = False
@@ -203,6 +214,8 @@ class PoolState:
         job.placement = tuple(workers)
         job.amount = amount_of(job.placement)
         self._charge(job, job.amount)
+        if self.beside:
+            self._charge_beside(job, 1)
         self._did(self._unmove, job, before, amount)
         if self.limited:
             self._count(job, job.placement, 1)
@@ -210,6 +223,8 @@ class PoolState:
 
     def _unmove(self, job: WorkloadState, before: tuple[WorkerPlacement, ...], amount: int) -> None:
         self._charge(job, -job.amount)
+        if self.beside:
+            self._charge_beside(job, -1)
         job.releasing, job.moved = True, False
         job.placement, job.amount = before, amount
 
@@ -222,11 +237,15 @@ class PoolState:
         self._mark_releasing(job, (worker,))
         self._resize(job, before[:index] + before[index + 1 :], -amount_of((worker,)))
         self._charge_releasing(job, amount_of((worker,)))
+        if self.beside:
+            self._charge_releasing_beside(job, beside((job.request.demand,)), 1)
         self.gains += 1
         self._did(self._unshrink, job, worker, before)
 
     def _unshrink(self, job: WorkloadState, worker: WorkerPlacement, before: tuple[WorkerPlacement, ...]) -> None:
         self.gains -= 1
+        if self.beside:
+            self._charge_releasing_beside(job, beside((job.request.demand,)), -1)
         self._charge_releasing(job, -amount_of((worker,)))
         self._resize(job, before, amount_of((worker,)))
         self._unmark_releasing(job, (worker,))
@@ -246,7 +265,7 @@ class PoolState:
 
     def has_place(self, workers: Iterable[tuple[WorkerPlacement, Demand]]) -> bool:
         """Whether all of these could stand (later) where they stood."""
-        beside: dict[str, tuple[int, int]] = {}
+        held_beside: dict[str, tuple[int, int]] = {}
         shares: dict[GpuKey, Milli] = {}
         for worker, demand in workers:
             node = self.nodes.by_name[worker.node]
@@ -255,8 +274,8 @@ class PoolState:
                 share = shares[key] = shares.get(key, 0) + worker.share
                 if node.share_free(gpu, LATER) < share:
                     return False
-            cpus, memory = beside.get(worker.node, (0, 0))
-            cpus, memory = beside[worker.node] = (cpus + demand.cpus, memory + demand.memory)
+            cpus, memory = held_beside.get(worker.node, (0, 0))
+            cpus, memory = held_beside[worker.node] = (cpus + demand.cpus, memory + demand.memory)
             if (cpus and cpus > node.cpus) or (memory and memory > node.memory):
                 return False
         return True
@@ -277,22 +296,30 @@ class PoolState:
 
     def over_limit_until(self, project: ProjectState) -> set[WorkloadId]:
         """The releasing jobs that must end before a project of this path is within its limit again."""
-        full = [step for step in project.path if step.releasing and step.allocated + step.releasing > step.limit]
+        paths = [project.path, *[state.path for state in project.beside]]
+        full = {
+            step for path in paths for step in path if step.releasing and step.allocated + step.releasing > step.limit
+        }
         if not full:
             return set()
         return {
             job.id
             for job, _ in self.releasing_jobs.values()
-            if job.project is not None and any(step in job.project.path for step in full)
+            if job.project is not None
+            and any(not full.isdisjoint(state.path) for state in (job.project, *job.project.beside))
         }
 
     # -- sums ---------------------------------------------------------------------------------------------
 
     def _resize(self, job: WorkloadState, placement: tuple[WorkerPlacement, ...], change: int) -> None:
         self._unlist(job)
+        if self.beside and job.placement:
+            self._charge_beside(job, -1)
         job.placement = placement
         job.amount += change
         self._charge(job, change)
+        if self.beside:
+            self._charge_beside(job, 1)
         self._list(job)
 
     def _charge(self, job: WorkloadState, amount: int) -> None:
@@ -300,6 +327,21 @@ class PoolState:
             job.project.allocate(amount, not job.preemptible)
             if job.project.held is not None:
                 job.project.allocate_to(job.workload.request.user, amount)
+
+    def charge_beside(self, job: WorkloadState, sign: int = 1) -> None:
+        """Count the CPUs and the memory of a workload, as they are held or about to be released; or no longer."""
+        if job.releasing:
+            self._charge_releasing_beside(job, job.beside, sign)
+        else:
+            self._charge_beside(job, sign)
+
+    def _charge_beside(self, job: WorkloadState, sign: int) -> None:
+        if job.project is not None:
+            job.project.allocate_beside(job.beside, sign, not job.preemptible)
+
+    def _charge_releasing_beside(self, job: WorkloadState, held: Beside, sign: int) -> None:
+        if job.project is not None:
+            job.project.allocate_releasing_beside(held, sign)
 
     def _count(self, job: WorkloadState, workers: tuple[WorkerPlacement, ...], sign: int) -> None:
         """Note what a job holds (or no longer holds) on the nodes for which its projects have a limit."""

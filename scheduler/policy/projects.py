@@ -7,10 +7,12 @@ held only until then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import TypeVar
 
-from scheduler.model import ONE, Milli, Project, ProjectName, Quota, UserName
-from scheduler.policy.demands import UNBOUNDED
+from scheduler.model import ONE, Milli, Project, ProjectName, Quota, UserName, cpu_count, memory_size
+from scheduler.policy.demands import UNBOUNDED, Beside
 from scheduler.policy.quotas import REMAINDER, PartitionKey
 from scheduler.policy.sets import NO_NODES, NodeSet
 
@@ -48,10 +50,12 @@ class ProjectState:
 
     Where jobs wait in the order `served`, `held` is what each user holds of it and `returns` counts how often somebody
     gave something back.
+
+    `beside` has how it stands with CPUs and memory, in the pool as a whole, where nodes or projects declare any.
     """
 
     __slots__ = (
-        "allocated", "children", "created", "demand", "depth", "guarantee", "held", "kept", "limit", "name",
+        "allocated", "beside", "children", "created", "demand", "depth", "guarantee", "held", "kept", "limit", "name",
         "non_preemptible", "order", "overflow", "parent", "partition", "path", "priority", "quotas", "releasing",
         "returns", "share", "usage", "wanted", "weight",
     )  # fmt: skip
@@ -81,6 +85,7 @@ class ProjectState:
         self.order = project.order
         self.held: dict[UserName | None, Milli] | None = None
         self.returns = 0
+        self.beside: tuple[ResourceState, ...] = ()
 
     @property
     def due(self) -> Milli:
@@ -104,6 +109,7 @@ class ProjectState:
         twin.share, twin.allocated, twin.non_preemptible = self.share, self.allocated, self.non_preemptible
         twin.partition = self.partition
         twin.quotas = tuple([quota.frozen() for quota in self.quotas])
+        twin.beside = tuple([state.frozen_beside() for state in self.beside])
         return twin
 
     def allocate(self, amount: Milli, non_preemptible: bool) -> None:
@@ -119,6 +125,18 @@ class ProjectState:
         assert self.held is not None
         self.held[user] = self.held.get(user, 0) + amount
         self.returns += amount < 0
+
+    def allocate_beside(self, held: Beside, sign: int, non_preemptible: bool) -> None:
+        """Hold so many more CPUs and so much more memory (or with -1 less)."""
+        for state in self.beside:
+            if held[state.index]:
+                state.allocate(sign * held[state.index], non_preemptible)
+
+    def allocate_releasing_beside(self, held: Beside, sign: int) -> None:
+        """Hold them until the releasing workloads are gone."""
+        for state in self.beside:
+            if held[state.index]:
+                state.allocate_releasing(sign * held[state.index])
 
     def allocate_releasing(self, amount: Milli) -> None:
         """Hold `amount` more (or less) until the releasing workloads are gone."""
@@ -148,17 +166,91 @@ class ProjectState:
                 return project
         return None
 
+    def over_limit_beside(self, asked: Beside) -> bool:
+        """Whether so many more CPUs and so much more memory would exceed a limit of the path."""
+        return any(asked[state.index] and state.over_limit(asked[state.index]) is not None for state in self.beside)
+
+    def over_guarantee_beside(self, asked: Beside) -> bool:
+        """Whether, by what can't be preempted, they would exceed a declared guarantee of the path."""
+        return any(asked[state.index] and state.over_guarantee(asked[state.index]) is not None for state in self.beside)
+
+    def due_beside(self, asked: Beside) -> bool:
+        """Whether the project may take back some of the CPUs or the memory asked for."""
+        return any(
+            0 < asked[state.index] <= max(state.guarantee, state.share) - state.allocated for state in self.beside
+        )
+
+
+class Resource(StrEnum):
+    """What workers need beside GPUs."""
+
+    CPUS = "cpus"
+    MEMORY = "memory"
+
+    def in_words(self, amount: int) -> str:
+        """ "4 CPUs", "16 GiB of memory"."""
+        return cpu_count(amount) if self is Resource.CPUS else memory_size(amount)
+
+    def in_units(self, amounts: Mapping[str, int]) -> dict[str, float]:
+        """CPUs, or GiB of memory."""
+        unit = ONE if self is Resource.CPUS else 1024
+        return {name: amount / unit for name, amount in amounts.items()}
+
+
+class ResourceState(ProjectState):
+    """How a project stands with its CPUs (thousandths) or its memory (MiB): `index` is the resource's in `Beside`.
+
+    A guarantee that is `declared` also bounds what can't be preempted. Another follows that of the GPUs.
+    """
+
+    __slots__ = ("declared", "index", "resource")
+
+    def __init__(self, project: Project, parent: ResourceState | None, resource: Resource) -> None:
+        super().__init__(project, parent)
+        self.resource = resource
+        self.index = list(Resource).index(resource)
+        self.declared = project.guaranteed is not None
+
+    def over_guarantee(self, amount: Milli) -> ProjectState | None:
+        for step in self.path:
+            if isinstance(step, ResourceState) and step.declared and step.non_preemptible + amount > step.guarantee:
+                return step
+        return None
+
+    def frozen_beside(self) -> ResourceState:
+        """As `frozen`."""
+        twin = ResourceState.__new__(ResourceState)
+        twin.name, twin.guarantee, twin.limit = self.name, self.guarantee, self.limit
+        twin.allocated, twin.non_preemptible = self.allocated, self.non_preemptible
+        twin.index, twin.resource, twin.declared = self.index, self.resource, self.declared
+        return twin
+
+
+def held_beside(states: Iterable[ResourceState]) -> Beside:
+    """The CPUs and the memory that are allocated in all of these."""
+    held = [0, 0]
+    for state in states:
+        held[state.index] += state.allocated
+    return held[0], held[1]
+
+
+State = TypeVar("State", bound=ProjectState)
+
 
 def build_tree(projects: Iterable[Project]) -> dict[ProjectName, ProjectState]:
-    """The state of every project, parents before their children, else in the order given."""
-    by_name = {project.name: project for project in projects}
-    tree: dict[ProjectName, ProjectState] = {}
+    return tree_of(projects, ProjectState)
 
-    def add(project: Project) -> ProjectState:
+
+def tree_of(projects: Iterable[Project], of: Callable[[Project, State | None], State]) -> dict[ProjectName, State]:
+    """The state `of` every project, parents before their children, else in the order given."""
+    by_name = {project.name: project for project in projects}
+    tree: dict[ProjectName, State] = {}
+
+    def add(project: Project) -> State:
         if project.name not in tree:
             above = by_name.get(project.parent) if project.parent is not None else None
             parent = add(above) if above is not None else None
-            state = tree[project.name] = ProjectState(project, parent)
+            state = tree[project.name] = of(project, parent)
             if parent is not None:
                 parent.children.append(state)
         return tree[project.name]

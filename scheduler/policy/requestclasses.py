@@ -141,6 +141,7 @@ class RequestClasses:
             spec=spec,
             groups=groups,
             demands=tuple(group.demand for group in groups for _ in range(group.gang_size)),
+            gang_beside=(sum(group.gang_beside[0] for group in groups), sum(group.gang_beside[1] for group in groups)),
         )
         self.fit_classes.setdefault(request.fit_class, request)
         return request
@@ -171,6 +172,7 @@ class RequestClasses:
             eligible=eligible,
             spread=spread,
             spec=spec,
+            gang_beside=(demand.cpus * spec.min_workers, demand.memory * spec.min_workers),
         )
         self.fit_classes.setdefault(fit_class, request)
         return request

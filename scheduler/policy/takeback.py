@@ -6,17 +6,20 @@ It takes from other projects what its own is due (reclaim), or else from less im
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 
 from scheduler.model import ReclaimUpTo, Settings, WorkloadId
 from scheduler.policy.consolidation import Consolidation
 from scheduler.policy.eligibility import EligibilityRules, Floor, Preemption, Reclaim
+from scheduler.policy.nodes import LATER
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState
+from scheduler.policy.reclaimbeside import ReclaimBeside
 from scheduler.policy.reservation import Reservations
 from scheduler.policy.service import Pausing, ServiceLevels
 from scheduler.policy.sets import NO_NODES, NodeSet
-from scheduler.policy.victims import Budget, SearchResult, VictimSearch
+from scheduler.policy.victims import NOTHING_OVER, Budget, SearchResult, VictimSearch, over_limits
 from scheduler.policy.wakeup import Wakeup
 from scheduler.policy.workloads import RequestClass, WorkloadState
 
@@ -125,7 +128,7 @@ class TakeBack:
     def _stop_others(
         self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet
     ) -> SearchResult | None:
-        result = self._reclaim(job, project, limited, kept_from)
+        result = self._reclaim_what_is_due(job, project, limited, kept_from)
         if result is None and job.request.priority > self.least_important(project):
             result = self._preempt(job, project, limited, kept_from)
         if result is None and self.may_pause(project, job):
@@ -147,28 +150,56 @@ class TakeBack:
             known = self._highest[name] = self.state.gains, max([level for level, _ in found])
         return known[1] > job.level
 
-    def _reclaim(
+    def _reclaim_what_is_due(
         self, job: WorkloadState, project: ProjectState, limited: bool, kept_from: NodeSet
     ) -> SearchResult | None:
+        """Take from other projects; where there are GPUs but too few CPUs or too little memory, first from those who
+        hold these."""
         request = job.request
-        full = [step for step in project.path if step.allocated + request.gang_amount > step.limit]
-        if limited and (not full or full[0] is project or breaks_guarantee(request, project)):
+        within = _fullest(request, project) if limited else None
+        if limited and (within is None or within is project or breaks_guarantee(request, project)):
             return None  # nobody else's GPUs would help
-        within = full[0] if full else None
-        rules = Reclaim(self.state, job, project, self.wakeup.now, up_to=self.settings.reclaim, within=within)
+        now, up_to = self.wakeup.now, self.settings.reclaim
+        plain = Reclaim(self.state, job, project, now, up_to=up_to, within=within)
+        if not project.beside or not any(request.gang_beside):
+            return self._reclaim(plain, kept_from)
+        beside = ReclaimBeside(self.state, job, project, now, up_to=up_to, within=within, gpus=False)
+        if not request.gang_amount:
+            return self._reclaim(beside, kept_from)
+        first = self._reclaim(beside, kept_from) if self._has_gpus(request, kept_from) else None
+        result = first or self._reclaim(plain, kept_from)
+        if result is None and beside.possible():
+            both = ReclaimBeside(self.state, job, project, now, up_to=up_to, within=within, gpus=True)
+            result = self._reclaim(both, kept_from)
+        return result
+
+    def _has_gpus(self, request: RequestClass, kept_from: NodeSet) -> bool:
+        """Whether as many GPUs are free as it needs, one worker's on each node or more."""
+        demand = replace(request.demand, cpus=0, memory=0)
+        found, mask = 0, request.eligible & ~kept_from
+        for bits in self.state.nodes.buckets[LATER].values():
+            if bits & mask and found < request.gang_size:
+                node = next(self.state.nodes.each(bits & mask))
+                found += node.count(demand, LATER, request.gang_size) * (bits & mask).bit_count()
+        return found >= request.gang_size
+
+    def _reclaim(self, rules: Reclaim, kept_from: NodeSet) -> SearchResult | None:
+        job, project, within = rules.newcomer, rules.project, rules.within
+        request = job.request
         if not rules.possible():
             return None
-        name = (request.fit_class, kept_from, project.parent, rules.inside_guarantee, within)
+        name = (request.fit_class, kept_from, project.parent, rules.rights, within)
         if self._no_victims.get(name) == self.state.gains:
             return None
-        over = max([step.allocated + request.gang_amount - step.limit for step in full], default=0)
+        over = NOTHING_OVER if within is None else over_limits(project, request)
+        limited = None if within is None else project
         search = VictimSearch(self.state, self.placer, rules, self.budget, kept_from)
-        result = search.search(over, project if full else None, [Floor.KEPT])
+        result = search.search(over, limited, [Floor.KEPT])
         self.wakeup.note(rules.protected_until)
-        if result is None and not full and rules.inside_guarantee:
+        if result is None and within is None and rules.inside_guarantee and not isinstance(rules, ReclaimBeside):
             result = self.moves.rearrange(rules, self.budget, kept_from)
         if result is None and rules.some_cross:
-            result = search.search(over, project if full else None)
+            result = search.search(over, limited)
         if result is None:
             self._no_victims[name] = self.state.gains
         return result
@@ -180,7 +211,7 @@ class TakeBack:
         request = job.request
         if breaks_guarantee(request, project):
             return None
-        over = max([step.allocated + request.gang_amount - step.limit for step in project.path]) if limited else 0
+        over = over_limits(project, request) if limited else NOTHING_OVER
         rules: EligibilityRules = Preemption(self.state, job, project, self.wakeup.now)
         if pausing:
             rules = Pausing(self.state, job, project, self.wakeup.now, self.levels)
@@ -193,4 +224,17 @@ class TakeBack:
 
 def breaks_guarantee(request: RequestClass, project: ProjectState) -> bool:
     """Whether a job that can't be preempted would leave a guarantee on the path."""
-    return not request.preemptible and project.over_guarantee(request.gang_amount) is not None
+    return not request.preemptible and (
+        project.over_guarantee(request.gang_amount) is not None
+        or bool(project.beside and project.over_guarantee_beside(request.gang_beside))
+    )
+
+
+def _fullest(request: RequestClass, project: ProjectState) -> ProjectState | None:
+    """The project of the path furthest down whose limit the job would exceed; its state for GPUs."""
+    asked = request.gang_beside
+    full = {step.name for step in project.path if step.allocated + request.gang_amount > step.limit}
+    for own in project.beside:
+        if asked[own.index]:
+            full.update([step.name for step in own.path if step.allocated + asked[own.index] > step.limit])
+    return next((step for step in project.path if step.name in full), None)

@@ -5,13 +5,14 @@ The same snapshot gives the same plan, always: `now` comes in with it, and every
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from scheduler.model import Milli, Node, Pool, ProjectName, WorkerPlacement, Workload, WorkloadId
+from scheduler.model import MiB, Milli, Node, Pool, ProjectName, WorkerPlacement, Workload, WorkloadId
 from scheduler.policy.blocking import Blocker, as_json
+from scheduler.policy.projects import ResourceState, held_beside
 from scheduler.policy.quotas import PartitionKey
 from scheduler.policy.stoporder import NOBODY, StopOrder
 
@@ -73,24 +74,30 @@ class Decision:
 class ProjectFigures:
     """A project's amounts once the plan is carried out, and `could_start`: GPUs that one more job could start on now.
 
-    Where the pool has several partitions, `partitions` has the amounts in each.
+    `cpus` (thousandths) and `memory` are what its jobs hold that ask for any. Where the pool has several partitions,
+    `partitions` has the amounts in each; what projects declare of CPUs or memory is counted there over all of them.
     """
 
     fair_share: Milli
     allocated: Milli
     demand: Milli
     could_start: Milli
+    cpus: Milli = 0
+    memory: MiB = 0
     partitions: Mapping[PartitionKey, ProjectFigures] = field(default_factory=dict)
 
 
-def together(partitions: Mapping[PartitionKey, ProjectFigures]) -> ProjectFigures:
-    """The amounts of a whole pool of several partitions. A job runs in one of them."""
+def together(partitions: Mapping[PartitionKey, ProjectFigures], beside: Iterable[ResourceState]) -> ProjectFigures:
+    """The amounts of a whole pool of several partitions, with those `beside` GPUs. A job runs in one of them."""
     each = partitions.values()
+    cpus, memory = held_beside(beside)
     return ProjectFigures(
         fair_share=sum(figures.fair_share for figures in each),
         allocated=sum(figures.allocated for figures in each),
         demand=sum(figures.demand for figures in each),
         could_start=max(figures.could_start for figures in each),
+        cpus=cpus,
+        memory=memory,
         partitions=partitions,
     )
 

@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scheduler.model import Milli, WorkerPlacement
+from scheduler.model import MiB, Milli, WorkerPlacement
 from scheduler.policy.demands import Demand
 from scheduler.policy.eligibility import NOTHING_LOST, EligibilityRules, Eviction, Floor
 from scheduler.policy.nodes import LATER, NodeState
@@ -27,6 +27,12 @@ from scheduler.policy.workloads import RequestClass, by_rank
 
 NODES = 64
 """How many nodes are looked at, those with the most free GPUs first, for a gang of groups that must stand on one."""
+
+
+Over = tuple[Milli, Milli, MiB]
+"""By how many GPUs, CPUs and how much memory limits would be exceeded."""
+
+NOTHING_OVER: Over = (0, 0, 0)
 
 
 @dataclass(slots=True)
@@ -67,7 +73,7 @@ class VictimSearch:
         self.floors: Sequence[Floor] = tuple(Floor)
 
     def search(
-        self, over: int = 0, limited: ProjectState | None = None, floors: Sequence[Floor] = tuple(Floor)
+        self, over: Over = NOTHING_OVER, limited: ProjectState | None = None, floors: Sequence[Floor] = tuple(Floor)
     ) -> SearchResult | None:
         """Places for the newcomer's gang, and the evictions for them. First, `over` is given back under the limit of
         `limited`."""
@@ -135,19 +141,26 @@ class VictimSearch:
                     return SearchResult(by_rank(found), evictions)
         return None
 
-    def _free_limit(self, over: int) -> list[Eviction] | None:
+    def _free_limit(self, over: Over) -> list[Eviction] | None:
         """Eviction until `over` is given back; None where it can't be."""
         evictions: list[Eviction] = []
-        if over <= 0:
-            return evictions
+        gpus, cpus, memory = over
         for floor in self.floors:
-            for members in self.rules.classes() if over > 0 else ():
+            for members in self.rules.classes() if max(gpus, cpus, memory) > 0 else ():
                 for eviction in members:
-                    if over > 0 and self._allowed(eviction, floor):
+                    if not (gpus > 0 or cpus > 0 or memory > 0):
+                        break
+                    given_back = eviction.beside
+                    helps = (
+                        (gpus > 0 and eviction.amount) or (cpus > 0 and given_back[0]) or (memory > 0 and given_back[1])
+                    )
+                    if helps and self._allowed(eviction, floor):
                         make(self.state, eviction)
                         evictions.append(eviction)
-                        over -= eviction.amount
-        return evictions if over <= 0 else None
+                        gpus -= eviction.amount
+                        cpus -= given_back[0]
+                        memory -= given_back[1]
+        return evictions if max(gpus, cpus, memory) <= 0 else None
 
     def _search(self, demand: Demand, count: int, mask: NodeSet, together: int = 1) -> SearchResult | None:
         """Clear nodes of `mask` until `count` times `together` workers stand."""
@@ -194,7 +207,7 @@ class VictimSearch:
             if eviction.worker is not None and eviction.job.releasing:
                 continue  # it shrank first and was stopped after all: it counts as stopped
             held = list(eviction.standing)
-            fits_limit = limited is None or _within_limits(limited, request.gang_amount, eviction)
+            fits_limit = limited is None or _within_limits(limited, request, eviction)
             if not (fits_limit and self.state.has_place(held) and self._undo(eviction, evictions)):
                 kept.append(eviction)
         return kept[::-1]
@@ -212,13 +225,28 @@ class VictimSearch:
         return False
 
 
-def _within_limits(project: ProjectState, asked: Milli, eviction: Eviction) -> bool:
+def _within_limits(project: ProjectState, request: RequestClass, eviction: Eviction) -> bool:
     """Whether the limits of a path allow both the newcomer and an evicted one."""
     assert eviction.job.project is not None
     others = eviction.job.project.path
+    asked, given_back, both = request.gang_amount, eviction.beside, request.gang_beside
     return all(
         step.allocated + asked + (eviction.amount if step in others else 0) <= step.limit for step in project.path
+    ) and all(
+        step.allocated + both[own.index] + (given_back[own.index] if step in theirs.path else 0) <= step.limit
+        for own, theirs in zip(project.beside, eviction.job.project.beside, strict=True)
+        if both[own.index]
+        for step in own.path
     )
+
+
+def over_limits(project: ProjectState, request: RequestClass) -> Over:
+    """How much the newcomer's path would be above its limits with it."""
+    asked, over = request.gang_beside, [0, 0]
+    for own in project.beside:
+        if asked[own.index]:
+            over[own.index] = max([step.allocated + asked[own.index] - step.limit for step in own.path])
+    return max([step.allocated + request.gang_amount - step.limit for step in project.path]), over[0], over[1]
 
 
 def make(state: PoolState, eviction: Eviction) -> None:

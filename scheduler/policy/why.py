@@ -10,6 +10,7 @@ from scheduler.model import ONE, Milli, ProjectName
 from scheduler.policy.blocking import (
     AboveShare,
     AtLimit,
+    AtResourceLimit,
     AvoidsNodes,
     Blocked,
     NeverFits,
@@ -17,6 +18,7 @@ from scheduler.policy.blocking import (
     NoDomain,
     NoGpuOfType,
     OutsideGuarantee,
+    OutsideResourceGuarantee,
     PolicyBlocker,
     Reserved,
     blocked,
@@ -80,7 +82,7 @@ class Why:
             return NoDomain(wants, request.require, asked, ever=True)
         if gpu_types and free < asked <= free_gpus(self._now, self._train):
             return NoGpuOfType(wants, gpu_types, exists=True)
-        if project.allocated + asked > project.share:
+        if (asked or not project.beside) and project.allocated + asked > project.share:
             return AboveShare(wants, project.name, project.share, project.allocated, asked, free, project.partition)
         return NoCapacity(wants, asked, free, one_node=request.gang_size == 1 and request.demand.whole > 1)
 
@@ -97,9 +99,24 @@ class Why:
         if full and (not elsewhere or free_gpus(self._now, elsewhere) < asked):
             step, quota = full[0]
             return AtLimit(step.name, quota.limit, quota.allocated, asked, quota.covers)
+        if (beside := self._ruled_out_beside(path, request)) is not None:
+            return beside
         for step in path:
             if not request.preemptible and step.non_preemptible + asked > step.guarantee:
                 return OutsideGuarantee(step.name, step.guarantee, step.non_preemptible, asked, step.partition)
+        return None
+
+    def _ruled_out_beside(self, path: list[ProjectState], request: RequestClass) -> PolicyBlocker | None:
+        """The limit or the guarantee of CPUs or memory that forbids it."""
+        asked = request.gang_beside if path[0].beside else (0, 0)
+        for step in path:
+            for own in step.beside:
+                amount, what = asked[own.index], own.resource
+                if amount and own.allocated + amount > own.limit:
+                    return AtResourceLimit(step.name, what, own.limit, own.allocated, amount)
+                rest = own.guarantee - own.non_preemptible
+                if own.declared and not request.preemptible and 0 < amount > rest:
+                    return OutsideResourceGuarantee(step.name, what, own.guarantee, own.non_preemptible, amount)
         return None
 
     def has_capacity(self, request: RequestClass) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from scheduler.model import ONE, Milli, Request, UserName, WorkerPlacement, Workload, WorkloadId, gpu_count, number
-from scheduler.policy.demands import Demand, amount_of
+from scheduler.policy.demands import Beside, Demand, amount_of, beside
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.sets import NodeSet
 from scheduler.policy.types import Decision
@@ -25,7 +25,8 @@ Scope = tuple[NodeSet, bool]
 
 @dataclass(eq=False, slots=True)
 class RequestClass:
-    """What a job asks for. `worker_amount` is what one worker counts against quotas, `gang_amount` what the gang does.
+    """What a job asks for. `worker_amount` is what one worker counts against quotas, `gang_amount` what the gang
+    does; `gang_beside` is the CPUs and the memory that the gang needs.
 
     Requests of one `fit_class` fit or don't fit alike. `preferences` are the eligible nodes, one set for each preferred
     node pool; `eligible` is all of them. `scopes` are the same nodes in the order in which they are tried, the nodes of
@@ -52,6 +53,7 @@ class RequestClass:
     spec: Request
     groups: tuple[RequestClass, ...] = ()
     demands: tuple[Demand, ...] = ()
+    gang_beside: Beside = (0, 0)
 
     @property
     def largest_first(self) -> list[tuple[int, RequestClass]]:
@@ -158,6 +160,14 @@ class WorkloadState:
             return zip(self.placement, self.demands, strict=False)
         demand = self.request.demand
         return zip(self.placement, repeat(demand), strict=False)
+
+    @property
+    def beside(self) -> Beside:
+        """The CPUs and the memory that it holds."""
+        if self.demands:
+            return beside(self.demands[: len(self.placement)])
+        demand, count = self.request.demand, len(self.placement)
+        return demand.cpus * count, demand.memory * count
 
     @property
     def saved(self) -> float | None:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from difflib import get_close_matches
+from typing import Protocol
 
 import yaml
 from pydantic import TypeAdapter
@@ -20,6 +21,7 @@ from pydantic import TypeAdapter
 from scheduler.errors import Invalid
 from scheduler.model import (
     ONE,
+    Bounds,
     Environment,
     Milli,
     NodeName,
@@ -200,6 +202,62 @@ def project_entry(project: Project) -> ProjectEntry:
         policy=policy_entry(project.policy),
         quotas=quota_entries(project),
         order=project.order,
+        **bounds_entry(project),
+    )
+
+
+def bounds_entry(project: Project) -> dict[str, float | None]:
+    """What a project has of CPUs and memory, as a pool file has it."""
+
+    def gib(amount: int | None) -> float | None:
+        return None if amount is None else amount / 1024
+
+    return {
+        "guaranteed_cpus": None if project.cpus.guaranteed is None else project.cpus.guaranteed / ONE,
+        "limit_cpus": None if project.cpus.limit is None else project.cpus.limit / ONE,
+        "guaranteed_memory_gib": gib(project.memory.guaranteed),
+        "limit_memory_gib": gib(project.memory.limit),
+    }
+
+
+class HasBounds(Protocol):
+    """An entry that may declare CPUs and memory: of a pool file or of a scenario."""
+
+    @property
+    def guaranteed_cpus(self) -> float | None: ...
+    @property
+    def limit_cpus(self) -> float | None: ...
+    @property
+    def guaranteed_memory_gib(self) -> float | None: ...
+    @property
+    def limit_memory_gib(self) -> float | None: ...
+
+
+def bounds_of(entry: HasBounds, place: str) -> tuple[Bounds, Bounds]:
+    """The CPUs and the memory that an entry declares. Raises `Invalid`, with the place."""
+
+    def cpus(given: float | None, name: str) -> int | None:
+        return None if given is None else milli(given, f"{place}.{name}")
+
+    def memory(given: float | None, name: str) -> int | None:
+        return None if given is None else milli(given, f"{place}.{name}") * 1024 // ONE
+
+    for name, guaranteed, limit in (
+        ("limit_cpus", entry.guaranteed_cpus, entry.limit_cpus),
+        ("limit_memory_gib", entry.guaranteed_memory_gib, entry.limit_memory_gib),
+    ):
+        if guaranteed is not None and limit is not None and limit < guaranteed:
+            raise Invalid(
+                f"{place}.{name} ({limit:g}) is below what is guaranteed ({guaranteed:g}); raise one or lower the "
+                "other.",
+                field=f"{place}.{name}",
+            )
+    return (
+        Bounds(cpus(entry.guaranteed_cpus, "guaranteed_cpus"), cpus(entry.limit_cpus, "limit_cpus")),
+        Bounds(
+            memory(entry.guaranteed_memory_gib, "guaranteed_memory_gib"),
+            memory(entry.limit_memory_gib, "limit_memory_gib"),
+        ),
     )
 
 
@@ -272,6 +330,7 @@ def _project(entry: ProjectEntry, place: str, known: Project | None, now: float,
         given: float | None = getattr(entry, name)
         return None if given is None else milli(given, f"{place}.{name}")
 
+    cpus, memory = bounds_of(entry, place)
     project = Project(
         name=ProjectName(entry.name),
         parent=None if entry.parent is None else ProjectName(entry.parent),
@@ -285,6 +344,8 @@ def _project(entry: ProjectEntry, place: str, known: Project | None, now: float,
         policy=_policy(entry.policy, f"{place}.policy"),
         quotas=quotas_of(entry.quotas, f"{place}.quotas", pools),
         order=entry.order,
+        cpus=cpus,
+        memory=memory,
     )
     if project.limit is not None and project.guaranteed is not None and project.limit < project.guaranteed:
         raise Invalid(

@@ -56,6 +56,10 @@ class ProjectEntry(Wire):
     created: Time = 0
     order: QueueOrder | None = None
     quotas: list[QuotaEntry] = Field(default_factory=list)
+    guaranteed_cpus: Amount | None = None
+    limit_cpus: Amount | None = None
+    guaranteed_memory_gib: Amount | None = None
+    limit_memory_gib: Amount | None = None
 
 
 class WorkerEntry(Wire):

@@ -20,7 +20,7 @@ from scheduler.model import (
     UserName,
 )
 from scheduler.policy import Snapshot
-from scheduler.pool.file import quotas_of, settings_of
+from scheduler.pool.file import bounds_of, quotas_of, settings_of
 from scheduler.scenario.checks import amount, at, mib, no_gpu, no_such, refuse_twice
 from scheduler.scenario.entries import NodeEntry, ProjectEntry, Scenario
 from scheduler.scenario.jobs import Jobs
@@ -121,6 +121,7 @@ def _projects(entries: list[ProjectEntry], pools: Sequence[str]) -> tuple[Projec
             path.append(above)
             above = parents[above]
     guarantees = _guarantees(entries)
+    bounds = [bounds_of(entry, f"projects[{n}]") for n, entry in enumerate(entries)]
     return tuple(
         Project(
             name=ProjectName(entry.name),
@@ -132,6 +133,8 @@ def _projects(entries: list[ProjectEntry], pools: Sequence[str]) -> tuple[Projec
             created=entry.created,
             order=entry.order,
             quotas=quotas_of(entry.quotas, f"projects[{n}].quotas", pools),
+            cpus=bounds[n][0],
+            memory=bounds[n][1],
         )
         for n, entry in enumerate(entries)
     )

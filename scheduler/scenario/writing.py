@@ -25,7 +25,7 @@ from scheduler.model import (
     Workload,
 )
 from scheduler.policy import Snapshot
-from scheduler.pool.file import file_of, quota_entries
+from scheduler.pool.file import bounds_entry, file_of, quota_entries
 from scheduler.scenario.entries import (
     ForeignEntry,
     ForeignGpuEntry,
@@ -100,6 +100,7 @@ def _project(project: Project, now: float, usage: Mapping[ProjectName, float]) -
         created=project.created - now,
         order=project.order,
         quotas=quota_entries(project),
+        **bounds_entry(project),
     )
 
 

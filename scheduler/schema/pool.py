@@ -94,6 +94,12 @@ class ProjectView(Wire):
     policy: PolicyEntry
     quotas: list[QuotaEntry]
     order: QueueOrder | None = Field(None, description="null: that of the project above, or of the settings")
+    guaranteed_cpus: float | None = Field(None, description="null: those that come with its guaranteed GPUs")
+    limit_cpus: float | None = None
+    guaranteed_memory_gib: float | None = Field(None, description="null: what comes with its guaranteed GPUs")
+    limit_memory_gib: float | None = None
+    allocated_cpus: float = Field(0, description="of jobs that ask for CPUs")
+    allocated_memory_gib: float = Field(0, description="of jobs that ask for memory")
     parts: list[PartView]
     takes_jobs: bool
     fair_share: float

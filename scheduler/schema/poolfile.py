@@ -99,6 +99,14 @@ class ProjectEntry(Wire):
     order: QueueOrder | None = Field(
         None, description="of its jobs of one priority; null: that of the project above, or of the settings"
     )
+    guaranteed_cpus: float | None = Field(
+        None, ge=0, description="CPUs; null: those that come with the GPUs that it is guaranteed"
+    )
+    limit_cpus: float | None = Field(None, ge=0, description="CPUs; null: none")
+    guaranteed_memory_gib: float | None = Field(
+        None, ge=0, description="memory; null: what comes with the GPUs that it is guaranteed"
+    )
+    limit_memory_gib: float | None = Field(None, ge=0, description="memory; null: none")
 
 
 class UserEntry(Wire):

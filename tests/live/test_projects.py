@@ -94,6 +94,41 @@ async def test_a_limit_bounds_a_project_and_all_below_its_parent(open_pool: Open
     assert await live.runs(*jobs) == jobs[:2]
 
 
+ROOMY = replace(FOUR, cpus=4000, memory=4096)
+
+
+@pytest.mark.parametrize(("key", "option"), [("guaranteed_cpus", "cpus"), ("guaranteed_memory_gib", "memory_gib")])
+async def test_cpus_and_memory_that_are_guaranteed_are_given_back(open_pool: Open, key: str, option: str) -> None:
+    projects = [{"name": "a", **EVERYBODY}, {"name": "b", key: 2, **EVERYBODY}]
+    live = await open_pool(ROOMY, node_pools=TRAIN, projects=projects)
+    without_gpus = {"gpus": 0, option: 1}
+    first = await live.submit_all(*[{"project": "a", **without_gpus}] * 4)
+    assert await live.runs(*first) == first
+    others = await live.submit_all(*[{"project": "b", **without_gpus}] * 3)
+    assert await live.runs(*others) == others[:2]
+    assert (await counts(live, "a", "b")) == {"a": 2, "b": 2}
+    view = await live.get("projects/b")
+    assert (view[key], view[f"allocated_{option}"]) == (2, 2)
+
+
+@pytest.mark.parametrize("where", ["parent", "itself"])
+@pytest.mark.parametrize(
+    ("key", "option", "words"),
+    [("limit_cpus", "cpus", "2 CPUs"), ("limit_memory_gib", "memory_gib", "2 GiB of memory")],
+)
+async def test_a_limit_of_cpus_or_memory_bounds_a_project_and_all_below_its_parent(
+    open_pool: Open, key: str, option: str, words: str, where: str
+) -> None:
+    projects: list[dict[str, Any]] = [{"name": "research"}, {"name": "a", "parent": "research", **EVERYBODY}]
+    projects[where == "itself"][key] = 2
+    live = await open_pool(ROOMY, node_pools=TRAIN, projects=projects)
+    jobs = await live.submit_all(*[{"project": "a", "gpus": 1, option: 1}] * 4)
+    assert await live.runs(*jobs) == jobs[:2]
+    told = await live.get(f"jobs/{jobs[2]}/explain")
+    assert f"{words}; its limit is {words}" in told["reason"]
+    assert any("raises the limit" in sentence for sentence in told["would_help"])
+
+
 async def test_the_surplus_is_divided_by_weight(open_pool: Open) -> None:
     live = await with_projects(
         open_pool, {"name": "a", "weight": 1, **EVERYBODY}, {"name": "b", "weight": 3, **EVERYBODY}

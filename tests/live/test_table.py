@@ -34,6 +34,8 @@ ALLOWED = RULES + "a_job_chooses_among_the_allowed_values"
 FILLS = RULES + "a_default_of_cpus_or_memory_fills_a_node"
 WHERE = RULES + "a_default_of_types_or_node_pools_says_where"
 INHERITED = RULES + "the_policy_of_a_project_counts_for_it_and_for_those_below_it"
+BESIDE = PROJECTS + "cpus_and_memory_that_are_guaranteed_are_given_back"
+LIMIT_BESIDE = PROJECTS + "a_limit_of_cpus_or_memory_bounds_a_project_and_all_below_its_parent"
 MEMBERS = PROJECTS + "members_and_groups_say_whose_jobs_a_project_of_that_name_takes"
 QUOTA = PROJECTS + "a_quota_guarantees_gpus_of_a_node_pool_or_of_a_type"
 ENVIRONMENT = PROJECTS + "a_node_pool_serves_the_environment_that_it_is_for"
@@ -78,6 +80,10 @@ POOL_FILE = {
     "ProjectEntry.policy": INHERITED,
     "ProjectEntry.quotas": QUOTA,
     "ProjectEntry.order": ORDER,
+    "ProjectEntry.guaranteed_cpus": BESIDE,
+    "ProjectEntry.guaranteed_memory_gib": BESIDE,
+    "ProjectEntry.limit_cpus": LIMIT_BESIDE,
+    "ProjectEntry.limit_memory_gib": LIMIT_BESIDE,
     "QuotaEntry.node_pool": QUOTA,
     "QuotaEntry.gpu_type": QUOTA,
     "QuotaEntry.guaranteed": QUOTA,

@@ -6,7 +6,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from scheduler.model import Environment, Milli, Node, NodeName, Project, ProjectName, Shape, WorkerPlacement, Workload
+from scheduler.model import (
+    Bounds,
+    Environment,
+    Milli,
+    Node,
+    NodeName,
+    Project,
+    ProjectName,
+    Shape,
+    WorkerPlacement,
+    Workload,
+)
 from scheduler.policy import Snapshot
 
 
@@ -61,6 +72,44 @@ def held(snapshot: Snapshot, project: str, releasing: bool = False) -> Milli:
         for w in snapshot.workloads
         if w.request.project in names and w.running and (releasing or not w.stopping) and is_job(w)
     )
+
+
+def beside(placed: Iterable[tuple[WorkerPlacement, Shape]]) -> dict[str, int]:
+    """The CPUs and the memory of these workers."""
+    shapes = [shape for _, shape in placed]
+    return {"cpus": sum(s.cpus or 0 for s in shapes), "memory": sum(s.memory or 0 for s in shapes)}
+
+
+def held_beside(snapshot: Snapshot, project: str, releasing: bool = False) -> dict[str, int]:
+    """As `held`, of CPUs and memory."""
+    names = below(snapshot, project)
+    return beside(
+        placed
+        for w in snapshot.workloads
+        if w.request.project in names and w.running and (releasing or not w.stopping) and is_job(w)
+        for placed in standing(snapshot, w, w.placement)
+    )
+
+
+def bounds(project: Project) -> dict[str, Bounds]:
+    return {"cpus": project.cpus, "memory": project.memory}
+
+
+def guaranteed_beside(snapshot: Snapshot, project: Project, resource: str) -> float:
+    """What a project is guaranteed of a resource: what it declares, or what comes with its GPUs."""
+    declared = bounds(project)[resource].guaranteed
+    if declared is not None:
+        return declared
+    nodes = [n for n in snapshot.nodes if n.gpus and n.node_pool == "train"]
+    a_gpu = max(((getattr(n, resource) or 0) / n.gpus for n in nodes), default=0)
+    if project.guaranteed is None:
+        return float("inf")
+    own = a_gpu * project.guaranteed / 1000
+    names = below(snapshot, project.name) - {project.name}
+    if all(bounds(p)[resource].guaranteed is None for p in snapshot.pool.projects if p.name in names):
+        return own
+    children = [p for p in snapshot.pool.projects if p.parent == project.name]
+    return max(own, sum(guaranteed_beside(snapshot, child, resource) for child in children))
 
 
 def non_preemptible_only(snapshot: Snapshot) -> Snapshot:
@@ -135,6 +184,21 @@ def allowed(after: Snapshot, workload: Workload) -> bool:
             return False
         fixed = held(non_preemptible_only(after), project.name)
         if not workload.request.preemptible and project.guaranteed is not None and fixed + asked > project.guaranteed:
+            return False
+        if not _allowed_beside(after, workload, project):
+            return False
+    return True
+
+
+def _allowed_beside(after: Snapshot, workload: Workload, project: Project) -> bool:
+    request = workload.request
+    asked = beside([(WorkerPlacement(NodeName("")), shape) for shape in list(request.shapes)[: request.min_workers]])
+    for resource, bound in bounds(project).items():
+        there = held_beside(after, project.name)[resource] + asked[resource]
+        if bound.limit is not None and asked[resource] and there > bound.limit:
+            return False
+        fixed = held_beside(non_preemptible_only(after), project.name)[resource] + asked[resource]
+        if bound.guaranteed is not None and asked[resource] and not request.preemptible and fixed > bound.guaranteed:
             return False
     return True
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from scheduler.model import (
+    Bounds,
     Environment,
     ForeignUse,
     JobId,
@@ -94,6 +95,10 @@ LIMITS = st.sampled_from(
 )
 
 
+BOUNDS = st.sampled_from([Bounds(), Bounds(), Bounds(), Bounds(2000, 4000), Bounds(0), Bounds(limit=16_384)])
+"""CPUs, or memory."""
+
+
 @st.composite
 def projects(draw: Draw, most: int = 5) -> tuple[Project, ...]:
     """A tree of two levels at most; guarantees need not add up."""
@@ -115,6 +120,8 @@ def projects(draw: Draw, most: int = 5) -> tuple[Project, ...]:
                 priority=draw(st.sampled_from([0, 0, 0, 1])),
                 created=float(draw(st.integers(0, 3))),
                 quotas=draw(LIMITS),
+                cpus=draw(BOUNDS),
+                memory=draw(BOUNDS),
             )
         )
     return tuple(found)

@@ -6,16 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from scheduler.model import JobId, UserName, Workload
+from scheduler.model import JobId, Project, UserName, Workload
 from scheduler.policy import Action, Decision, Plan, Snapshot, decide
 from scheduler.policy.play import carry_out
 from tests.policy.holdings import (
     allowed,
     amount,
     below,
+    beside,
+    bounds,
     domain,
     domains,
+    guaranteed_beside,
     held,
+    held_beside,
     is_job,
     known,
     may_stand,
@@ -142,6 +146,14 @@ def limits_and_guarantees_hold_down_the_tree(snapshot: Snapshot, plan: Plan) -> 
             nodes = {node.name for node in snapshot.nodes if quota.covers(node)}
             then, now = (held(within(s, nodes), project.name) for s in (snapshot, after))
             assert quota.limit is None or now <= max(quota.limit, then)
+        for resource, bound in bounds(project).items():
+            if bound.limit is not None:
+                then, now = (held_beside(s, project.name)[resource] for s in (snapshot, after))
+                assert now <= max(bound.limit, then), (project.name, resource)
+            if bound.guaranteed is not None:
+                alone = (non_preemptible_only(s) for s in (snapshot, after))
+                then, now = (held_beside(s, project.name)[resource] for s in alone)
+                assert now <= max(bound.guaranteed, then), (project.name, resource)
 
 
 def limits_hold_at_once(snapshot: Snapshot, plan: Plan) -> None:
@@ -176,7 +188,7 @@ def nobody_is_stopped_for_nothing(snapshot: Snapshot, plan: Plan) -> None:
 
 def nobody_is_stopped_who_could_stay(snapshot: Snapshot, plan: Plan) -> None:
     """Rule 7: nobody is stopped whose place stays free in the end."""
-    if any(project.limit is not None or project.quotas for project in snapshot.pool.projects):
+    if any(p.limit is not None or p.quotas or p.cpus.limit or p.memory.limit for p in snapshot.pool.projects):
         return  # a limit may be what somebody was stopped for
     floor = Floor(snapshot.nodes)
     for workload in snapshot.workloads:
@@ -196,7 +208,7 @@ def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan)
     """Rule 4, at every level of the tree: down to its guarantee at most, but for one gang that straddles it.
 
     What a project starts in the same plan counts, too: it may have started before others took from it. A guarantee
-    without bound ends at the limit.
+    without bound ends at the limit. Inside its guarantee is a project that is so in GPUs, CPUs and memory.
     """
     by_id = {w.id: w for w in snapshot.workloads}
     for project in snapshot.pool.projects:
@@ -214,8 +226,23 @@ def nothing_inside_a_guarantee_is_lost_to_others(snapshot: Snapshot, plan: Plan)
         ]
         if lost:
             kept = project.limit if project.guaranteed is None else project.guaranteed
-            assert kept is not None
-            assert held(snapshot, project.name) + sum(begun) - sum(lost) + max(lost) > kept
+            over = kept is not None and held(snapshot, project.name) + sum(begun) - sum(lost) + max(lost) > kept
+            assert over or _was_over_beside(snapshot, plan, project)
+
+
+def _was_over_beside(snapshot: Snapshot, plan: Plan, project: Project) -> bool:
+    """Whether a project held or got more CPUs or memory than it is guaranteed."""
+    names = below(snapshot, project.name)
+    begun = beside(
+        placed
+        for w in snapshot.workloads
+        if w.request.project in names and plan.decisions[w.id].action in (Action.START, Action.GROW)
+        for placed in standing(snapshot, w, plan.decisions[w.id].placement)
+    )
+    before = held_beside(snapshot, project.name)
+    return any(
+        before[resource] + begun[resource] > guaranteed_beside(snapshot, project, resource) for resource in before
+    )
 
 
 def no_gpu_is_idle_while_a_job_that_fits_waits(snapshot: Snapshot, plan: Plan) -> None:

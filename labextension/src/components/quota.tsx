@@ -99,9 +99,34 @@ export function outlook(project: ProjectView, trans: Trans): string {
   return sentences.join(' ');
 }
 
+/** What its jobs hold of CPUs and memory, where it is guaranteed some or limited in them; else nothing. */
+export function besideWords(project: ProjectView, trans: Trans): string {
+  const words = (name: string, held: number, guaranteed: number | null, limit: number | null) =>
+    [
+      guaranteed === null
+        ? trans.__('%1: %2 allocated', name, amount(held))
+        : trans.__('%1: %2 of %3 guaranteed', name, amount(held), amount(guaranteed)),
+      limit === null ? '' : trans.__('at most %1', amount(limit))
+    ]
+      .filter(Boolean)
+      .join(', ');
+  const { guaranteed_cpus, limit_cpus, guaranteed_memory_gib, limit_memory_gib } = project;
+  const sentences: string[] = [];
+  if (guaranteed_cpus !== null || limit_cpus !== null) {
+    sentences.push(words(trans.__('CPUs'), project.allocated_cpus, guaranteed_cpus, limit_cpus));
+  }
+  if (guaranteed_memory_gib !== null || limit_memory_gib !== null) {
+    sentences.push(
+      words(trans.__('GiB of memory'), project.allocated_memory_gib, guaranteed_memory_gib, limit_memory_gib)
+    );
+  }
+  return sentences.map(sentence => `${sentence}.`).join(' ');
+}
+
 export function ProjectQuota({ project }: { project: ProjectView }): ReactElement {
   const trans = useTrans();
   const words = quotaWords(project, trans);
+  const beside = besideWords(project, trans);
   return (
     <li className="runai-Project" data-still="">
       <div className="runai-Line">
@@ -115,6 +140,7 @@ export function ProjectQuota({ project }: { project: ProjectView }): ReactElemen
         label={`${project.name}: ${words}`}
       />
       <div className="runai-Hint">{outlook(project, trans)}</div>
+      {beside && <div className="runai-Hint">{beside}</div>}
     </li>
   );
 }

@@ -369,6 +369,14 @@ export interface ProjectEntry {
   quotas: QuotaEntry[];
   /** of its jobs of one priority; null: that of the project above, or of the settings */
   order: QueueOrder | null;
+  /** CPUs; null: those that come with the GPUs that it is guaranteed */
+  guaranteed_cpus: number | null;
+  /** CPUs; null: none */
+  limit_cpus: number | null;
+  /** memory; null: what comes with the GPUs that it is guaranteed */
+  guaranteed_memory_gib: number | null;
+  /** memory; null: none */
+  limit_memory_gib: number | null;
 }
 
 export interface ProjectList {
@@ -394,6 +402,16 @@ export interface ProjectView {
   quotas: QuotaEntry[];
   /** null: that of the project above, or of the settings */
   order: QueueOrder | null;
+  /** null: those that come with its guaranteed GPUs */
+  guaranteed_cpus: number | null;
+  limit_cpus: number | null;
+  /** null: what comes with its guaranteed GPUs */
+  guaranteed_memory_gib: number | null;
+  limit_memory_gib: number | null;
+  /** of jobs that ask for CPUs */
+  allocated_cpus: number;
+  /** of jobs that ask for memory */
+  allocated_memory_gib: number;
   parts: PartView[];
   takes_jobs: boolean;
   fair_share: number;

@@ -11,7 +11,7 @@ import { StateIcon } from '../icons';
 import { verbs, type JobActions } from '../job';
 import { JobList, matches } from '../jobs';
 import { Panel } from '../panel';
-import { barSize, outlook, QuotaBar, quotaWords } from '../quota';
+import { barSize, besideWords, outlook, QuotaBar, quotaWords } from '../quota';
 
 const ADA: Me = {
   name: 'ada',
@@ -65,6 +65,14 @@ describe('the quota bar', () => {
     [null, '1 held']
   ])('says a guarantee of %j in words', (guaranteed, words) => {
     expect(quotaWords(aProject('vision', { allocated: 1, guaranteed_in_all: guaranteed }), plain)).toBe(words);
+  });
+
+  it('tells of CPUs and memory where they are guaranteed or limited', () => {
+    const cpus = { allocated_cpus: 4, guaranteed_cpus: 8, limit_cpus: 16 };
+    expect(besideWords(aProject('vision', cpus), plain)).toBe('CPUs: 4 of 8 guaranteed, at most 16.');
+    const memory = { allocated_memory_gib: 2.5, limit_memory_gib: 64 };
+    expect(besideWords(aProject('vision', memory), plain)).toBe('GiB of memory: 2.5 allocated, at most 64.');
+    expect(besideWords(aProject('vision', {}), plain)).toBe('');
   });
 
   it('reaches from what is held to what would start now', () => {
