@@ -43,7 +43,7 @@ export class Unreadable extends Error {
   }
 }
 
-/** What the fields declare; policies and quotas stay those of `base`. Throws `Unreadable`. */
+/** What the fields declare; policies, quotas, CPUs and memory stay those of `base`. Throws `Unreadable`. */
 export function entryOf(fields: Fields, base: ProjectView | null, trans: Trans): ProjectEntry {
   const number = (field: Field, empty: string): number | null => {
     const text = fields[field].trim();
@@ -67,11 +67,14 @@ export function entryOf(fields: Fields, base: ProjectView | null, trans: Trans):
     order: (fields.order || null) as QueueOrder | null,
     members: names(fields.members),
     groups: names(fields.groups),
-    ...(base ? { policy: base.policy, quotas: base.quotas } : NO_RULES)
+    policy: base?.policy ?? ({} as ProjectEntry['policy']),
+    quotas: base?.quotas ?? [],
+    guaranteed_cpus: base?.guaranteed_cpus ?? null,
+    limit_cpus: base?.limit_cpus ?? null,
+    guaranteed_memory_gib: base?.guaranteed_memory_gib ?? null,
+    limit_memory_gib: base?.limit_memory_gib ?? null
   };
 }
-
-const NO_RULES = { policy: {} as ProjectEntry['policy'], quotas: [] };
 
 function names(text: string): string[] {
   return [...new Set(text.split(/[\s,]+/).filter(Boolean))];
