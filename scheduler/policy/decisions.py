@@ -45,6 +45,7 @@ class Decisions(Mapping[WorkloadId, Decision]):
         self._told = {**kept, **changed}
         self._lines: Mapping[ProjectName, Line] | None = None
         self._gone: dict[ProjectName, list[LineKey]] = {}
+        self._positions: dict[ProjectName, Mapping[WorkloadId, int]] = {}
 
     def frozen(self) -> Self:
         """The same, for as long as somebody reads them. Nothing may have been changed since the plan was made."""
@@ -115,17 +116,23 @@ class Decisions(Mapping[WorkloadId, Decision]):
             return None
         project = job.project.name
         if self._lines is None:
-            line = self._state.line(project)
-            position = line.positions.get(job.id)
-            gone = self._gone.get(project)
-            if gone is None:
-                gone = self._gone[project] = self._gone_from(project, line)
-        elif project in self._lines:
-            line, gone = self._lines[project], self._gone[project]
-            position = line.position(job)
-        else:
+            return self._positions_in(project).get(job.id)
+        if project not in self._lines:
             return None
+        line, gone = self._lines[project], self._gone[project]
+        position = line.position(job)
         return position if position is None or not gone else position - bisect_left(gone, line.key(job))
+
+    def _positions_in(self, project: ProjectName) -> Mapping[WorkloadId, int]:
+        """The places of all jobs of a project that still wait once the plan is carried out."""
+        found = self._positions.get(project)
+        if found is None:
+            found = self._state.line(project).positions
+            gone = {job.id for job in self._starting.get(project, ())}
+            if gone:
+                found = {id: place for place, id in enumerate([id for id in found if id not in gone], start=1)}
+            self._positions[project] = found
+        return found
 
     def _gone_from(self, project: ProjectName, line: Line) -> list[LineKey]:
         """Those of its jobs that wait no more once the plan is carried out, in order."""
