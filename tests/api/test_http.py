@@ -227,6 +227,8 @@ async def test_lists_show_ones_own_projects_and_what_is_asked_for(service: Any) 
     assert await listed("admin") == {mine, mates, theirs}
     assert await listed("admin", project="speech") == {theirs}
     assert await listed("admin", state="succeeded") == set()
+    assert await listed("admin", user="ann") == {mine}
+    assert await listed("owner", user="zoe") == set()
 
 
 async def test_a_job_says_why_it_waits(service: Any, eventually: Any) -> None:

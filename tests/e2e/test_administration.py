@@ -131,3 +131,19 @@ def test_a_node_is_drained_with_a_reason_and_returned(admin: Page) -> None:
     row.get_by_role("button", name="Return").click()
     expect(row).to_contain_text("takes work")
     assert eventually(lambda: api(admin, f"jobs/{job['id']}")["state"] == "succeeded")
+
+
+def test_jobs_are_found_and_cancelled_together(admin: Page) -> None:
+    command = ["/bin/sleep", "600"]
+    ids = [
+        api(admin, "jobs", "POST", {"name": f"sweep-{n}", "command": command, "project": "default"})["id"]
+        for n in range(3)
+    ]
+    admin.get_by_role("link", name="Jobs").click()
+    admin.get_by_label("User").fill("admin")
+    admin.get_by_label("Project").select_option("default")
+    expect(admin.get_by_role("region", name="Jobs")).to_contain_text("sweep-2")
+    shots(admin, "admin-found")
+    admin.get_by_role("button", name="Cancel 3 jobs…").click()
+    admin.get_by_role("button", name="Cancel the jobs").click()
+    assert eventually(lambda: {api(admin, f"jobs/{id}")["state"] for id in ids} == {"cancelled"})

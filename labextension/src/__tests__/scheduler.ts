@@ -224,13 +224,16 @@ export class Scheduler implements ITransport {
       return json({ entries: entry ? [entry] : [], next: more ? entry!.id : null });
     }
     const states = url.searchParams.getAll('state') as JobState[];
+    const user = url.searchParams.get('user');
     const answers: Record<string, unknown> = {
       me: this.me,
       pool: this.pool,
       projects: { projects: this.projects },
       sessions: { sessions: this.sessions },
       jobs: {
-        jobs: [...this.jobs.values()].filter(job => !states.length || states.includes(job.state)),
+        jobs: [...this.jobs.values()].filter(
+          job => (!states.length || states.includes(job.state)) && (user === null || user === job.user)
+        ),
         next: null
       }
     };

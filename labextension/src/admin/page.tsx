@@ -2,15 +2,14 @@
 import { useRef, useState, type ReactElement } from 'react';
 import { StillContext, usePool, useStill, useTrans } from '../components/hooks';
 import type { JobActions } from '../components/job';
-import { JobList } from '../components/jobs';
 import { ProblemNote } from '../components/note';
 import { questionOf } from '../components/question';
 import type { PoolView } from '../model/api';
 import type { IPoolModel } from '../model/state';
 import { ADMINISTRATORS, useView, VIEWS, type ViewName } from './address';
 import { AuditView } from './audit';
-import { Card } from './card';
 import { useConfirm } from './confirm';
+import { JobsView } from './jobsview';
 import { NodesView } from './nodes';
 import { Overview } from './overview';
 import { ProjectsView } from './projectsview';
@@ -40,19 +39,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
   const views: Record<ViewName, (pool: PoolView) => ReactElement> = {
     pool: pool => <Overview model={model} state={state} pool={pool} actions={actions} />,
     projects: pool => <ProjectsView client={model.client} state={state} pool={pool} />,
-    jobs: () => (
-      <Card title={trans.__('Jobs')}>
-        <JobList
-          jobs={[...state.jobs.values()]}
-          me={state.me}
-          model={model}
-          actions={actions}
-          named
-          label={trans.__('Jobs')}
-          empty={trans.__('There are no jobs.')}
-        />
-      </Card>
-    ),
+    jobs: () => <JobsView model={model} state={state} actions={actions} confirm={confirm} attempt={attempt} />,
     nodes: pool => <NodesView nodes={pool.nodes} client={model.client} admin={admin} attempt={attempt} />,
     audit: () => <AuditView client={model.client} />
   };

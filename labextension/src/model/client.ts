@@ -29,6 +29,8 @@ export interface SeenProject {
 
 export interface JobQuery {
   states?: readonly JobState[];
+  project?: string;
+  user?: string;
   limit?: number;
   after?: string;
 }
@@ -101,11 +103,10 @@ export class Client {
     for (const state of query.states ?? []) {
       search.append('state', state);
     }
-    if (query.limit !== undefined) {
-      search.set('limit', String(query.limit));
-    }
-    if (query.after !== undefined) {
-      search.set('after', query.after);
+    for (const key of ['project', 'user', 'limit', 'after'] as const) {
+      if (query[key] !== undefined) {
+        search.set(key, String(query[key]));
+      }
     }
     return this._json(`jobs?${search}`);
   }
