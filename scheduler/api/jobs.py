@@ -28,7 +28,7 @@ class JobQuery(BaseModel):
 
     state: list[JobState] = Field(default_factory=list, description="only these; may be given more than once")
     project: str | None = None
-    user: str | None = Field(None, description="only those of this user")
+    user: UserName | None = Field(None, description="only those of this user")
     mine: bool = Field(False, description="only the caller's own")
     array: str | None = Field(None, max_length=64, description="only the jobs of this array")
     limit: int = Field(100, ge=1, le=500)
