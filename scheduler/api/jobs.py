@@ -15,7 +15,7 @@ from scheduler.api.endpoint import endpoint
 from scheduler.api.explain import explanation
 from scheduler.api.submitting import job_of_submission, with_ids
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
-from scheduler.model import Job, JobId, JobState, ProjectName
+from scheduler.model import Job, JobId, JobState, ProjectName, UserName
 from scheduler.pool.rules import rules_of
 from scheduler.schema import ArraySubmit, ArrayView, Explanation, JobPage, JobSubmit, JobView
 from scheduler.store import JobFilter
