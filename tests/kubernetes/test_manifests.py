@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.kubernetes import manifests
 from scheduler.engines.kubernetes.manifests import PodPlan
 from scheduler.engines.kubernetes.settings import Kubernetes
-from scheduler.engines.kubernetes.template import merge
+from scheduler.engines.kubernetes.template import KEYS, merge
 from scheduler.errors import Invalid
 from scheduler.model import JobId, Shape
 
@@ -132,9 +133,10 @@ def test_what_must_be_set_is_named(missing: str) -> None:
         settings(**{missing: ""}).check()
 
 
+NAME = st.text(max_size=3).filter(lambda name: name not in KEYS)  # lists of these are checked before
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAME, inner, max_size=3),
     max_leaves=10,
 )
 
@@ -145,7 +147,15 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-@given(st.dictionaries(st.text(max_size=3), JSON), st.dictionaries(st.text(max_size=3), JSON))
+ENV = st.lists(
+    st.fixed_dictionaries({"name": NAME}, optional={"value": NAME}), max_size=3, unique_by=itemgetter("name")
+)
+OBJECT = st.builds(
+    lambda fields, env: fields | env, st.dictionaries(NAME, JSON), st.fixed_dictionaries({}, optional={"env": ENV})
+)
+
+
+@given(OBJECT, OBJECT)
 def test_merging_twice_is_merging_once(base: dict[str, Any], over: dict[str, Any]) -> None:
     once = merge(base, over)
     assert merge(once, over) == once
