@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import (
+    Bounds,
     Environment,
     JobId,
     Node,
@@ -50,13 +51,18 @@ def only_training(snapshot: Snapshot) -> Snapshot:
     )
 
 
+def only_guaranteed(project: Project) -> Project:
+    """Without what holds for all parts of the pool together."""
+    return replace(project, limit=None, quotas=(), cpus=Bounds(), memory=Bounds())
+
+
 @st.composite
 def two_pools(draw: Draw) -> tuple[Snapshot, Snapshot]:
     """Two pools with the same projects, which have other guarantees and limits in each."""
     one, other = (only_training(draw(snapshots())) for _ in range(2))
     one = replace(
         one,
-        pool=replace(one.pool, projects=tuple(replace(p, limit=None, quotas=()) for p in one.pool.projects)),
+        pool=replace(one.pool, projects=tuple(map(only_guaranteed, one.pool.projects))),
     )
     amounts = st.sampled_from([0, 0, 1000, 2000, 4000, 500])
     limits = st.sampled_from([None, None, 4000, 5000])
