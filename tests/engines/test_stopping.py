@@ -40,7 +40,6 @@ while True: time.sleep(600)
 TREE = python(
     """
 import os, signal, time
-from scheduler.model import JobId
 # A child in the group, one in a session of its own, an orphan in another, and all of them deaf.
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 def child(new_session, orphan):
