@@ -302,6 +302,8 @@ class Reclaim(EligibilityRules):
 
     def may_lose(self, eviction: Eviction, losses: Losses, floor: Floor) -> bool:
         assert eviction.job.project is not None
+        if not eviction.amount and self.project.beside:
+            return False  # CPUs and memory are taken back by rules of their own
         return self.may_give_back(eviction.job.project, eviction.amount, losses, floor)
 
     def may_give_back(self, victim: ProjectState, amount: int, losses: Losses, floor: Floor) -> bool:
