@@ -46,7 +46,7 @@ from scheduler.schema import (
     SettingsEntry,
     UserEntry,
 )
-from scheduler.schema.reading import milli, parse_mapping, validate
+from scheduler.schema.reading import mib, milli, parse_mapping, validate
 
 # -- reading ------------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ def bounds_of(entry: HasBounds, place: str) -> tuple[Bounds, Bounds]:
         return None if given is None else milli(given, f"{place}.{name}")
 
     def memory(given: float | None, name: str) -> int | None:
-        return None if given is None else milli(given, f"{place}.{name}") * 1024 // ONE
+        return None if given is None else mib(given, f"{place}.{name}")
 
     for name, guaranteed, limit in (
         ("limit_cpus", entry.guaranteed_cpus, entry.limit_cpus),

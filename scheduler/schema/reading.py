@@ -18,7 +18,7 @@ import yaml
 from pydantic import BaseModel, StringConstraints, ValidationError
 
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Milli
+from scheduler.model import ONE, MiB, Milli
 from scheduler.schema.wire import AfterId, Name
 
 M = TypeVar("M", bound=BaseModel)
@@ -121,10 +121,19 @@ class _Loader(yaml.SafeLoader):
 
 def milli(amount: float, place: str) -> Milli:
     """An amount as whole thousandths. Raises `Invalid` for one that is finer or not finite."""
-    try:
-        found = round(amount * ONE)
-    except (OverflowError, ValueError):
-        raise Invalid(f"{place} must be a number that is finite, not {amount}.", field=place) from None
+    found = _rounded(amount * ONE, amount, place)
     if abs(amount * ONE - found) > 1e-6:
         raise Invalid(f"{place} goes in steps of 0.001; {amount} is finer.", field=place)
     return found
+
+
+def mib(gib: float, place: str) -> MiB:
+    """An amount of memory in GiB as whole MiB, rounded. Raises `Invalid` for one that is not finite."""
+    return _rounded(gib * 1024, gib, place)
+
+
+def _rounded(number: float, amount: float, place: str) -> int:
+    try:
+        return round(number)
+    except (OverflowError, ValueError):
+        raise Invalid(f"{place} must be a number that is finite, not {amount}.", field=place) from None
