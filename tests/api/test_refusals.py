@@ -21,7 +21,16 @@ from scheduler.api.exchange import SHORT
 BASE = "/services/runai/"
 DIGEST = "0" * 64
 PATHS = sorted(
-    path.format(job_id="j-1", session_id="s-1", stream_id="e-1", name="vision", area="output", path="x", digest=DIGEST)
+    path.format(
+        job_id="j-1",
+        session_id="s-1",
+        stream_id="e-1",
+        name="vision",
+        node="n1",
+        area="output",
+        path="x",
+        digest=DIGEST,
+    )
     for path, _ in ROUTES
 )
 PATHS += ["/nothing", "/api/v1/jobs/j-1/nothing"]

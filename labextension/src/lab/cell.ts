@@ -14,8 +14,15 @@ import { ServerTransport } from './transport';
 
 const TRAIN_CELL = 'runai:train-cell';
 
-/** The part of JupyterLab's cells that is used here. */
+/** The part of JupyterLab's notebooks that is used here. */
+interface INotebook {
+  activeCellIndex: number;
+  readonly activeCell: ICell | null;
+  readonly widgets: readonly ICell[];
+}
+
 interface ICell {
+  readonly node: HTMLElement;
   readonly model: {
     readonly type: string;
     readonly sharedModel: { getSource(): string; setSource(source: string): void };
@@ -40,10 +47,19 @@ export const cellPlugin: JupyterFrontEndPlugin<void> = {
       label: trans.__('Train This Cell…'),
       caption: trans.__('Run this cell on the GPU pool'),
       icon: gpuIcon,
-      describedBy: { args: { type: 'object', properties: {} } },
-      isVisible: () => activeCell(app)?.model.type === 'code',
-      execute: async () => {
-        const source = activeCell(app)?.model.sharedModel;
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: { clicked: { type: 'boolean', description: 'Whether the cell under the menu is meant.' } }
+        }
+      },
+      isVisible: args => args.clicked === true || notebookOf(app)?.activeCell?.model.type === 'code',
+      execute: async args => {
+        const notebook = notebookOf(app);
+        if (notebook && args.clicked) {
+          activateClicked(app, notebook);
+        }
+        const source = notebook?.activeCell?.model.sharedModel;
         if (!source) {
           return;
         }
@@ -67,10 +83,19 @@ export const cellPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** The cell that the user is at in the notebook in front. */
-function activeCell(app: JupyterFrontEnd): ICell | null {
-  const content = (app.shell.currentWidget as { content?: { activeCell?: ICell | null } } | null)?.content;
-  return content?.activeCell ?? null;
+/** The notebook in front. */
+function notebookOf(app: JupyterFrontEnd): INotebook | null {
+  const content = (app.shell.currentWidget as { content?: Partial<INotebook> } | null)?.content;
+  return content && 'activeCellIndex' in content ? (content as INotebook) : null;
+}
+
+/** A cell whose menu is opened need not be the active one. */
+function activateClicked(app: JupyterFrontEnd, notebook: INotebook): void {
+  const node = app.contextMenuHitTest(node => node.classList.contains('jp-Cell'));
+  const index = notebook.widgets.findIndex(cell => cell.node === node);
+  if (index >= 0) {
+    notebook.activeCellIndex = index;
+  }
 }
 
 /** The magic of another kind that has the whole cell. */
