@@ -12,13 +12,12 @@ from typing import Any
 
 from IPython.core.error import UsageError
 from jupyter_server.auth.decorator import authorized
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from tornado.web import authenticated
 
 from jupyter_ext import options
-from jupyter_ext.dialog import at_field, value_of
-from jupyter_ext.proxy import MAX_BODY, RunaiHandler
-from scheduler.errors import Invalid, RunaiError, TooLarge
+from jupyter_ext.dialog import FormHandler, at_field, value_of
+from scheduler.errors import Invalid, RunaiError
 from scheduler.model import JobKind
 from scheduler.submission import jobfile
 from scheduler.submission.options import BY_NAME, Interface, Option, of
@@ -114,19 +113,14 @@ def _check(line: str) -> None:
         raise Invalid(str(error)) from None
 
 
-class CellLineHandler(RunaiHandler):
+class CellLineHandler(FormHandler):
     """`/runai/line`: the fields of the line above a cell, or the line that says what fields say."""
 
     @authenticated
     @authorized
     async def post(self) -> None:
         try:
-            if len(self.request.body) > MAX_BODY:
-                raise TooLarge(f"A request has at most {MAX_BODY} bytes.")
-            try:
-                cell = Cell.model_validate_json(self.request.body)
-            except ValidationError:
-                raise Invalid("A cell's form has the line above the cell and the options.") from None
+            cell = self.form(Cell, "the line above the cell and options")
             answer: dict[str, Any]
             if cell.options is None:
                 answer = {"options": fields_of(cell.line)}

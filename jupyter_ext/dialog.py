@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import ApiPath, to_os_path
@@ -34,6 +34,8 @@ from scheduler.submission.programs import SCRIPT, Program, program_of
 
 RUN = "run"
 """The field of the form that says what to run."""
+
+F = TypeVar("F", bound=BaseModel)
 
 
 class Form(BaseModel):
@@ -144,6 +146,15 @@ def at_field(error: RunaiError, values: Mapping[str, Any]) -> RunaiError:
 
 
 class FormHandler(RunaiHandler):
+    def form(self, kind: type[F], parts: str) -> F:
+        """The form that was sent. Raises what says its `parts` where it is none."""
+        if len(self.request.body) > MAX_BODY:
+            raise TooLarge(f"A request has at most {MAX_BODY} bytes.")
+        try:
+            return kind.model_validate_json(self.request.body)
+        except ValidationError:
+            raise Invalid(f"This form has {parts}.") from None
+
     def folder(self, path: str) -> Path:
         """A folder of the file browser's on this machine."""
         root = Path(self.contents_manager.root_dir).absolute()
@@ -160,12 +171,7 @@ class SubmitHandler(FormHandler):
     @authorized
     async def post(self) -> None:
         try:
-            if len(self.request.body) > MAX_BODY:
-                raise TooLarge(f"A request has at most {MAX_BODY} bytes.")
-            try:
-                form = Form.model_validate_json(self.request.body)
-            except ValidationError:
-                raise Invalid("A form has a folder, a line to run and options.") from None
+            form = self.form(Form, "a folder, a line to run and options")
             address = await self.settings["runai_upstream"].address()
             sent = await asyncio.to_thread(send, form, self.folder(form.folder), address)
         except RunaiError as error:

@@ -203,3 +203,14 @@ async def test_a_script_returns_no_variables(jp_fetch: Any, folder: Path) -> Non
         await send(jp_fetch, "train.py", outputs="model")
     assert refused.value.response is not None
     assert json.loads(refused.value.response.body)["field"] == "outputs"
+
+
+async def test_what_is_no_form_is_told_what_a_form_has(jp_fetch: Any) -> None:
+    for path, parts in (
+        ("jobs", "a folder, a line to run and options"),
+        ("line", "the line above the cell and options"),
+    ):
+        with pytest.raises(HTTPClientError) as refused:
+            await jp_fetch("runai", path, method="POST", body='["x"]')
+        assert refused.value.response is not None
+        assert json.loads(refused.value.response.body)["detail"] == f"This form has {parts}."
