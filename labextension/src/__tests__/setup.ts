@@ -1,4 +1,4 @@
-/** What JupyterLab's packages expect of a browser when they are imported, and jsdom lacks. */
+/** What JupyterLab's packages and the pages expect of a browser, and jsdom lacks. */
 globalThis.DragEvent ??= class extends MouseEvent {
   readonly dataTransfer = null;
 } as unknown as typeof DragEvent;
@@ -13,3 +13,12 @@ window.matchMedia ??= query =>
   });
 
 window.requestIdleCallback ??= run => window.setTimeout(() => run({ didTimeout: false, timeRemaining: () => 1 }));
+
+// Dialogs are only elements there.
+HTMLDialogElement.prototype.showModal ??= function () {
+  this.open = true;
+};
+HTMLDialogElement.prototype.close ??= function () {
+  this.open = false;
+  this.dispatchEvent(new Event('close'));
+};

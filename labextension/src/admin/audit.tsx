@@ -1,5 +1,5 @@
 /** Who changed what of the pool, and when. */
-import { useEffect, useState, type ReactElement } from 'react';
+import { useCallback, useEffect, useState, type ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import type { AuditEntry, AuditPage } from '../model/api';
 import type { Client } from '../model/client';
@@ -10,20 +10,22 @@ export function AuditView({ client }: { client: Client }): ReactElement {
   const trans = useTrans();
   const [page, setPage] = useState<AuditPage | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
-  const read = async (before: AuditPage | null) => {
-    try {
-      const found = await client.audit(before?.next ?? null);
-      setPage({ ...found, entries: [...(before?.entries ?? []), ...found.entries] });
-      setProblem(null);
-    } catch (error) {
-      setProblem((error as Error).message);
-    }
-  };
+  const read = useCallback(
+    async (before: AuditPage | null) => {
+      try {
+        const found = await client.audit(before?.next ?? null);
+        setPage({ ...found, entries: [...(before?.entries ?? []), ...found.entries] });
+        setProblem(null);
+      } catch (error) {
+        setProblem((error as Error).message);
+      }
+    },
+    [client]
+  );
+  // Once: what is read while somebody reads on would move the lines.
   useEffect(() => {
     void read(null);
-    // Once: what is read while somebody reads on would move the lines.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [client]);
+  }, [read]);
   return (
     <Card title={trans.__('Audit')} aside={trans.__('changes of the pool, the newest first')}>
       {page && page.entries.length > 0 && (

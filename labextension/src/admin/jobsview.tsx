@@ -51,9 +51,7 @@ export function JobsView({ model, state, actions, confirm, attempt }: JobsViewPr
     return () => {
       gone = true;
     };
-    // `attempt` is another one each time the page is drawn.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [model, wanted, all, round]);
+  }, [model, wanted, all, round, attempt]);
 
   const more = (before: JobPage) =>
     attempt(async () => {

@@ -83,11 +83,7 @@ export function NodesView({ nodes, client, admin, attempt }: NodesViewProps): Re
         </table>
       </div>
       {drained !== null && (
-        <DrainDialog
-          name={drained}
-          close={() => setDrained(null)}
-          drain={reason => attempt(() => client.drain(drained, reason))}
-        />
+        <DrainDialog name={drained} close={() => setDrained(null)} drain={reason => client.drain(drained, reason)} />
       )}
     </Card>
   );
@@ -103,6 +99,7 @@ function DrainDialog({ name, close, drain }: DrainDialogProps): ReactElement {
   const trans = useTrans();
   const dialog = useRef<HTMLDialogElement>(null);
   const [reason, setReason] = useState('');
+  const [problem, setProblem] = useState<string | null>(null);
   const id = useId();
   useEffect(() => {
     if (!dialog.current?.open) {
@@ -111,8 +108,11 @@ function DrainDialog({ name, close, drain }: DrainDialogProps): ReactElement {
   }, []);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    dialog.current?.close();
-    void drain(reason.trim());
+    setProblem(null);
+    drain(reason.trim()).then(
+      () => dialog.current?.close(),
+      (error: Error) => setProblem(error.message)
+    );
   };
   return (
     <dialog ref={dialog} className="runai-Dialog" aria-labelledby={`${id}-title`} onClose={close}>
@@ -124,6 +124,11 @@ function DrainDialog({ name, close, drain }: DrainDialogProps): ReactElement {
           <input id={id} value={reason} maxLength={200} onChange={event => setReason(event.target.value)} />
           <span className="runai-Hint">{trans.__('shown to everybody who looks at the node')}</span>
         </div>
+        {problem && (
+          <p className="runai-Editor-problem" role="alert">
+            {problem}
+          </p>
+        )}
         <div className="runai-Dialog-buttons">
           <button type="button" onClick={() => dialog.current?.close()}>
             {trans.__('Close')}

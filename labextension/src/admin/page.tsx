@@ -1,5 +1,5 @@
 /** The pool for whoever runs it, in a few views. Everybody sees what they may see. */
-import { useRef, useState, type ReactElement } from 'react';
+import { useCallback, useRef, useState, type ReactElement } from 'react';
 import { StillContext, usePool, useStill, useTrans } from '../components/hooks';
 import type { JobActions } from '../components/job';
 import { ProblemNote } from '../components/note';
@@ -23,10 +23,10 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
   const page = useRef<HTMLDivElement>(null);
   const still = useStill(page);
   const admin = state.me?.admin ?? false;
-  const attempt = async (act: () => Promise<void>) => {
+  const attempt = useCallback(async (act: () => Promise<void>) => {
     setRefusal(null);
     await act().catch((error: Error) => setRefusal(error.message));
-  };
+  }, []);
   const actions: JobActions = {
     async act(job, verb) {
       const question = questionOf(job, verb, trans);

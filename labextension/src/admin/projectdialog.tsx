@@ -2,7 +2,16 @@
  * A project is added, changed or retired: fields, then what that would bring about, then it is done. Where somebody else
  * has changed the project meanwhile, what was typed stays and the other fields take what they say now.
  */
-import { useEffect, useId, useRef, useState, type FormEvent, type ReactElement, type ReactNode } from 'react';
+import {
+  useCallback,
+  useEffect,
+  useId,
+  useRef,
+  useState,
+  type FormEvent,
+  type ReactElement,
+  type ReactNode
+} from 'react';
 import { useTrans } from '../components/hooks';
 import type { Applied, PoolView, ProjectEntry } from '../model/api';
 import type { Client, SeenProject } from '../model/client';
@@ -59,29 +68,32 @@ export function ProjectDialog({ client, state, pool, name, close }: ProjectDialo
   }, [loaded]);
 
   /** Does it, and says what went wrong; a project that has changed is read again. */
-  const attempt = async (act: () => Promise<void>) => {
-    setBusy(true);
-    setProblem(null);
-    try {
-      await act();
-    } catch (reason) {
-      const error = reason as Error;
-      const field = error instanceof Unreadable || error instanceof PoolError ? error.field : null;
-      setProblem({ sentence: error.message, field });
-      setReview(null);
-      if (name !== null && error instanceof PoolError && error.status === CHANGED) {
-        setSeen(await client.project(name).catch(() => seen));
+  const attempt = useCallback(
+    async (act: () => Promise<void>) => {
+      setBusy(true);
+      setProblem(null);
+      try {
+        await act();
+      } catch (reason) {
+        const error = reason as Error;
+        const field = error instanceof Unreadable || error instanceof PoolError ? error.field : null;
+        setProblem({ sentence: error.message, field });
+        setReview(null);
+        if (name !== null && error instanceof PoolError && error.status === CHANGED) {
+          const now = await client.project(name).catch(() => null);
+          setSeen(before => now ?? before);
+        }
       }
-    }
-    setBusy(false);
-  };
+      setBusy(false);
+    },
+    [client, name]
+  );
+  // Once: what was seen is changed, and no newer one unseen.
   useEffect(() => {
     if (name !== null) {
       void attempt(async () => setSeen(await client.project(name)));
     }
-    // Once: what was seen is changed, and no newer one unseen.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [client, name]);
+  }, [attempt, client, name]);
 
   const look = (remove: boolean) =>
     attempt(async () => {

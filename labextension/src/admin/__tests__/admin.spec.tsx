@@ -137,10 +137,6 @@ describe('a service that has forgotten the browser', () => {
 
 describe('the page', () => {
   async function page(admin: boolean): Promise<[Scheduler, PoolModel]> {
-    // The browser's dialog, which jsdom has only as an element.
-    HTMLDialogElement.prototype.showModal = function () {
-      this.open = true;
-    };
     const scheduler = new Scheduler();
     scheduler.me = {
       ...scheduler.me,

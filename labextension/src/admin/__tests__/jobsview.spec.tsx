@@ -4,11 +4,7 @@ import { aJob, Scheduler } from '../../__tests__/scheduler';
 import { PoolModel } from '../../model/pool';
 import { PoolPage } from '../page';
 
-// The browser's dialog, which jsdom has only as an element.
 beforeEach(() => {
-  HTMLDialogElement.prototype.showModal = function () {
-    this.open = true;
-  };
   location.hash = '#jobs';
 });
 

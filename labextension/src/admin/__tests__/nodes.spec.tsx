@@ -5,15 +5,7 @@ import type { NodeView } from '../../model/api';
 import { PoolModel } from '../../model/pool';
 import { PoolPage } from '../page';
 
-// The browser's dialog, which jsdom has only as an element.
 beforeEach(() => {
-  HTMLDialogElement.prototype.showModal = function () {
-    this.open = true;
-  };
-  HTMLDialogElement.prototype.close = function () {
-    this.open = false;
-    fireEvent(this, new Event('close'));
-  };
   location.hash = '#nodes';
 });
 
@@ -53,6 +45,20 @@ it('is drained with a reason, and returned', async () => {
   fireEvent.click(screen.getByRole('button', { name: 'Return n1' }));
   await waitFor(() => expect(scheduler.pool.nodes[0]!.drained).toBeNull());
   await screen.findByText('takes work');
+  model.dispose();
+});
+
+it('keeps the reason where draining is refused', async () => {
+  const [scheduler, model] = await page(true);
+  fireEvent.click(screen.getByRole('button', { name: 'Drain n1' }));
+  fireEvent.change(await screen.findByLabelText('Reason'), { target: { value: 'ECC errors' } });
+  scheduler.trouble = [503, { detail: 'The disk is full.', status: 503 }];
+  fireEvent.click(screen.getByText('Drain'));
+  await screen.findByText('The disk is full.');
+  expect(screen.getByLabelText<HTMLInputElement>('Reason').value).toBe('ECC errors');
+  scheduler.trouble = null;
+  fireEvent.click(screen.getByText('Drain'));
+  await screen.findByText('drained: ECC errors');
   model.dispose();
 });
 

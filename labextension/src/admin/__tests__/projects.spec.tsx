@@ -8,15 +8,7 @@ import { entryOf, fieldsOf, promiseOf, Unreadable } from '../draft';
 import { PoolPage } from '../page';
 import { effectWords } from '../preview';
 
-// The browser's dialog, which jsdom has only as an element.
 beforeEach(() => {
-  HTMLDialogElement.prototype.showModal = function () {
-    this.open = true;
-  };
-  HTMLDialogElement.prototype.close = function () {
-    this.open = false;
-    fireEvent(this, new Event('close'));
-  };
   location.hash = '#projects';
 });
 
