@@ -128,8 +128,8 @@ def test_jobs_keep_running_when_the_leader_is_killed_and_the_standby_adopts_them
                 ended = client.wait(job.id, timeout=60)
                 assert (ended.state, len(ended.attempts)) == ("succeeded", 1), service.log.read_text()
                 assert client.log(job.id).decode() == "".join(f"{i}\n" for i in range(lines))
-        for kind in ("pods", "secrets", "services"):
-            eventually(f"no {kind} are left", lambda kind=kind: not service.objects(kind))  # type: ignore[misc]
+        kinds = ("pods", "secrets", "services")
+        eventually("nothing of the jobs is left", lambda: not any(map(service.objects, kinds)))
     assert service.lease()["leaseTransitions"] == 2
 
 

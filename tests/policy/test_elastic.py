@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -84,9 +85,9 @@ def test_surplus_workers_make_room_for_a_job_of_the_same_project_and_it_is_told_
 def test_an_elastic_job_does_not_grow_onto_a_node_that_takes_no_more_jobs() -> None:
     """Not even where somebody who gives way holds GPUs there, in the domain that it requires."""
 
-    def running(id: str, project: str, node: str, gpus: tuple[int, ...], **asked: object) -> Workload:
+    def running(id: str, project: str, node: str, gpus: tuple[int, ...], **asked: Any) -> Workload:
         places = tuple(WorkerPlacement(NodeName(node), (gpu,)) for gpu in gpus)
-        request = Request(project, **asked)  # type: ignore[arg-type]
+        request = Request(ProjectName(project), **asked)
         return Workload(JobId(id), request, submitted=NOW - 900, running=True, started=NOW - 900, placement=places)
 
     rack = {"rack": "r0"}
