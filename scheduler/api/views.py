@@ -90,7 +90,7 @@ def worker_views(placement: Iterable[WorkerPlacement]) -> list[WorkerView]:
     ]
 
 
-def _with_last_words(told: str, reason: str, attempt: Attempt | None) -> str:
+def _with_error_excerpt(told: str, reason: str, attempt: Attempt | None) -> str:
     """`… ended with exit code 1: ValueError: …` where `reason`, as `told`, says why this attempt ended."""
     if attempt is None or not attempt.error_excerpt or not reason.endswith(attempt.reason):
         return told
@@ -135,7 +135,7 @@ def reason_of(job: Job, expected: Decision | None, book: Book, access: Access) -
     """Why a job stands where it does, or what it waits for."""
     reason = (expected.reason if expected else "") or job.reason
     last = job.attempts[-1] if job.attempts and access.owns(job) else None
-    return _with_last_words(discretion.told(reason, job, book, access), reason, last)
+    return _with_error_excerpt(discretion.told(reason, job, book, access), reason, last)
 
 
 def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) -> JobView:
@@ -169,7 +169,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         attempts=[
             _attempt_view(
                 attempt,
-                _with_last_words(
+                _with_error_excerpt(
                     discretion.told(attempt.reason, job, book, access),
                     attempt.reason,
                     attempt if mine else None,

@@ -61,7 +61,7 @@ def ensure(state_dir: Path | None = None, *, patience: float = 30.0) -> Endpoint
             return found
         status = process.poll() if process is not None else _LOCKED
         if status not in (None, 0, _LOCKED):
-            raise Unavailable(f"The scheduler could not start: {_last_words(folder.path)}")
+            raise Unavailable(f"The scheduler could not start: {_log_tail(folder.path)}")
         if status is not None and folder.holder() is None:
             if "RUNAI_JOB_ID" in os.environ:
                 raise Unavailable(IN_A_JOB)
@@ -125,7 +125,7 @@ def _ready(url: str) -> bool:
         return False
 
 
-def _last_words(state_dir: Path) -> str:
+def _log_tail(state_dir: Path) -> str:
     lines = (state_dir / LOG).read_text("utf-8", errors="replace").strip().splitlines()
     if lines:
         return lines[-1]

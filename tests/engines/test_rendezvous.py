@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from scheduler import worker
 from scheduler.engines.base import Launch, WorkerState
+from scheduler.engines.errorexcerpt import error_excerpt_of, port_in_use
 from scheduler.engines.files import log_file
-from scheduler.engines.lastwords import last_words, taken
 from scheduler.engines.local.ports import Ports
 from scheduler.engines.rendezvous import Meeting, needs, variables, wrapper
 from scheduler.errors import Unavailable
@@ -245,11 +245,11 @@ def test_no_port_is_given_twice(counts: list[int]) -> None:
     ],
 )  # fmt: skip
 def test_last_words(log: str, said: str) -> None:
-    assert last_words(log) == said
+    assert error_excerpt_of(log) == said
 
 
 def test_a_taken_port_is_told_from_others() -> None:
     log = "bound to 20001\nRuntimeError: [Errno 98] Address already in use: 20002\n"
-    assert taken(log, (20001, 20002)) == 20002
-    assert taken(log, (20001,)) is None
-    assert taken("port 20001 is fine", (20001,)) is None
+    assert port_in_use(log, (20001, 20002)) == 20002
+    assert port_in_use(log, (20001,)) is None
+    assert port_in_use("port 20001 is fine", (20001,)) is None

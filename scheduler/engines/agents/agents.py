@@ -36,7 +36,7 @@ from scheduler.engines.agents.tokens import Tokens, Worker
 from scheduler.engines.agents.uploads import DISPLAYS, DISPLAYS_FILE, REPORTS, Uploads
 from scheduler.engines.base import Launch, Report, WorkerState, WorkerStatus
 from scheduler.engines.contract import worker_spec
-from scheduler.engines.lastwords import TAIL, explained
+from scheduler.engines.errorexcerpt import TAIL, with_error
 from scheduler.engines.rendezvous import Meeting
 from scheduler.errors import Conflict, NotFound, Unavailable
 from scheduler.model import AttemptKey, Fault, JobId
@@ -321,7 +321,7 @@ class Agents:
         )
         if status.state is WorkerState.EXITED:
             failed = log.decode(errors="replace") if status.exit_code else ""
-            status = explained(status, failed, live.spec["ports"], started=live.started is not None)
+            status = with_error(status, failed, live.spec["ports"], started=live.started is not None)
         if self._report is not None:
             self._report(status)
 

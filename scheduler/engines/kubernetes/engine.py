@@ -224,7 +224,7 @@ class KubernetesEngine(Engine):
         """A worker's pod has ended, or there is none (any more)."""
         live = self._agents.live(worker)
         if live is not None:
-            said = None if standing is None else _last_word(standing.message)
+            said = None if standing is None else _state_at_end(standing.message)
             if said is not None:
                 try:
                     await self._agents.hear(live, said)
@@ -328,7 +328,7 @@ async def _logged(work: Coroutine[Any, Any, Any]) -> None:
         log.exception("A pod could not be looked after.")
 
 
-def _last_word(message: str) -> State | None:
+def _state_at_end(message: str) -> State | None:
     """The end that an agent has left in its container's termination message."""
     try:
         said: Mapping[str, Any] = json.loads(message)

@@ -25,8 +25,8 @@ from weakref import WeakValueDictionary
 from scheduler.engines import outputs, throughput
 from scheduler.engines.base import Engine, Grant, Launch, Report, Seat, WorkerState, WorkerStatus
 from scheduler.engines.contract import visible, worker_spec
+from scheduler.engines.errorexcerpt import TAIL, with_error
 from scheduler.engines.files import log_file
-from scheduler.engines.lastwords import TAIL, explained
 from scheduler.engines.local import accounts
 from scheduler.engines.local.accounts import Account
 from scheduler.engines.local.environment import command, environment, identifying
@@ -228,7 +228,7 @@ class LocalEngine(Engine):
             *key, WorkerState.EXITED, at, code, standing.reason, throughput=speed, stopped=standing.stopped
         )
         if self._report is not None:
-            self._report(explained(exited, log, ports, started=standing.started is not None))
+            self._report(with_error(exited, log, ports, started=standing.started is not None))
 
     def _throughput(self, job: JobId, attempt: int) -> float | None:
         reports = outputs.tail(self._folders.job(job).output, throughput.FILE, throughput.TAIL)

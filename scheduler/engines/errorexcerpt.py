@@ -20,7 +20,7 @@ _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warnin
 _IN_USE = re.compile("EADDRINUSE|address already in use", re.IGNORECASE)
 
 
-def last_words(log: str) -> str:
+def error_excerpt_of(log: str) -> str:
     """The last exception that a log tells of (`ValueError: …`), else its last line; empty where it says nothing.
 
     What launchers such as `torchrun` write below an exception is about themselves.
@@ -31,23 +31,23 @@ def last_words(log: str) -> str:
     return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
 
 
-def taken(log: str, ports: Sequence[int]) -> int | None:
+def port_in_use(log: str, ports: Sequence[int]) -> int | None:
     """Which of these ports a worker found in another's hands when it wanted to listen there."""
     complaints = [line for line in log.splitlines() if _IN_USE.search(line)]
     return next((port for port in ports if any(str(port) in line for line in complaints)), None)
 
 
-def explained(exited: WorkerStatus, log: str, ports: Sequence[int], *, started: bool) -> WorkerStatus:
+def with_error(exited: WorkerStatus, log: str, ports: Sequence[int], *, started: bool) -> WorkerStatus:
     """How a worker ended, with what the end of its log says. That a port is another's now is no failure of the job.
 
     `ports` are those it had to listen on; `started` says whether it was.
     """
-    if log and (port := taken(log, ports)) is not None:
+    if log and (port := port_in_use(log, ports)) is not None:
         reason = f"port {port}, on which it had to listen, was in use."
         return replace(exited, state=WorkerState.LOST, reason=reason, throughput=None)
-    killed = exited.exit_code == -signal.SIGKILL  # it has had no last words
+    killed = exited.exit_code == -signal.SIGKILL  # it could not report an error
     return replace(
         exited,
-        error_excerpt="" if killed else last_words(log),
+        error_excerpt="" if killed else error_excerpt_of(log),
         fault=Fault.JOB if exited.exit_code is not None and not started else None,
     )
