@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
-from scheduler.api import discretion
+from scheduler.api import redaction
 from scheduler.api.access import Access
 from scheduler.api.convert import from_milli, start_range
 from scheduler.api.remedies import would_help
@@ -70,8 +70,8 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
         project=job.request.project,
         state=job.state,
         action=decision.action.value if decision else None,
-        reason=discretion.told((decision.reason if decision and waits else "") or job.reason, job, book, access),
-        blocked_by=discretion.blocked_by(blocked, book, access),
+        reason=redaction.redacted((decision.reason if decision and waits else "") or job.reason, job, book, access),
+        blocked_by=redaction.blocked_by(blocked, book, access),
         position=decision.position if decision else None,
         waiting=book.queued.get(job.request.project, 0),
         estimated_start=decision.estimated_start if decision and waits else None,

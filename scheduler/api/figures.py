@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from scheduler.api import discretion, views
+from scheduler.api import redaction, views
 from scheduler.api.convert import start_range
 from scheduler.api.messages import mentioned, written
 from scheduler.api.projects import Standing
@@ -144,7 +144,7 @@ class Figures:
     def _row(self, job: Job, piece: Piece, access: Access, *, whole: bool) -> bytes:
         """`whole`: with its reason, which mostly stays the same when its place in line changes."""
         book = self._controller.book
-        alike = (whole, access.owns(job), discretion.seen(mentioned(job, book), book, access))
+        alike = (whole, access.owns(job), redaction.visible(mentioned(job, book), book, access))
         if alike not in piece.texts:
             expected = views.waits(job, book)
             view = WaitingView(
@@ -159,7 +159,7 @@ class Figures:
 
     def _reason(self, job: Job, piece: Piece, access: Access) -> bytes:
         book = self._controller.book
-        alike = ("event", access.owns(job), discretion.seen(mentioned(job, book), book, access))
+        alike = ("event", access.owns(job), redaction.visible(mentioned(job, book), book, access))
         if alike not in piece.texts:
             view = views.job_view(job, book, access)
             data = view.model_dump(

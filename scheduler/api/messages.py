@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
-from scheduler.api import discretion, views
+from scheduler.api import redaction, views
 from scheduler.api.sessionviews import session_view
 from scheduler.model import SessionId
 from scheduler.schema import Event
@@ -55,7 +55,7 @@ class Message:
     def _alike(self, access: Access) -> Hashable:
         """Callers with equal keys are told the same."""
         if self._job is not None:
-            return access.owns(self._job), discretion.seen(self._mentioned, self._book, access)
+            return access.owns(self._job), redaction.visible(self._mentioned, self._book, access)
         return access.caller.admin
 
     def _event(self, access: Access) -> Event:
@@ -63,7 +63,7 @@ class Message:
         told = Event(id=record.id, at=record.at, kind=record.kind, subject=record.subject, data=dict(record.data or {}))
         if self._job is not None:
             if "reason" in told.data:
-                told.data["reason"] = discretion.told(told.data["reason"], self._job, book, access)
+                told.data["reason"] = redaction.redacted(told.data["reason"], self._job, book, access)
             return told.model_copy(update={"job": views.job_views([self._job], book, access)[0]})
         if record.kind.startswith("job."):
             told.data.pop("reason", None)  # it may name jobs that the caller may not see, and can no longer be checked
@@ -80,5 +80,5 @@ def mentioned(job: Job, book: Book, *texts: str) -> tuple[str, ...]:
     decision = book.decision(job.id)
     reasons = [job.reason, *texts, *(attempt.reason for attempt in job.attempts)]
     if decision is None:
-        return discretion.mentioned(job, *reasons)
-    return discretion.mentioned(job, *reasons, decision.reason, details=decision.details)
+        return redaction.mentioned(job, *reasons)
+    return redaction.mentioned(job, *reasons, decision.reason, details=decision.details)

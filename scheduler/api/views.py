@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from scheduler.api import discretion
+from scheduler.api import redaction
 from scheduler.api.access import Access, Scope
 from scheduler.api.convert import from_mib, from_milli, start_range
 from scheduler.model import (
@@ -135,7 +135,7 @@ def reason_of(job: Job, expected: Decision | None, book: Book, access: Access) -
     """Why a job stands where it does, or what it waits for."""
     reason = (expected.reason if expected else "") or job.reason
     last = job.attempts[-1] if job.attempts and access.owns(job) else None
-    return _with_error_excerpt(discretion.told(reason, job, book, access), reason, last)
+    return _with_error_excerpt(redaction.redacted(reason, job, book, access), reason, last)
 
 
 def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) -> JobView:
@@ -152,7 +152,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         kind=job.program.kind,
         state=job.state,
         reason=reason_of(job, expected, book, access),
-        blocked_by=discretion.blocked_by(expected.details if expected else None, book, access),
+        blocked_by=redaction.blocked_by(expected.details if expected else None, book, access),
         position=expected.position if expected else None,
         estimated_start=expected.estimated_start if expected else None,
         submitted=job.submitted,
@@ -170,7 +170,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
             _attempt_view(
                 attempt,
                 _with_error_excerpt(
-                    discretion.told(attempt.reason, job, book, access),
+                    redaction.redacted(attempt.reason, job, book, access),
                     attempt.reason,
                     attempt if mine else None,
                 ),

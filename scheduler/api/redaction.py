@@ -21,7 +21,7 @@ _WORKLOAD = re.compile(r"\b(?:[js]-[0-9a-z]{12}|a-[0-9a-z]{12}-\d{1,6})\b")
 _ID = re.compile(r"\b(?:[js]-[0-9a-z]{12}|a-[0-9a-z]{12}(?:-\d{1,6})?)\b")
 
 
-def told(text: str, of: Job, book: Book, access: Access) -> str:
+def redacted(text: str, of: Job, book: Book, access: Access) -> str:
     """A reason of the job `of`, with names in the place of ids; one that it comes after and that is over stays an
     id."""
     named = {after.job for after in of.request.after}
@@ -30,8 +30,8 @@ def told(text: str, of: Job, book: Book, access: Access) -> str:
         id = found[0]
         if id == of.id:
             return id
-        spoken = id in named or id.rpartition("-")[0] in named  # of an array that was named
-        return _name(id, book, access) or (id if spoken else _somebody(id, book))
+        is_named = id in named or id.rpartition("-")[0] in named  # of an array that was named
+        return _name(id, book, access) or (id if is_named else _somebody(id, book))
 
     return _ID.sub(name, text)
 
@@ -54,7 +54,7 @@ def mentioned(of: Job, *texts: str, details: Mapping[str, Any] | None = None) ->
     return tuple(sorted(found - {of.id}))
 
 
-def seen(ids: tuple[str, ...], book: Book, access: Access) -> tuple[bool, ...]:
+def visible(ids: tuple[str, ...], book: Book, access: Access) -> tuple[bool, ...]:
     """Which of these a caller may see: to those who see the same ones, the same is told."""
     return tuple(bool(_name(id, book, access)) for id in ids)
 
