@@ -18,12 +18,12 @@ from scheduler.policy.nominations import honour_nominations
 from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
 from scheduler.policy.plannerstate import PlannerState, Waiting
+from scheduler.policy.preemptor import Preemptor, breaks_guarantee
 from scheduler.policy.projects import ProjectState, held_beside
 from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
 from scheduler.policy.reservation import Reservations, may_starve
 from scheduler.policy.sessions import seat_sessions
 from scheduler.policy.sets import NO_NODES, NodeSet
-from scheduler.policy.takeback import TakeBack, breaks_guarantee
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, together
 from scheduler.policy.victims import Budget, SearchResult
 from scheduler.policy.wakeup import Wakeup
@@ -54,11 +54,11 @@ class Cycle:
         self.kept: dict[WorkloadId, Decision] = {}
         self.wakeup = Wakeup(now)
         self.reservations = Reservations(self.state, self.placer, self.settings, now)
-        self.take_back = TakeBack(
+        self.preemptor = Preemptor(
             self.state, self.placer, self.reservations, self.settings, self.budget, self.wakeup, planner.levels
         )
         self.growth = Growth(
-            self.state, self.placer, self.reservations, self.take_back, planner.partitions, self.wakeup
+            self.state, self.placer, self.reservations, self.preemptor, planner.partitions, self.wakeup
         )
         self._in_vain: dict[tuple[int, NodeSet], int] = {}
 
@@ -128,7 +128,7 @@ class Cycle:
     def _close_the_hopeless(self, queue: ProjectQueue) -> None:
         """Close the next classes as long as earlier trials have shown that they get nothing."""
         project = queue.project
-        least_important = self.take_back.least_important(project)
+        least_important = self.preemptor.least_important(project)
         while (jobs := queue.next) is not None and jobs.request.priority <= least_important:
             if not self._hopeless(jobs, project):
                 return
@@ -139,8 +139,8 @@ class Cycle:
         request, gains, name = jobs.request, self.state.gains, (jobs.request.fit_class, NO_NODES)
         return (
             self._in_vain.get(name) == gains
-            and self.take_back.nobody_moves_for(request)
-            and not self.take_back.may_pause(project, jobs.first)
+            and self.preemptor.cannot_consolidate_for(request)
+            and not self.preemptor.may_pause(project, jobs.first)
             and project.allocated + request.gang_amount > max(project.guarantee, project.share)
             and (request.gang_amount > 0 or not project.due_beside(request.gang_beside))
             and not (self.reservations.open_to(project) and request.gang_amount <= project.due)
@@ -184,14 +184,14 @@ class Cycle:
         for project, classes in here:
             reach = project.due - project.allocated  # what it may take back from others
             headroom = min([step.limit - step.allocated for step in project.path])
-            least_important = self.take_back.least_important(project)
+            least_important = self.preemptor.least_important(project)
             may = [
                 (request, jobs)
                 for request, jobs in classes.items()
                 if (request.gang_amount <= reach and (request.gang_amount or not project.beside))
                 or (not request.gang_amount and project.due_beside(request.gang_beside))
                 or request.priority > least_important
-                or self.take_back.may_pause(project, jobs[0])
+                or self.preemptor.may_pause(project, jobs[0])
                 or (request.gang_amount <= headroom and self._could_stand(request, fits, left_over))
             ]
             if self.reservations.open_to(project):
@@ -209,7 +209,7 @@ class Cycle:
     def _could_stand(self, request: RequestClass, fits: set[int], left_over: Milli) -> bool:
         """Whether there is a place for it, or might be one if others moved."""
         return request.fit_class in fits or (
-            request.gang_amount <= left_over and not self.take_back.nobody_moves_for(request)
+            request.gang_amount <= left_over and not self.preemptor.cannot_consolidate_for(request)
         )
 
     def _start(self, job: WorkloadState, project: ProjectState, request: RequestClass, order: ProjectOrder) -> bool:
@@ -238,9 +238,9 @@ class Cycle:
             workers = self._place(request, kept_from)
         if workers is not None:
             return workers
-        result = self.take_back.find(job, project, limited, kept_from | better_not)
+        result = self.preemptor.find(job, project, limited, kept_from | better_not)
         if result is None and better_not:
-            result = self.take_back.find(job, project, limited, kept_from)
+            result = self.preemptor.find(job, project, limited, kept_from)
         if result is None:
             if not limited:
                 if not job.options or job.options[-1][0] is project:

@@ -16,11 +16,11 @@ from scheduler.policy.nodes import NOW
 from scheduler.policy.partitions import Partition
 from scheduler.policy.placement import Placer
 from scheduler.policy.poolstate import PoolState
+from scheduler.policy.preemptor import Preemptor
 from scheduler.policy.projects import ProjectState
 from scheduler.policy.queues import JobClassQueue, ProjectOrder, ProjectQueue
 from scheduler.policy.reservation import Reservations
 from scheduler.policy.sets import NO_NODES, NodeSet
-from scheduler.policy.takeback import TakeBack
 from scheduler.policy.victims import SearchResult
 from scheduler.policy.wakeup import Wakeup
 from scheduler.policy.workloads import WorkloadState
@@ -57,14 +57,14 @@ class Growth:
         state: PoolState,
         placer: Placer,
         reservations: Reservations,
-        take_back: TakeBack,
+        preemptor: Preemptor,
         partitions: Iterable[Partition],
         wakeup: Wakeup,
     ) -> None:
         self.state = state
         self.placer = placer
         self.reservations = reservations
-        self.take_back = take_back
+        self.preemptor = preemptor
         self.partitions = partitions
         self.wakeup = wakeup
         self.grown: dict[WorkloadId, WorkloadState] = {}
@@ -125,7 +125,7 @@ class Growth:
     def _reclaim(self, job: WorkloadState, project: ProjectState, order: ProjectOrder) -> list[WorkerPlacement] | None:
         """The place of somebody who holds what the project is guaranteed."""
         beside = self._beside(job, project)
-        result = self.take_back.find_worker(job, project, beside, self.grown) if beside else None
+        result = self.preemptor.find_worker(job, project, beside, self.grown) if beside else None
         if result is None:
             return None
         self.reclaimed.append((job, result))

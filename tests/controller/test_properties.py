@@ -271,7 +271,7 @@ class Lives(RuleBasedStateMachine):
         self.try_to(self.bench.controller.resume, job)
 
     @rule(job=jobs)
-    def take_back(self, job: Job) -> None:
+    def preemptor(self, job: Job) -> None:
         self.victims.add(job.id)
         self.bench.controller.refresh()
 

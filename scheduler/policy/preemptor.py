@@ -24,7 +24,7 @@ from scheduler.policy.wakeup import Wakeup
 from scheduler.policy.workloads import RequestClass, WorkloadState
 
 
-class TakeBack:
+class Preemptor:
     """The searches of one cycle. What failed is not tried again until somebody has left."""
 
     def __init__(
@@ -49,7 +49,7 @@ class TakeBack:
         self._no_moves: dict[tuple[int, NodeSet], int] = {}
         self._no_victims: dict[tuple[object, ...], int] = {}
 
-    def nobody_moves_for(self, request: RequestClass) -> bool:
+    def cannot_consolidate_for(self, request: RequestClass) -> bool:
         """Whether it is known that moving others makes no place for such a job."""
         return self._no_moves.get((request.fit_class, NO_NODES)) == self.state.gains
 
