@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from scheduler.engines.base import Launch
-from scheduler.engines.rendezvous import Meeting, Wrapper, variables, wrapper
+from scheduler.engines.rendezvous import Rendezvous, Wrapper, variables, wrapper
 from scheduler.model import Framework, JobId, Node, NodeName, WorkerPlacement
 
 
@@ -29,13 +29,13 @@ class WorkerSpec:
     python_path: str | None = None
 
 
-def worker_spec(launch: Launch, rank: int, meeting: Meeting) -> WorkerSpec:
+def worker_spec(launch: Launch, rank: int, rendezvous: Rendezvous) -> WorkerSpec:
     """That of a worker of an attempt."""
     return WorkerSpec(
         command=launch.program.command,
         env={
             "PYTHONUNBUFFERED": "1",
-            **variables(meeting, rank),
+            **variables(rendezvous, rank),
             **launch.program.env,
             **launch.env,
         },
@@ -45,8 +45,8 @@ def worker_spec(launch: Launch, rank: int, meeting: Meeting) -> WorkerSpec:
             "RUNAI_WORLD_SIZE": str(len(launch.workers)),
             **_group(launch, rank),
         },
-        wrapper=wrapper(meeting, rank),
-        python_path="gloo" if meeting.framework is Framework.TORCH else None,
+        wrapper=wrapper(rendezvous, rank),
+        python_path="gloo" if rendezvous.framework is Framework.TORCH else None,
     )
 
 

@@ -17,7 +17,7 @@ from scheduler.discovery.statefolder import StateFolder
 from scheduler.engines.agents.agents import Agents
 from scheduler.engines.backend import Setup
 from scheduler.engines.local.backend import local
-from scheduler.engines.rendezvous import Meeting
+from scheduler.engines.rendezvous import Rendezvous
 from scheduler.model import JobState
 from tests.api.conftest import Service, Start
 from tests.engines.workplace import launch
@@ -113,7 +113,7 @@ async def service(start: Start, tmp_path: Path) -> AsyncIterator[Service]:
     await agents.open(lambda status: None)
     await agents.recover([])
     order = launch("w", ("true",), bundle=DIGEST)
-    (token,) = await agents.admit(order, Meeting(order.program.framework, order.workers, ("here",), (), ""))
+    (token,) = await agents.admit(order, Rendezvous(order.program.framework, order.workers, ("here",), (), ""))
     found.http["worker"] = httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=30)
     yield found
     await agents.close()

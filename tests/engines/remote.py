@@ -37,7 +37,7 @@ from scheduler.engines.contract import visible
 from scheduler.engines.leadership import FolderLeadership
 from scheduler.engines.local.ports import Ports
 from scheduler.engines.local.processes import ended
-from scheduler.engines.rendezvous import Meeting, needs
+from scheduler.engines.rendezvous import Rendezvous, needs
 from scheduler.files.blobs import Blobs
 from scheduler.model import AttemptKey, JobId, Node, NodeName
 from scheduler.worker import agent
@@ -127,8 +127,8 @@ class RemoteEngine(Engine):
     async def launch(self, launch: Launch) -> None:
         framework, size = launch.program.framework, len(launch.workers)
         ports = self._ports.take((launch.job, launch.attempt), needs(framework, size))
-        meeting = Meeting(framework, launch.workers, (ADDRESS,) * size, ports, secrets.token_urlsafe())
-        await self._agents.admit(launch, meeting)
+        rendezvous = Rendezvous(framework, launch.workers, (ADDRESS,) * size, ports, secrets.token_urlsafe())
+        await self._agents.admit(launch, rendezvous)
         self._bring_about(launch.job, launch.attempt, size)
 
     async def stop(self, job: JobId, attempt: int, grace: float) -> None:

@@ -29,7 +29,7 @@ from scheduler.engines.agents.tokens import Tokens, Worker
 from scheduler.engines.agents.uploads import Uploads
 from scheduler.engines.base import WorkerState
 from scheduler.engines.files import Area, log_file, output_file
-from scheduler.engines.rendezvous import Meeting
+from scheduler.engines.rendezvous import Rendezvous
 from scheduler.errors import TooLarge, Unavailable
 from scheduler.files.blobs import Blobs
 from scheduler.model import Fault, JobId, LargeFile
@@ -374,8 +374,8 @@ async def test_no_token_is_refused_while_nobody_can_say(here: Scheduler, tokens:
 async def tokens(here: Scheduler) -> tuple[str, ...]:
     """The tokens of two workers whose agents nobody has started."""
     order = launch("j", ("true",), workers=2)
-    meeting = Meeting(order.program.framework, order.workers, ("here",) * 2, (), "")
-    return await agents_of(here).admit(order, meeting)
+    rendezvous = Rendezvous(order.program.framework, order.workers, ("here",) * 2, (), "")
+    return await agents_of(here).admit(order, rendezvous)
 
 
 async def test_the_token_of_an_ended_worker_is_refused(here: Scheduler, ask: Ask, tokens: tuple[str, ...]) -> None:

@@ -20,12 +20,12 @@ from scheduler.engines.base import Launch, WorkerState
 from scheduler.engines.errorexcerpt import error_excerpt_of, port_in_use
 from scheduler.engines.files import log_file
 from scheduler.engines.local.ports import Ports
-from scheduler.engines.rendezvous import Meeting, needs, variables, wrapper
+from scheduler.engines.rendezvous import Rendezvous, needs, variables, wrapper
 from scheduler.errors import Unavailable
 from scheduler.model import Framework, JobId, NodeName, WorkerPlacement
 from tests.engines.workplace import Command, Workplace, launch, python, shell
 
-MEETING = Meeting(
+MEETING = Rendezvous(
     Framework.NONE,
     (WorkerPlacement(NodeName("a"), (0, 1)), WorkerPlacement(NodeName("b"), (2, 3))),
     ("10.0.0.1", "10.0.0.2"),
@@ -96,13 +96,13 @@ def test_the_workers_agree_and_none_is_another(framework: Framework, size: int) 
     """Of every framework: as many different environments (or commands) as workers; all of them strings."""
     workers = tuple(WorkerPlacement(NodeName("n"), (gpu,)) for gpu in range(size))
     ports = tuple(range(20001, 20001 + needs(framework, size)))
-    meeting = Meeting(framework, workers, ("127.0.0.1",) * size, ports, "secret")
-    environments = [tuple(sorted(variables(meeting, rank).items())) for rank in range(size)]
+    rendezvous = Rendezvous(framework, workers, ("127.0.0.1",) * size, ports, "secret")
+    environments = [tuple(sorted(variables(rendezvous, rank).items())) for rank in range(size)]
     assert all(isinstance(text, str) for each in environments for pair in each for text in pair)
     if framework not in (Framework.NONE, Framework.MPI):  # of MPI the rank comes from mpirun
         assert len(set(environments)) == size
     for rank in range(size):
-        before = wrapper(meeting, rank)
+        before = wrapper(rendezvous, rank)
         assert before is None or (Path(worker.__file__).parent / before.file).is_file()
 
 

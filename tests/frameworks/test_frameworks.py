@@ -102,7 +102,7 @@ dist.barrier()
 
 
 def test_every_attempt_meets_anew(sender: Sender) -> None:
-    """The first attempt fails after the workers have met; the second must not find the first one's meeting."""
+    """The first attempt fails after the workers have met; the second must not find the first one's rendezvous."""
     again = b"""
 import os, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")

@@ -37,7 +37,7 @@ from scheduler.engines.agents.uploads import DISPLAYS, DISPLAYS_FILE, REPORTS, U
 from scheduler.engines.base import Launch, Report, WorkerState, WorkerStatus
 from scheduler.engines.contract import worker_spec
 from scheduler.engines.errorexcerpt import TAIL, with_error
-from scheduler.engines.rendezvous import Meeting
+from scheduler.engines.rendezvous import Rendezvous
 from scheduler.errors import Conflict, NotFound, Unavailable
 from scheduler.model import AttemptKey, Fault, JobId
 
@@ -118,7 +118,9 @@ class Agents:
             live.told.set()
         self._live.clear()
 
-    async def admit(self, launch: Launch, meeting: Meeting, kept: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    async def admit(
+        self, launch: Launch, rendezvous: Rendezvous, kept: Mapping[str, Any] | None = None
+    ) -> tuple[str, ...]:
         """Accept an attempt, durably; returns the token of each of its workers, by rank. Harmless if it was accepted.
 
         `kept` is what the engine needs to begin again with it after a restart (`Agents.kept`).
@@ -126,10 +128,10 @@ class Agents:
         file = self._attempt(launch.job, launch.attempt) / "attempt.json"
         async with self._turn(launch.job, launch.attempt):
             if not await asyncio.to_thread(file.exists):
-                specs = [self._spec(launch, rank, meeting) for rank in range(meeting.size)]
-                await asyncio.to_thread(_write, file, {"specs": specs, "ports": meeting.ports, "kept": kept})
+                specs = [self._spec(launch, rank, rendezvous) for rank in range(rendezvous.size)]
+                await asyncio.to_thread(_write, file, {"specs": specs, "ports": rendezvous.ports, "kept": kept})
                 await self._take_up(launch.job, launch.attempt)
-        return self.tokens(launch.job, launch.attempt, meeting.size)
+        return self.tokens(launch.job, launch.attempt, rendezvous.size)
 
     def tokens(self, job: JobId, attempt: int, size: int) -> tuple[str, ...]:
         """The tokens of an attempt's workers, by rank."""
@@ -243,8 +245,8 @@ class Agents:
 
     # -- inside ---------------------------------------------------------------------------------------------
 
-    def _spec(self, launch: Launch, rank: int, meeting: Meeting) -> dict[str, Any]:
-        spec = worker_spec(launch, rank, meeting)
+    def _spec(self, launch: Launch, rank: int, rendezvous: Rendezvous) -> dict[str, Any]:
+        spec = worker_spec(launch, rank, rendezvous)
         tools = [spec.wrapper.file] if spec.wrapper else []
         streams = {REPORTS: throughput.FILE}
         if rank == 0:

@@ -23,7 +23,7 @@ from scheduler.engines.agents.agents import Agents, State
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.base import Engine, Grant, Launch, Report, Seat, WorkerState, WorkerStatus
 from scheduler.engines.kubernetes.api import Api, ApiError
-from scheduler.engines.kubernetes.gang import Gang, gang_of, kept_of, meeting_of
+from scheduler.engines.kubernetes.gang import Gang, gang_of, kept_of, rendezvous_of
 from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.launching import Launching, within
 from scheduler.engines.kubernetes.nodeviews import NodeView
@@ -89,8 +89,8 @@ class KubernetesEngine(Engine):
         gang = self._gangs[key] = gang_of(launch)
         self._know(gang)
         try:
-            meeting = meeting_of(launch, self._settings.namespace)
-            await self._agents.admit(launch, meeting, kept_of(gang))
+            rendezvous = rendezvous_of(launch, self._settings.namespace)
+            await self._agents.admit(launch, rendezvous, kept_of(gang))
         except BaseException:
             self._forget(gang)
             raise

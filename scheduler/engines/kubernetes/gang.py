@@ -12,7 +12,7 @@ from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.base import Launch
 from scheduler.engines.kubernetes.manifests import PodPlan, address
 from scheduler.engines.kubernetes.names import PREFIX
-from scheduler.engines.rendezvous import Meeting, needs
+from scheduler.engines.rendezvous import Rendezvous, needs
 from scheduler.model import JobId, Shape
 
 PORT = 29400
@@ -68,11 +68,11 @@ def kept_of(gang: Gang) -> Mapping[str, Any]:
     }
 
 
-def meeting_of(launch: Launch, namespace: str) -> Meeting:
+def rendezvous_of(launch: Launch, namespace: str) -> Rendezvous:
     """Where the workers of an attempt meet: by the names of their pods, or at home where there is one only."""
     framework, size = launch.program.framework, len(launch.workers)
     addresses = tuple(address(Worker(launch.job, launch.attempt, rank), namespace) for rank in range(size))
     if size == 1:
         addresses = ("127.0.0.1",)
     ports = (PORT,) * needs(framework, size)
-    return Meeting(framework, launch.workers, addresses, ports, secrets.token_urlsafe())
+    return Rendezvous(framework, launch.workers, addresses, ports, secrets.token_urlsafe())

@@ -43,7 +43,7 @@ from scheduler.engines.local.folders import (
 from scheduler.engines.local.launcher import Launcher
 from scheduler.engines.local.ports import Ports
 from scheduler.engines.local.processes import clear, ended, terminate
-from scheduler.engines.rendezvous import Meeting, needs
+from scheduler.engines.rendezvous import Rendezvous, needs
 from scheduler.errors import Unavailable
 from scheduler.files.blobs import Blobs
 from scheduler.model import AttemptKey, Fault, JobId, SessionId
@@ -135,26 +135,26 @@ class LocalEngine(Engine):
             if owner is not None:
                 accounts.give(folder, owner)
         job.path.chmod(CLOSED if owner is None else PASSABLE)
-        meeting = self._meeting(launch)
+        rendezvous = self._rendezvous(launch)
         attempt.mark()
-        for rank in range(meeting.size):
-            spec = worker_spec(launch, rank, meeting)
+        for rank in range(rendezvous.size):
+            spec = worker_spec(launch, rank, rendezvous)
             attempt.worker(rank).write_spec(
                 {
                     "command": command(spec),
                     "cwd": str(job.work),
                     "env": environment(spec, job, os.environ, owner),
-                    "ports": meeting.ports,
+                    "ports": rendezvous.ports,
                     "user": owner and {"user": owner.uid, "group": owner.gid, "extra_groups": owner.groups},
                     "grace": launch.program.grace,
                     "log_limit": self._log_limit,
                 }
             )
 
-    def _meeting(self, launch: Launch) -> Meeting:
+    def _rendezvous(self, launch: Launch) -> Rendezvous:
         framework, size = launch.program.framework, len(launch.workers)
         ports = self.ports.take((launch.job, launch.attempt), needs(framework, size))
-        return Meeting(framework, launch.workers, (ADDRESS,) * size, ports, secrets.token_urlsafe())
+        return Rendezvous(framework, launch.workers, (ADDRESS,) * size, ports, secrets.token_urlsafe())
 
     # -- what becomes of a worker ---------------------------------------------------------------------------
 
