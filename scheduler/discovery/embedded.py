@@ -48,7 +48,7 @@ def find(state_dir: Path | None = None) -> Endpoint | None:
 def ensure(state_dir: Path | None = None, *, patience: float = 30.0) -> Endpoint:
     """The scheduler of a state folder, started where none answers.
 
-    Raises `Unavailable` where it does not come up within `patience` seconds, with its last words, and in a job.
+    Raises `Unavailable` where it does not come up within `patience` seconds, with the end of its log, and in a job.
     """
     folder = StateFolder(state_dir or default_state_dir())
     folder.open()

@@ -152,7 +152,7 @@ async def test_a_port_that_another_took_meanwhile_is_no_failure_of_the_job(here:
     assert re.fullmatch(r"port \d+, on which it had to listen, was in use\.", end.reason)
 
 
-async def test_a_failed_worker_is_told_with_its_last_words(here: Workplace) -> None:
+async def test_a_failed_worker_is_reported_with_its_error_excerpt(here: Workplace) -> None:
     await here.engine.launch(launch("j", python("print('so far so good'); raise ValueError('loss is nan')")))
     end = await here.end("j")
     assert (end.exit_code, end.reason, end.error_excerpt) == (1, "", "ValueError: loss is nan")
@@ -244,7 +244,7 @@ def test_no_port_is_given_twice(counts: list[int]) -> None:
         ("x" * 500, "x" * 199 + "…"),
     ],
 )  # fmt: skip
-def test_last_words(log: str, said: str) -> None:
+def test_error_excerpts(log: str, said: str) -> None:
     assert error_excerpt_of(log) == said
 
 

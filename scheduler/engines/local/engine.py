@@ -36,9 +36,9 @@ from scheduler.engines.local.folders import (
     PASSABLE,
     AttemptFolder,
     Folders,
-    Stand,
-    Standing,
+    RecordState,
     WorkerFolder,
+    WorkerRecord,
 )
 from scheduler.engines.local.launcher import Launcher
 from scheduler.engines.local.ports import Ports
@@ -161,29 +161,29 @@ class LocalEngine(Engine):
     async def _take_up(self, job: JobId, attempt: int, rank: int, why: str = "") -> None:
         """See how a worker stands, tell of it, and watch it while it lives. `why` nobody started it, if known."""
         key = (job, attempt, rank)
-        standing = await asyncio.to_thread(self._folders.attempt(job, attempt).worker(rank).stand)
-        if standing.stand is Stand.ALIVE and key in self._watched:
+        record = await asyncio.to_thread(self._folders.attempt(job, attempt).worker(rank).read)
+        if record.state is RecordState.ALIVE and key in self._watched:
             return  # it has been told, and its end may be told before this goes on
-        if standing.started is not None:
-            self._tell(key, WorkerState.RUNNING, standing.started)
-        if standing.stand is Stand.ALIVE:
-            self._watched[key] = watch = asyncio.create_task(self._watch(key, standing))
+        if record.started is not None:
+            self._tell(key, WorkerState.RUNNING, record.started)
+        if record.state is RecordState.ALIVE:
+            self._watched[key] = watch = asyncio.create_task(self._watch(key, record))
             self.files.written_by(log_file(*key), watch)
         else:
-            if why and standing.stand is Stand.UNCLAIMED:
-                standing = replace(standing, reason=why)
-            await self._conclude(key, standing)
+            if why and record.state is RecordState.UNCLAIMED:
+                record = replace(record, reason=why)
+            await self._conclude(key, record)
 
-    async def _watch(self, key: Key, standing: Standing) -> None:
+    async def _watch(self, key: Key, record: WorkerRecord) -> None:
         """Until the worker's end has been told: no trouble on the way (too many open files, say) makes it forgotten."""
         worker = self._worker(key)
         while True:
             try:
-                if standing.started is None:
+                if record.started is None:
                     await self._tell_when_started(key)
-                await ended(standing.supervisor, worker.alive)
-                standing = await asyncio.to_thread(worker.stand)
-                await self._conclude(key, standing)
+                await ended(record.supervisor, worker.alive)
+                record = await asyncio.to_thread(worker.read)
+                await self._conclude(key, record)
                 break
             except OSError as error:
                 if error.errno in _OF_ITS_FILES:
@@ -196,50 +196,50 @@ class LocalEngine(Engine):
     async def _tell_when_started(self, key: Key) -> None:
         """For a worker that was just being started when the scheduler before this one died."""
         pause = 0.005
-        while (standing := await asyncio.to_thread(self._worker(key).stand)).stand is Stand.ALIVE:
-            if standing.started is not None:
-                self._tell(key, WorkerState.RUNNING, standing.started)
+        while (record := await asyncio.to_thread(self._worker(key).read)).state is RecordState.ALIVE:
+            if record.started is not None:
+                self._tell(key, WorkerState.RUNNING, record.started)
                 return
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.1)
 
-    async def _conclude(self, key: Key, standing: Standing) -> None:
+    async def _conclude(self, key: Key, record: WorkerRecord) -> None:
         """A worker's supervisor is gone (or never was): see that its processes are, too, and tell how it ended."""
-        if standing.stand is Stand.UNCLAIMED:
+        if record.state is RecordState.UNCLAIMED:
             await asyncio.to_thread(self._worker(key).never)
-        await asyncio.to_thread(self._clean_up, key, standing)
-        if standing.stand in (Stand.LOST, Stand.UNCLAIMED):
-            unclaimed = standing.stand is Stand.UNCLAIMED
-            reason = f"it could not be started: {standing.reason}" if unclaimed else standing.reason
-            fault = Fault.ENGINE if standing.started is None else None
+        await asyncio.to_thread(self._clean_up, key, record)
+        if record.state in (RecordState.LOST, RecordState.UNCLAIMED):
+            unclaimed = record.state is RecordState.UNCLAIMED
+            reason = f"it could not be started: {record.reason}" if unclaimed else record.reason
+            fault = Fault.ENGINE if record.started is None else None
             self._tell(key, WorkerState.LOST, time.time(), reason=f"{reason.rstrip('.')}.", fault=fault)
         else:
-            await self._tell_exit(key, standing)
+            await self._tell_exit(key, record)
 
-    async def _tell_exit(self, key: Key, standing: Standing) -> None:
+    async def _tell_exit(self, key: Key, record: WorkerRecord) -> None:
         """With what its log says of a failure. That a port is another's now is no failure: the next attempt has
         others."""
-        at = time.time() if standing.ended is None else standing.ended
-        code, worker = standing.exit_code, self._worker(key)
+        at = time.time() if record.ended is None else record.ended
+        code, worker = record.exit_code, self._worker(key)
         log = await asyncio.to_thread(_tail, worker.log) if code else ""
         speed = None if key[2] else await asyncio.to_thread(self._throughput, *key[:2])
         ports = await asyncio.to_thread(worker.ports) if log else ()
         exited = WorkerStatus(
-            *key, WorkerState.EXITED, at, code, standing.reason, throughput=speed, stopped=standing.stopped
+            *key, WorkerState.EXITED, at, code, record.reason, throughput=speed, stopped=record.stopped
         )
         if self._report is not None:
-            self._report(with_error(exited, log, ports, started=standing.started is not None))
+            self._report(with_error(exited, log, ports, started=record.started is not None))
 
     def _throughput(self, job: JobId, attempt: int) -> float | None:
         reports = outputs.tail(self._folders.job(job).output, throughput.FILE, throughput.TAIL)
         return throughput.steps_per_second(reports, attempt)
 
-    def _clean_up(self, key: Key, standing: Standing) -> None:
+    def _clean_up(self, key: Key, record: WorkerRecord) -> None:
         job, attempt, rank = key
-        if standing.unclean:
+        if record.unclean:
             clear(self._worker(key).status, identifying(job, attempt, rank, self._folders.job(job)))
         folder = self._folders.attempt(job, attempt)
-        if not any(worker.stand().stand in _TO_COME for _, worker in folder.workers()):
+        if not any(worker.read().state in _TO_COME for _, worker in folder.workers()):
             folder.unmark()
             self.ports.give_back((job, attempt))
 
@@ -320,12 +320,12 @@ class LocalEngine(Engine):
         folder = self._folders.attempt(job, attempt)
         await asyncio.to_thread(_stop, folder, 0.0)
         for rank, worker in await asyncio.to_thread(lambda: list(folder.workers())):
-            await ended((await asyncio.to_thread(worker.stand)).supervisor, worker.alive)
-            await asyncio.to_thread(self._clean_up, (job, attempt, rank), await asyncio.to_thread(worker.stand))
+            await ended((await asyncio.to_thread(worker.read)).supervisor, worker.alive)
+            await asyncio.to_thread(self._clean_up, (job, attempt, rank), await asyncio.to_thread(worker.read))
         await asyncio.to_thread(folder.unmark)
 
 
-_TO_COME = frozenset({Stand.UNCLAIMED, Stand.ALIVE})
+_TO_COME = frozenset({RecordState.UNCLAIMED, RecordState.ALIVE})
 _OF_ITS_FILES = frozenset(
     {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ESTALE}
 )
@@ -340,7 +340,7 @@ def _stop(folder: AttemptFolder, grace: float) -> list[int]:
 
 
 def _unclaimed(folder: AttemptFolder, size: int) -> list[int]:
-    return [rank for rank in range(size) if folder.worker(rank).stand().stand is Stand.UNCLAIMED]
+    return [rank for rank in range(size) if folder.worker(rank).read().state is RecordState.UNCLAIMED]
 
 
 def _mark_lost(folder: AttemptFolder, size: int) -> None:
@@ -360,9 +360,9 @@ def _stop_worker(worker: WorkerFolder) -> bool:
     """SIGTERM to a worker's supervisor; True where it had not started and now never will."""
     if worker.never():
         return True
-    standing = worker.stand()
-    if standing.stand is Stand.ALIVE:
-        terminate(standing.supervisor, lambda: worker.held_by(standing.supervisor))
+    record = worker.read()
+    if record.state is RecordState.ALIVE:
+        terminate(record.supervisor, lambda: worker.held_by(record.supervisor))
     return False
 
 

@@ -58,7 +58,7 @@ _EARLIER = str(uuid.UUID(int=0))
 """A boot of the machine before this one, whichever."""
 
 
-class Stand(Enum):
+class RecordState(Enum):
     """`UNCLAIMED`: nobody has started it. `NEVER`: nobody ever will. `ALIVE`: its supervisor is."""
 
     UNCLAIMED = auto()
@@ -69,14 +69,14 @@ class Stand(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a worker stands; `started` is None where it is not known to have run. `supervisor` is 0 where it is not
+class WorkerRecord:
+    """What the files of a worker say of it; `started` is None where it is not known to have run. `supervisor` is 0 where it is not
     known.
 
     `unclean` is true where processes of it may be left that no supervisor looks after.
     """
 
-    stand: Stand
+    state: RecordState
     supervisor: int = 0
     started: float | None = None
     ended: float | None = None
@@ -132,31 +132,31 @@ class WorkerFolder:
         """Whether that process holds the claim: a number that is written down may be anybody's."""
         return self.alive() and holds(pid, self.path / "claim")
 
-    def stand(self) -> Standing:
-        """How the worker stands now. What is written last is looked for first, so that nothing is missed in between."""
+    def read(self) -> WorkerRecord:
+        """What the files say now. What is written last is looked for first, so that nothing is missed in between."""
         taker = read_claim(self.path / "claim")
         alive = self.alive()
         end = read_end(self.path / "exit.json")
         started = read_start(self.path / "status.json")
         if alive and not (end and started is None):  # one that could start nothing is as good as gone
-            return Standing(Stand.ALIVE, holder(self.path / "claim", taker.pid if taker else 0), started)
+            return WorkerRecord(RecordState.ALIVE, holder(self.path / "claim", taker.pid if taker else 0), started)
         if end:
             unclean = started is not None and not (self.path / "done").exists()
-            return Standing(Stand.EXITED, 0, started, end.at, end.exit_code, end.reason, unclean, end.stopped)
+            return WorkerRecord(RecordState.EXITED, 0, started, end.at, end.exit_code, end.reason, unclean, end.stopped)
         if end is DAMAGED:
             return self._lost(started, self._damaged("exit.json"))
         if taker is None:
-            return Standing(Stand.UNCLAIMED, reason=self.supervisor_error)
+            return WorkerRecord(RecordState.UNCLAIMED, reason=self.supervisor_error)
         if taker is DAMAGED:
             return self._lost(started, self._damaged("claim"))
         if taker.of_earlier_boot:
             return self._lost(started, _RESTARTED)
         if taker.pid == 0:
-            return Standing(Stand.NEVER, reason="it was stopped before it started.")
+            return WorkerRecord(RecordState.NEVER, reason="it was stopped before it started.")
         return self._lost(started, f"{_KILLED}, and it with it")
 
-    def _lost(self, started: float | None, reason: str) -> Standing:
-        return Standing(Stand.LOST, 0, started, reason=reason, unclean=True)
+    def _lost(self, started: float | None, reason: str) -> WorkerRecord:
+        return WorkerRecord(RecordState.LOST, 0, started, reason=reason, unclean=True)
 
     def _damaged(self, name: str) -> str:
         return f"it was lost: its file {'/'.join((*self.path.parts[-3:], name))} is damaged"
@@ -170,7 +170,7 @@ class WorkerFolder:
 
     def mark_lost(self) -> None:
         """The machine has been restarted, so too little may be known of the worker: unless it has ended, it is lost."""
-        if self.stand().stand in (Stand.ALIVE, Stand.EXITED):
+        if self.read().state in (RecordState.ALIVE, RecordState.EXITED):
             return
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self.path / "claim", f"0 {_EARLIER}")
