@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.engines.base import WorkerState
 from scheduler.engines.kubernetes.api import ApiError
-from scheduler.engines.kubernetes.podstates import CONTAINER, standing
+from scheduler.engines.kubernetes.podstates import CONTAINER, pod_status
 from scheduler.engines.kubernetes.refusals import refusal
 from scheduler.model import Fault
 
@@ -86,7 +86,7 @@ def disrupted(reason: str) -> dict[str, Any]:
 def test_a_pod_says_how_its_worker_stands(
     found: dict[str, Any], state: WorkerState, fault: Fault | None, words: str
 ) -> None:
-    said = standing(found)
+    said = pod_status(found)
     assert (said.state, said.fault) == (state, fault)
     assert words in said.reason
     assert not said.reason or said.reason[-1] in ".…"
@@ -99,18 +99,19 @@ def test_an_init_container_that_cannot_start_is_told_of_before_the_worker_that_w
         **waiting("ErrImagePull", "manifest unknown")["containerStatuses"][0],
     }
     found = pod(initContainerStatuses=[{**init, "image": "nowhere/fetch"}], **waiting("PodInitializing"))
-    assert "'nowhere/fetch' cannot be pulled" in standing(found).reason
+    assert "'nowhere/fetch' cannot be pulled" in pod_status(found).reason
 
 
 def test_the_last_word_of_a_container_is_kept() -> None:
     assert (
-        standing(pod("Succeeded", **terminated(0, "Completed", '{"state": "exited"}'))).message == '{"state": "exited"}'
+        pod_status(pod("Succeeded", **terminated(0, "Completed", '{"state": "exited"}'))).message
+        == '{"state": "exited"}'
     )
-    assert standing(pod("Running", **terminated(1, "Error", "why"))).message == "why"
+    assert pod_status(pod("Running", **terminated(1, "Error", "why"))).message == "why"
 
 
 def test_a_message_of_the_cluster_is_one_line_of_bounded_length() -> None:
-    reason = standing(pod(**waiting("CreateContainerError", "one\n two " * 1000))).reason
+    reason = pod_status(pod(**waiting("CreateContainerError", "one\n two " * 1000))).reason
     assert "\n" not in reason
     assert len(reason) < 400
 

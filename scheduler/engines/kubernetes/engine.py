@@ -27,7 +27,7 @@ from scheduler.engines.kubernetes.gang import Gang, gang_of, kept_of, rendezvous
 from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.launching import Launching, within
 from scheduler.engines.kubernetes.nodeviews import NodeView
-from scheduler.engines.kubernetes.podstates import Standing
+from scheduler.engines.kubernetes.podstates import PodStatus
 from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.servers import Servers
 from scheduler.engines.kubernetes.settings import Kubernetes
@@ -159,7 +159,7 @@ class KubernetesEngine(Engine):
         for worker in self._agents.running(gang.job, gang.attempt):
             live, pod = self._agents.live(worker), self._pod(worker)
             if live is not None and live.agent is None:
-                why = "" if pod is None or pod.standing is None else pod.standing.reason
+                why = "" if pod is None or pod.status is None else pod.status.reason
                 reason = f"its pod did not start within {duration(self._settings.start_seconds)}: {why or 'unknown.'}"
                 await self._agents.lose(worker, reason, Fault.PLACE)
 
@@ -180,32 +180,32 @@ class KubernetesEngine(Engine):
     def _see_pod(self, before: PodView | None, after: PodView | None) -> None:
         self._servers.see_pod(before, after)
         pod = after or before
-        if pod is None or pod.worker is None or pod.standing is None or pod.namespace != self._settings.namespace:
+        if pod is None or pod.worker is None or pod.status is None or pod.namespace != self._settings.namespace:
             return
-        worker, standing = pod.worker, pod.standing
+        worker, status = pod.worker, pod.status
         if worker not in self._known:
-            if self._recovered and after is not None and not (standing.deleting and not pod.ended):
+            if self._recovered and after is not None and not (status.deleting and not pod.ended):
                 self._remove(pod)
         elif after is None or pod.ended:
-            self._run(self._ended(worker, standing))
-        elif standing.deleting:
+            self._run(self._ended(worker, status))
+        elif status.deleting:
             self._see_disturbed(worker, pod)
-        elif standing.fault is not None:
-            self._run(self._agents.lose(worker, standing.reason, standing.fault))
+        elif status.fault is not None:
+            self._run(self._agents.lose(worker, status.reason, status.fault))
         else:
-            self._tell_waiting(worker, standing.state, standing.reason)
+            self._tell_waiting(worker, status.state, status.reason)
 
     def _see_disturbed(self, worker: Worker, pod: PodView) -> None:
         """Somebody ends the pod: we, or others."""
         live = self._agents.live(worker)
-        assert pod.standing is not None
+        assert pod.status is not None
         if live is not None and live.stop is None:
-            live.disturbed = pod.standing.reason
+            live.disturbed = pod.status.reason
         if not self._reachable(pod.node):
-            self._run(self._unreachable(worker, pod.standing))
+            self._run(self._unreachable(worker, pod.status))
 
-    async def _unreachable(self, worker: Worker, standing: Standing) -> None:
-        await self._agents.lose(worker, standing.reason, Fault.PLACE)
+    async def _unreachable(self, worker: Worker, status: PodStatus) -> None:
+        await self._agents.lose(worker, status.reason, Fault.PLACE)
         self._release(worker)
 
     def _see_node(self, before: NodeView | None, after: NodeView | None) -> None:
@@ -213,18 +213,18 @@ class KubernetesEngine(Engine):
         if after is None and before is not None:
             for pod in self._inventory.on(before.name):
                 if pod.worker in self._known and pod.worker is not None:
-                    gone = Standing(WorkerState.LOST, f"node {before.name} is gone.", Fault.PLACE)
+                    gone = PodStatus(WorkerState.LOST, f"node {before.name} is gone.", Fault.PLACE)
                     self._run(self._unreachable(pod.worker, gone))
         elif after is not None and not after.ready:
             for pod in self._inventory.on(after.name):
-                if pod.worker in self._known and pod.standing is not None and pod.standing.deleting:
+                if pod.worker in self._known and pod.status is not None and pod.status.deleting:
                     self._see_disturbed(pod.worker, pod)
 
-    async def _ended(self, worker: Worker, standing: Standing | None) -> None:
+    async def _ended(self, worker: Worker, status: PodStatus | None) -> None:
         """A worker's pod has ended, or there is none (any more)."""
         live = self._agents.live(worker)
         if live is not None:
-            said = None if standing is None else _state_at_end(standing.message)
+            said = None if status is None else _state_at_end(status.message)
             if said is not None:
                 try:
                     await self._agents.hear(live, said)
@@ -234,8 +234,8 @@ class KubernetesEngine(Engine):
                 await self._agents.never_start(worker)
             elif live.stop is not None:
                 await self._agents.lose(worker, "it was stopped and did not end in time.")
-            elif standing is not None:
-                await self._agents.lose(worker, standing.reason or "its pod is gone.", standing.fault)
+            elif status is not None:
+                await self._agents.lose(worker, status.reason or "its pod is gone.", status.fault)
             else:
                 await self._agents.lose(worker, "its pod is gone.")
         self._release(worker)

@@ -37,7 +37,7 @@ _DISRUPTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PodStatus:
     """`state` is as far as the pod alone tells: what its container runs is for the agent in it to say.
 
     `fault` is there where the worker cannot run, or will not run on. `deleting`: somebody is ending the pod.
@@ -51,8 +51,8 @@ class Standing:
     message: str = ""
 
 
-def standing(pod: Mapping[str, Any]) -> Standing:
-    """How a pod stands."""
+def pod_status(pod: Mapping[str, Any]) -> PodStatus:
+    """The state of a pod."""
     status = pod.get("status", {})
     containers: Iterable[Mapping[str, Any]] = status.get("containerStatuses") or ()
     container = next((each for each in containers if each.get("name") == CONTAINER), {})
@@ -65,11 +65,11 @@ def standing(pod: Mapping[str, Any]) -> Standing:
         return _over(status, terminated, deleting)
     if deleting:
         reason, fault = _disruption(status) or ("its pod was deleted.", Fault.PLACE)
-        return Standing(WorkerState.PENDING, reason, fault, deleting)
+        return PodStatus(WorkerState.PENDING, reason, fault, deleting)
     if "running" in state:
-        return Standing(WorkerState.PULLING, "its container has started and reports to the scheduler.")
+        return PodStatus(WorkerState.PULLING, "its container has started and reports to the scheduler.")
     if not pod.get("spec", {}).get("nodeName"):
-        return Standing(WorkerState.PENDING, "its pod is being bound to its node.")
+        return PodStatus(WorkerState.PENDING, "its pod is being bound to its node.")
     return _waiting(pod, _first_waiting(status))
 
 
@@ -88,14 +88,14 @@ def _first_waiting(status: Mapping[str, Any]) -> Mapping[str, Any]:
 _HARMLESS = (None, "ContainerCreating", "PodInitializing")
 
 
-def _waiting(pod: Mapping[str, Any], waiting: Mapping[str, Any]) -> Standing:
+def _waiting(pod: Mapping[str, Any], waiting: Mapping[str, Any]) -> PodStatus:
     reason, message = waiting.get("reason", ""), waiting.get("message", "")
     image = waiting.get("image", "")
     match reason:
         case "":
-            return Standing(WorkerState.PENDING)
+            return PodStatus(WorkerState.PENDING)
         case "ContainerCreating" | "PodInitializing":
-            return Standing(WorkerState.PULLING, "its image is being pulled, or its volumes are being mounted.")
+            return PodStatus(WorkerState.PULLING, "its image is being pulled, or its volumes are being mounted.")
         case "InvalidImageName":
             return _failed(f"{image!r} is not the name of an image.", Fault.JOB)
         case "ErrImageNeverPull":
@@ -104,7 +104,7 @@ def _waiting(pod: Mapping[str, Any], waiting: Mapping[str, Any]) -> Standing:
             if _MISSING_IMAGE.search(message):
                 return _failed(f"the image {image!r} cannot be pulled: {_short(message)}", Fault.JOB)
             sentence = f"the image {image!r} cannot be pulled yet; its node keeps trying: {_short(message)}"
-            return Standing(WorkerState.PULLING, sentence)
+            return PodStatus(WorkerState.PULLING, sentence)
         case "CreateContainerConfigError":
             if "runAsNonRoot" in message or "run as root" in message:
                 sentence = f"the image {image!r} runs as root, which is not allowed; set runAsUser in the pod template."
@@ -113,26 +113,26 @@ def _waiting(pod: Mapping[str, Any], waiting: Mapping[str, Any]) -> Standing:
         case "CreateContainerError" | "RunContainerError" | "StartError":
             return _not_started(message, image)
         case _:
-            return Standing(WorkerState.PENDING, f"{reason}: {_short(message)}" if message else f"{reason}.")
+            return PodStatus(WorkerState.PENDING, f"{reason}: {_short(message)}" if message else f"{reason}.")
 
 
-def _over(status: Mapping[str, Any], terminated: Mapping[str, Any], deleting: bool) -> Standing:
+def _over(status: Mapping[str, Any], terminated: Mapping[str, Any], deleting: bool) -> PodStatus:
     """Its container, or all of the pod, has ended."""
     message = terminated.get("message", "")
     how = terminated.get("reason", "")
     if found := _disruption(status):
-        return Standing(WorkerState.LOST, *found, deleting, message)
+        return PodStatus(WorkerState.LOST, *found, deleting, message)
     if found := _of_the_pod(status):
-        return Standing(WorkerState.LOST, *found, deleting, message)
+        return PodStatus(WorkerState.LOST, *found, deleting, message)
     if how == "OOMKilled":
         sentence = "it ran out of memory: its container reached its limit."
-        return Standing(WorkerState.LOST, sentence, Fault.JOB, deleting, message)
+        return PodStatus(WorkerState.LOST, sentence, Fault.JOB, deleting, message)
     if how in ("StartError", "ContainerCannotRun"):
         failed = _not_started(message, "")
-        return Standing(WorkerState.LOST, failed.reason, failed.fault, deleting)
+        return PodStatus(WorkerState.LOST, failed.reason, failed.fault, deleting)
     code = terminated.get("exitCode")
     said = "its pod ended" if code is None else f"its agent ended with exit code {code}"
-    return Standing(WorkerState.LOST, f"{said} and nobody knows how the worker did.", None, deleting, message)
+    return PodStatus(WorkerState.LOST, f"{said} and nobody knows how the worker did.", None, deleting, message)
 
 
 def _of_the_pod(status: Mapping[str, Any]) -> tuple[str, Fault] | None:
@@ -166,15 +166,15 @@ def _disruption(status: Mapping[str, Any]) -> tuple[str, Fault] | None:
     return None
 
 
-def _not_started(message: str, image: str) -> Standing:
+def _not_started(message: str, image: str) -> PodStatus:
     if "python3" in message and _NO_COMMAND.search(message):
         named = f" {image!r}" if image else ""
         return _failed(f"the image{named} has no python3, which starts the worker.", Fault.JOB)
     return _failed(f"its node could not start its container: {_short(message)}", Fault.PLACE)
 
 
-def _failed(reason: str, fault: Fault) -> Standing:
-    return Standing(WorkerState.LOST, reason, fault)
+def _failed(reason: str, fault: Fault) -> PodStatus:
+    return PodStatus(WorkerState.LOST, reason, fault)
 
 
 def _short(message: str, most: int = 300) -> str:

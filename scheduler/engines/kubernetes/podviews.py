@@ -11,7 +11,7 @@ from typing import Any
 
 from scheduler.engines.agents.tokens import Worker
 from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, RANK, SESSION
-from scheduler.engines.kubernetes.podstates import Standing, standing
+from scheduler.engines.kubernetes.podstates import PodStatus, pod_status
 from scheduler.engines.kubernetes.quantities import count, mib, milli
 from scheduler.model import JobId, MiB, Milli, SessionId
 
@@ -35,7 +35,7 @@ class Amounts:
 class PodView:
     """A pod. `ended`: its containers will not run again, and it uses nothing of its node.
 
-    `worker` and `standing` are there for pods of workers only, `session` for those of sessions' servers. `deleting`:
+    `worker` and `status` are there for pods of workers only, `session` for those of sessions' servers. `deleting`:
     somebody is ending it.
     """
 
@@ -46,7 +46,7 @@ class PodView:
     amounts: Amounts
     ended: bool
     worker: Worker | None = None
-    standing: Standing | None = None
+    status: PodStatus | None = None
     session: SessionId | None = None
     deleting: bool = False
 
@@ -65,7 +65,7 @@ def pod_view(pod: Object, instance: str, gpu_resource: str) -> PodView:
         amounts=amounts(spec, gpu_resource),
         ended=status.get("phase") in ("Succeeded", "Failed"),
         worker=worker,
-        standing=None if worker is None else standing(pod),
+        status=None if worker is None else pod_status(pod),
         session=None if session is None else SessionId(session),
         deleting="deletionTimestamp" in metadata,
     )

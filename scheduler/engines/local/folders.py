@@ -70,8 +70,9 @@ class RecordState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerRecord:
-    """What the files of a worker say of it; `started` is None where it is not known to have run. `supervisor` is 0 where it is not
-    known.
+    """What the files of a worker say of it.
+
+    `started` is None where it is not known to have run. `supervisor` is 0 where it is not known.
 
     `unclean` is true where processes of it may be left that no supervisor looks after.
     """
