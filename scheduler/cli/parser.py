@@ -382,7 +382,7 @@ def _simulate(commands: Commands) -> None:
         help="gather changes within it into one plan",
     )
     command.add_argument(
-        "--foresight",
+        "--estimate-every",
         type=values.amount,
         metavar="SECONDS",
         help="estimate the starts of waiting jobs so often, and say how good the estimates were",

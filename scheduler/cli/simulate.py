@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         if not sessions:
             raise Invalid("Nobody opens a session in the short time of this trace.", field="sessions")
         study = replace(study, users=options.sessions, sessions=sessions)
-    study = replace(study, foresight=options.foresight or None)
+    study = replace(study, estimate_every=options.estimate_every or None)
     facts = _facts(trace, study, options)
     if options.report:
         from scheduler.simulation.report import render
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"{name}: {fact}")
         print()
         _table(results)
-        _foresight(results)
+        _estimates(results)
     return 0
 
 
@@ -124,7 +124,7 @@ def _figures(result: Result) -> dict[str, object]:
         "against_static": None if compared is None else asdict(compared),
         "worse_off_than_static": None if compared is None else compared.worse_off,
         "sessions": _sessions(result),
-        "foresight": None if result.foresight is None else asdict(result.foresight),
+        "estimates": None if result.estimates is None else asdict(result.estimates),
     }
 
 
@@ -174,11 +174,11 @@ def _columns(figures: Figures) -> tuple[str, ...]:
     )
 
 
-def _foresight(results: list[Result]) -> None:
+def _estimates(results: list[Result]) -> None:
     """How good the estimated starts of our policies were, where they were told any."""
     rows = []
     for result in results:
-        found = result.foresight
+        found = result.estimates
         for when, told in (("at submission", found.first), ("and at each change", found.all)) if found else ():
             if told is not None:
                 figures = (told.error, told.error_p90, told.not_later, told.range)

@@ -82,7 +82,7 @@ class Controller:
         self.grant, self.session_grant = self._sessions.grant, self._sessions.granted
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
         self._deletion = Deletion(self._writer, store, backend.files, clock)
-        self._forecaster = Forecaster(self._foresee, self._foretell, clock)
+        self._forecaster = Forecaster(self._forecast, self._publish_forecast, clock)
         self._checkpoints = Checkpoints(backend.files, lambda: self._decided.jobs.values(), self._jobs.saved)
         self._idleness = Idleness()
         self._looking: asyncio.TimerHandle | None = None
@@ -346,7 +346,7 @@ class Controller:
             return  # the plan is older than GPUs that the session might get
         self._sessions.pass_over(SessionId(session), decision)
 
-    def _foresee(self, snapshot: Snapshot) -> Forecast:
+    def _forecast(self, snapshot: Snapshot) -> Forecast:
         """In another thread: when those that wait will start, where any run time is known."""
         run_times, jobs = self.book.run_times, self.book.jobs
 
@@ -357,6 +357,6 @@ class Controller:
         known = run_times.similar or any(w.request.expected_runtime is not None for w in snapshot.workloads)
         return forecast(snapshot, runs_like) if known else Forecast()
 
-    def _foretell(self, found: Forecast) -> None:
+    def _publish_forecast(self, found: Forecast) -> None:
         self.book.forecast = found
         self._writer.feed.tell_of_plan()

@@ -24,16 +24,16 @@ REST = 9.0
 OVERDUE = 30.0
 """Seconds after which it looks again where something foretold has not happened."""
 
-Foresee = Callable[[Snapshot], Forecast]
+MakeForecast = Callable[[Snapshot], Forecast]
 Publish = Callable[[Forecast], None]
 
 
 class Forecaster(Loop):
     """`publish` is given each forecast."""
 
-    def __init__(self, foresee: Foresee, publish: Publish, clock: Callable[[], float]) -> None:
+    def __init__(self, make_forecast: MakeForecast, publish: Publish, clock: Callable[[], float]) -> None:
         super().__init__("Looking ahead", delay=PAUSE, ratio=REST)
-        self._foresee = foresee
+        self._make_forecast = make_forecast
         self._publish = publish
         self._clock = clock
         self._latest: Snapshot | None = None
@@ -51,7 +51,7 @@ class Forecaster(Loop):
     async def _once(self) -> None:
         assert self._latest is not None
         snapshot = replace(self._latest, now=self._clock())
-        forecast, waiting = await asyncio.to_thread(_look, self._foresee, snapshot)
+        forecast, waiting = await asyncio.to_thread(_look, self._make_forecast, snapshot)
         self._accuracy.keep(waiting)
         starts = {id: start for id, start in forecast.starts.items() if id in waiting}
         self._publish(replace(forecast, ranges=self._accuracy.tell(snapshot.now, starts)))
@@ -61,7 +61,7 @@ class Forecaster(Loop):
             self.wake_in(None)
 
 
-def _look(foresee: Foresee, snapshot: Snapshot) -> tuple[Forecast, frozenset[WorkloadId]]:
+def _look(make_forecast: MakeForecast, snapshot: Snapshot) -> tuple[Forecast, frozenset[WorkloadId]]:
     """The forecast, and who waits."""
     waiting = frozenset([workload.id for workload in snapshot.workloads if not workload.running])
-    return foresee(snapshot) if waiting else Forecast(), waiting
+    return make_forecast(snapshot) if waiting else Forecast(), waiting

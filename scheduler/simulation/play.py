@@ -36,7 +36,7 @@ from scheduler.model import (
 )
 from scheduler.policy import Action, Decision, Plan, Planner, Residuals
 from scheduler.simulation.baselines import Run, Span
-from scheduler.simulation.foresight import Foresight
+from scheduler.simulation.forecastaccuracy import ForecastAccuracy
 from scheduler.simulation.sessions import Session
 from scheduler.simulation.trace import Trace, TraceJob
 
@@ -110,7 +110,7 @@ class Player:
 
     `sessions` open and close meanwhile, on the build nodes among `nodes`; how they fared is in `opened` afterwards. The
     policy is told on which type of GPU a job runs how fast, unless `throughputs_known` is false, and with `saves_known`
-    that jobs save their state when they are asked to, where they do. `foresight` is what waiting jobs are told, if they
+    that jobs save their state when they are asked to, where they do. `estimates` is what waiting jobs are told, if they
     are. `slowness` is how many times as long work takes on some GPUs: the policy is not told, but learns it with
     `residuals` from what jobs reach.
     """
@@ -126,7 +126,7 @@ class Player:
         sessions: Sequence[Session] = (),
         throughputs_known: bool = True,
         saves_known: bool = False,
-        foresight: Foresight | None = None,
+        estimates: ForecastAccuracy | None = None,
         slowness: Mapping[GpuKey, float] = MappingProxyType({}),
         residuals: Residuals | None = None,
     ) -> None:
@@ -137,7 +137,7 @@ class Player:
         self.costs = costs
         self.every = every
         self.saved = ALWAYS if saves_known and costs.checkpoint_every is None else None
-        self.foresight = foresight
+        self.estimates = estimates
         self.slowness, self.residuals = slowness, residuals
         self.clock = _Clock()
         self.planner = Planner(self.pool, self.nodes)
@@ -201,15 +201,15 @@ class Player:
         workload = Workload(job.id, request, now)
         self.waiting_or_running[job.id] = _Progress(job, request, job.duration, workload)
         self.planner.put(workload)
-        if self.foresight is not None:
-            self.foresight.arrived(job)
+        if self.estimates is not None:
+            self.estimates.arrived(job)
 
     def _end(self, progress: _Progress, now: float) -> None:
         self._close_span(progress, now)
         del self.waiting_or_running[progress.job.id]
         self.planner.drop(progress.job.id)
-        if self.foresight is not None:
-            self.foresight.ended(progress.job)
+        if self.estimates is not None:
+            self.estimates.ended(progress.job)
         if self.residuals is not None:
             self._learn(progress, self.residuals)
         session = self.sessions.get(progress.job.id)
@@ -257,9 +257,9 @@ class Player:
             self._carry_out(self.waiting_or_running[name], decision, now)
         if plan.again_at is not None:
             self.clock.at(max(plan.again_at, now + 1.0), "cycle", NOBODY, self.cycles)
-        if self.foresight is not None:
+        if self.estimates is not None:
             standing = (progress.workload for progress in self.waiting_or_running.values())
-            self.foresight.look(now, self.pool, self.nodes, standing)
+            self.estimates.look(now, self.pool, self.nodes, standing)
 
     def _keep_promises(self, plan: Plan) -> None:
         """Who waits for others to leave, or leaves to go on elsewhere, is nominated for its places while plans honour
@@ -277,8 +277,8 @@ class Player:
     def _carry_out(self, progress: _Progress, decision: Decision, now: float) -> None:
         if decision.action is Action.START and not decision.after:
             self._run_on(progress, decision.placement, now, restart=progress.stops > 0)
-            if self.foresight is not None:
-                self.foresight.started(progress.job.id, now)
+            if self.estimates is not None:
+                self.estimates.started(progress.job.id, now)
         elif decision.action in (Action.STOP, Action.MOVE) or decision.after:
             if progress.workload.running and not progress.stopping:
                 self._begin_stop(progress, now, decision.placement)

@@ -29,7 +29,7 @@ from scheduler.model import (
 )
 from scheduler.simulation.baselines import POLICIES, Run, demand_quantile, play_baseline, play_static
 from scheduler.simulation.fairness import Comparison, compare, deprived
-from scheduler.simulation.foresight import Foresight, ForesightFigures
+from scheduler.simulation.forecastaccuracy import ForecastAccuracy, ForecastAccuracyFigures
 from scheduler.simulation.metrics import Figures, figures
 from scheduler.simulation.play import Costs, Player
 from scheduler.simulation.preemptive import PREEMPTIVE, play_preemptive
@@ -62,7 +62,7 @@ class Result:
     """One run: its name for people, the GPUs it had, what came out. `opened` is how the build sessions fared.
 
     `against_static` is there if static partitions are played, too; `deprived` (seconds by project) where there are
-    guarantees; `foresight` where the study looks ahead.
+    guarantees; `estimates` where the study looks ahead.
     """
 
     part: Part
@@ -75,13 +75,13 @@ class Result:
     figures: Figures
     deprived: dict[str, float]
     against_static: Comparison | None
-    foresight: ForesightFigures | None = None
+    estimates: ForecastAccuracyFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
     """What is played. `played` is the trace without the part that partitions were sized on; `start` to `end` its
-    window. With `foresight` our policies tell waiting jobs every so many seconds when they are likely to start.
+    window. With `estimate_every` our policies tell waiting jobs every so many seconds when they are likely to start.
 
     `costs` (seconds for a stop) and `scales` (of the pool) begin with those that policies are compared at.
     """
@@ -99,7 +99,7 @@ class Study:
     checkpoint_every: float | None = None
     users: int = 0
     sessions: tuple[Session, ...] = ()
-    foresight: float | None = None
+    estimate_every: float | None = None
 
     def play(self, names: Sequence[str]) -> Iterator[Result]:
         """Static partitions first, if at all: the others are compared with them. Raises `Invalid` before any is
@@ -111,10 +111,11 @@ class Study:
             yield self._result(Part.POLICIES, STATIC, STATIC, self.nodes, alone, ())
         for name in names:
             if name != STATIC:
-                ahead = Foresight(self.foresight) if self.foresight and name in (OURS, SERVED) else None
+                asked = self.estimate_every if name in (OURS, SERVED) else None
+                ahead = ForecastAccuracy(asked) if asked else None
                 runs = self._runs(name, self.nodes, self.costs[0], ahead)
                 result = self._result(Part.POLICIES, name, name, self.nodes, runs, alone)
-                yield replace(result, foresight=ahead.figures() if ahead else None)
+                yield replace(result, estimates=ahead.figures() if ahead else None)
         for name in [name for name in SCALED if name in names]:
             for scale in self.scales:
                 nodes = max(1, round(self.nodes * scale))
@@ -160,12 +161,12 @@ class Study:
             projects=projects,
         )
 
-    def _runs(self, name: str, nodes: int, cost: float, foresight: Foresight | None = None) -> tuple[Run, ...]:
+    def _runs(self, name: str, nodes: int, cost: float, estimates: ForecastAccuracy | None = None) -> tuple[Run, ...]:
         if name == STATIC:
             return play_static(self.played, self.partition, gpus_per_node=self.gpus_per_node)
         if name in (OURS, SERVED):
             order = QueueOrder.SERVED if name == SERVED else None
-            return self._player(nodes, cost, order=order, foresight=foresight).play()
+            return self._player(nodes, cost, order=order, estimates=estimates).play()
         if name in PREEMPTIVE:
             return play_preemptive(self.played, name, gpus=nodes * self.gpus_per_node, cost=cost)
         return play_baseline(self.played, name, nodes=nodes, gpus_per_node=self.gpus_per_node)
@@ -177,7 +178,7 @@ class Study:
         sessions: bool = False,
         lending: bool = False,
         order: QueueOrder | None = None,
-        foresight: Foresight | None = None,
+        estimates: ForecastAccuracy | None = None,
     ) -> Player:
         """With `order` all projects have that one, and the policy is told that jobs save when they are asked to."""
         pool = self.guaranteed(nodes)
@@ -198,7 +199,7 @@ class Study:
             every=self.every,
             sessions=opening,
             saves_known=order is not None,
-            foresight=foresight,
+            estimates=estimates,
         )
 
     def _with_sessions(self, lending: bool, alone: Sequence[Run]) -> Result:

@@ -21,7 +21,7 @@ MINUTE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StatementErrors:
     """How good statements were. `error` (median and 90th percentile) is relative to the job's wait.
 
     `not_later` is the part of starts that came no later than the latest start told, `within` that of those within the
@@ -37,18 +37,18 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class ForesightFigures:
+class ForecastAccuracyFigures:
     """`jobs` waited for over a minute, of which `untold` were never told a start; `first` is what the others were told
     at submission, `all` that and each change."""
 
     jobs: int
     untold: int
     looks: int
-    first: Told | None
-    all: Told | None
+    first: StatementErrors | None
+    all: StatementErrors | None
 
 
-class Foresight:
+class ForecastAccuracy:
     """Looks ahead in one play of a trace, `every` so many seconds."""
 
     def __init__(self, every: float) -> None:
@@ -98,9 +98,9 @@ class Foresight:
         job = self._jobs[workload.id]
         return self._similar.like(_likenesses(job)) if job.expected is None else ()
 
-    def figures(self) -> ForesightFigures:
+    def figures(self) -> ForecastAccuracyFigures:
         told = [(wait, at, statements) for wait, at, statements in self._told if statements]
-        return ForesightFigures(
+        return ForecastAccuracyFigures(
             jobs=len(self._told),
             untold=self._untold,
             looks=self.looks,
@@ -114,12 +114,12 @@ def _likenesses(job: TraceJob) -> tuple[Hashable, ...]:
     return (job.project, job.user, job.gpus), (job.project, job.gpus)
 
 
-def _told(statements: Sequence[tuple[float, float, Statement]]) -> Told | None:
+def _told(statements: Sequence[tuple[float, float, Statement]]) -> StatementErrors | None:
     if not statements:
         return None
     errors = sorted(abs(said.start - at) / wait for wait, at, said in statements)
     widths = sorted((said.range[1] - said.range[0] if said.range else 0.0) / wait for wait, _, said in statements)
-    return Told(
+    return StatementErrors(
         statements=len(statements),
         error=quantile(errors, 0.5),
         error_p90=quantile(errors, 0.9),

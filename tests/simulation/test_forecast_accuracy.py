@@ -11,7 +11,7 @@ import pytest
 
 from scheduler.cli import main
 from scheduler.model import ONE, JobId, ProjectName
-from scheduler.simulation.foresight import ForesightFigures, Told
+from scheduler.simulation.forecastaccuracy import ForecastAccuracyFigures, StatementErrors
 from scheduler.simulation.study import OURS, Result, prepare
 from scheduler.simulation.trace import Trace, TraceJob
 
@@ -32,26 +32,26 @@ def trace(jobs: int, *, apart: float, declared: bool = False) -> Trace:
 
 
 def played(jobs: Trace, every: float | None) -> Result:
-    (result,) = replace(prepare(jobs, nodes=1), foresight=every).play([OURS])
+    (result,) = replace(prepare(jobs, nodes=1), estimate_every=every).play([OURS])
     return result
 
 
-def foreseen(jobs: Trace) -> tuple[ForesightFigures, Told]:
-    found = played(jobs, 300.0).foresight
+def estimated(jobs: Trace) -> tuple[ForecastAccuracyFigures, StatementErrors]:
+    found = played(jobs, 300.0).estimates
     assert found is not None
     assert found.all is not None
     return found, found.all
 
 
 def test_where_run_times_are_declared_and_come_true_estimates_do() -> None:
-    found, told = foreseen(trace(60, apart=300.0, declared=True))
+    found, told = estimated(trace(60, apart=300.0, declared=True))
     assert found.jobs > 30
     assert (found.untold, told.not_later) == (0, 1.0)
     assert told.error < 0.02
 
 
 def test_similar_jobs_make_good_estimates_and_nine_of_ten_starts_come_in_time() -> None:
-    found, told = foreseen(trace(150, apart=500.0))
+    found, told = estimated(trace(150, apart=500.0))
     assert found.first is not None
     assert found.first.statements <= found.jobs <= told.statements
     assert told.error < 0.2
@@ -67,11 +67,11 @@ def test_the_command_says_how_good_estimates_were(tmp_path: Path, capsys: pytest
     table = "submit_time,duration,gpus,project\n" + "".join(f"{60 * n},3600,8,all\n" for n in range(9))
     path = tmp_path / "trace.csv"
     path.write_text(table)
-    command = ["simulate", str(path), "--nodes", "1", "--policies", "runai,skip_ahead", "--foresight", "60"]
+    command = ["simulate", str(path), "--nodes", "1", "--policies", "runai,skip_ahead", "--estimate-every", "60"]
     assert main(command) == 0
     text = capsys.readouterr().out
     assert "Estimated starts of jobs that waited for over a minute" in text
     assert [line.split()[0] for line in text.splitlines() if "at submission" in line] == ["runai"]
     assert main([*command, "--output", "json"]) == 0
     ours, other = json.loads(capsys.readouterr().out)["results"]
-    assert (ours["foresight"]["jobs"], other["foresight"]) == (8, None)
+    assert (ours["estimates"]["jobs"], other["estimates"]) == (8, None)
