@@ -3,7 +3,7 @@
 What must hold:
 - Everything the cell needs goes along, found from its code and through the functions and classes it uses; what it
   assigns itself before it reads it stays here.
-- What cannot travel is refused here, by its name, with the reason and a way out, before anything is sent or queued.
+- What cannot be serialized is refused here, by its name, with the reason and a way out, before anything is sent or queued.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 from jupyter_ext import reductions
 from jupyter_ext.names import Names, in_query, names_of
-from jupyter_ext.travel import BUFFERS, CELL, VARIABLES, Packed, TooMuch, pack
+from jupyter_ext.serialization import BUFFERS, CELL, VARIABLES, Packed, TooLarge, pack
 from scheduler.files.bundle import Content, in_words
 
 _SHELL_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "display"})
@@ -34,7 +34,7 @@ _SHELL_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "d
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})
 
 
-class CannotTravel(Exception):
+class NotSerializable(Exception):
     """One or more sentences for people: what stays behind, why, and what to do."""
 
 
@@ -69,7 +69,7 @@ def capture(
 
     What is `given` to it in the job need not go along.
 
-    Raises `CannotTravel`, or `SyntaxError` where the cell is not Python.
+    Raises `NotSerializable`, or `SyntaxError` where the cell is not Python.
     """
     namespace: dict[str, Any] = shell.user_ns
     names = names_of(cell.source, shell.transform_cell)
@@ -111,7 +111,7 @@ def capture(
 def _reach(wanted: Iterable[str], namespace: dict[str, Any]) -> dict[str, str]:
     """The variables that exist of `wanted` and those that their functions use, each with the name of who uses it.
 
-    Plain values come before the functions that use them, so that one that cannot travel is told by its own name.
+    Plain values come before the functions that use them, so that one that cannot be serialized is named itself.
     """
     found: dict[str, str] = {}
     waiting = [(name, "") for name in wanted]
@@ -187,16 +187,16 @@ def _globals_of(code: types.CodeType) -> Iterator[str]:
 def _check_outputs(outputs: Iterable[str], names: Names, namespace: Mapping[str, Any]) -> None:
     for name in outputs:
         if not name.isidentifier():
-            raise CannotTravel(f"--out names variables, and {name!r} is not a name; separate them with commas.")
+            raise NotSerializable(f"--out names variables, and {name!r} is not a name; separate them with commas.")
         if name in names.assigns or name in namespace or names.opaque:
             continue
-        raise CannotTravel(f"The cell never assigns `{name}`, so --out can't return it{_meant(name, names.assigns)}")
+        raise NotSerializable(f"The cell never assigns `{name}`, so --out can't return it{_meant(name, names.assigns)}")
 
 
 def _check_only(only: Iterable[str], namespace: Mapping[str, Any]) -> None:
     for name in only:
         if name not in namespace:
-            raise CannotTravel(f"There is no variable `{name}` to send{_meant(name, namespace)}")
+            raise NotSerializable(f"There is no variable `{name}` to send{_meant(name, namespace)}")
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
@@ -214,13 +214,13 @@ def _pack(
 ) -> Packed:
     try:
         packed = pack(variables, limit=limit, namespace=namespace, withheld=withheld, beside=True)
-    except TooMuch as error:
-        raise CannotTravel(_too_large(error.name, variables[error.name], limit)) from None
+    except TooLarge as error:
+        raise NotSerializable(_too_large(error.name, variables[error.name], limit)) from None
     # What a function uses and the cell assigns, it finds in the job when the cell has assigned it.
     refused = [name for name in packed.refused if not (users[name] and name in names.assigns)]
     if refused:
         sentences = [_refusal(n, variables[n], users[n], packed.refused[n]) for n in refused]
-        raise CannotTravel("\n".join(sentences))
+        raise NotSerializable("\n".join(sentences))
     return packed
 
 
@@ -246,7 +246,7 @@ def _way_out(name: str, culprit: Any) -> str:
 
 
 def _blame(value: Any, depth: int = 4) -> tuple[str, Any]:
-    """Where in `value` the part is that cannot travel, as Python would write it (`.db`, `['x'][0]`), and that part."""
+    """Where in `value` the part is that cannot be serialized, as Python would write it (`.db`, `['x'][0]`), and that part."""
     children: Iterator[tuple[str, Any]]
     match value:
         case dict():
@@ -254,7 +254,7 @@ def _blame(value: Any, depth: int = 4) -> tuple[str, Any]:
         case list() | tuple():
             children = ((f"[{index}]", child) for index, child in enumerate(value))
         case _:
-            # An object that says how it travels is to blame itself.
+            # An object that defines how it is pickled is at fault itself.
             own = getattr(value, "__dict__", None)
             children = (
                 iter(())
@@ -296,7 +296,7 @@ def _path() -> Iterator[str]:
 
 
 def _cells(functions: Iterable[types.FunctionType], shell: Any) -> dict[str, dict[str, Any]]:
-    """The text of the cells that the travelling functions come from, by file name, for tracebacks and `inspect`."""
+    """The text of the cells that the serialized functions come from, by file name, for tracebacks and `inspect`."""
     numbers: Mapping[str, int] = getattr(shell.compile, "_filename_map", {})
     cells: dict[str, dict[str, Any]] = {}
     for file in {function.__code__.co_filename for function in functions}:

@@ -33,7 +33,7 @@ from traitlets.config import Config
 
 from jupyter_ext import job, pictures
 from jupyter_ext.displays import Displays, LastValue, Publisher
-from jupyter_ext.travel import BUFFERS, CELL, FOLDER, RESULT, VARIABLES, TooMuch, Unreadable, pack, unpack
+from jupyter_ext.serialization import BUFFERS, CELL, FOLDER, RESULT, VARIABLES, TooLarge, Unreadable, pack, unpack
 
 NOT_RUN = 3
 
@@ -203,7 +203,7 @@ def _write_result(folder: Path, about: Mapping[str, Any], shell: _Shell, code: i
     sizes: Mapping[str, int] = {}
     try:
         packed = pack(present, limit=about["limit"])
-    except TooMuch as error:
+    except TooLarge as error:
         refused = dict.fromkeys(present, f"with `{error.name}` they come to more than the limit for variables")
     else:
         refused = {name: str(error) for name, error in packed.refused.items()}

@@ -26,7 +26,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 
 from jupyter_ext.pictures import WIDGETS, Pictures
-from jupyter_ext.travel import FOLDER
+from jupyter_ext.serialization import FOLDER
 
 MOST = 10 * 2**20
 """Bytes of one display; of a larger one its text is shown."""

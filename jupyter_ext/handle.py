@@ -15,8 +15,8 @@ from jupyter_ext.connection import connect, locate
 from jupyter_ext.files import Files
 from jupyter_ext.follow import Follower
 from jupyter_ext.frontend import view_of, wants_widgets
+from jupyter_ext.serialization import FOLDER, RESULT, VARIABLES, Unreadable, unpack
 from jupyter_ext.shown import Shown, ShownOnce, get_shell
-from jupyter_ext.travel import FOLDER, RESULT, VARIABLES, Unreadable, unpack
 from scheduler.client import Client
 from scheduler.errors import Forbidden, NotFound, RunaiError, Unavailable
 from scheduler.model import JobKind, JobState

@@ -19,7 +19,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from traitlets import Float, Int, Unicode
 
 from jupyter_ext import options, sending, what
-from jupyter_ext.capture import CannotTravel
+from jupyter_ext.capture import NotSerializable
 from scheduler.errors import RunaiError
 from scheduler.submission.arguments import in_words, said
 
@@ -206,7 +206,7 @@ def _in_one_sentence(asked: argparse.Namespace) -> Iterator[None]:
         yield
     except RunaiError as error:
         raise UsageError(in_words(error, asked.typed)) from None
-    except CannotTravel as error:
+    except NotSerializable as error:
         raise UsageError(str(error)) from None
 
 

@@ -2,7 +2,7 @@
 
 The first list errs towards too many (a name in one branch of an `if` counts), the second too: what matters is that no
 name that the cell needs is left behind, and that a name it is sure to assign first is not (a connection that the
-cell opens anew need not travel).
+cell opens anew need not be sent).
 """
 
 from __future__ import annotations

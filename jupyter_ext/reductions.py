@@ -1,4 +1,4 @@
-"""How things of a notebook travel that pickle would refuse, or look for by a name that the job does not have (yet)."""
+"""How to serialize objects of a notebook that pickle would refuse, or look up by a name that the job does not have (yet)."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def _fill_dispatching(made: Any, state: tuple[Callable[..., Any], list[tuple[typ
 # -- classes that are told of their subclasses ------------------------------------------------------------------
 
 
-def told_of_subclasses(made: type) -> bool:
+def has_subclass_hook(made: type) -> bool:
     """Whether a class of the notebook runs code of its own when one below it, such as `made`, is made."""
-    return bool(_tellers(made.__bases__))
+    return bool(_hooks(made.__bases__))
 
 
-def make_untold(make: Callable[..., type], arguments: tuple[Any, ...], bases: tuple[type, ...]) -> type:
+def make_without_hook(make: Callable[..., type], arguments: tuple[Any, ...], bases: tuple[type, ...]) -> type:
     """A class as `make` makes it on these bases. What runs for a new class has run for it where it was made first."""
-    kept = _tellers(bases)
+    kept = _hooks(bases)
     try:
         for teller in kept:
             type.__setattr__(teller, "__init_subclass__", classmethod(lambda cls, **given: None))
@@ -91,7 +91,7 @@ def make_untold(make: Callable[..., type], arguments: tuple[Any, ...], bases: tu
             type.__setattr__(teller, "__init_subclass__", own)
 
 
-def _tellers(bases: tuple[type, ...]) -> dict[type, Any]:
+def _hooks(bases: tuple[type, ...]) -> dict[type, Any]:
     return {
         each: vars(each)["__init_subclass__"]
         for base in bases

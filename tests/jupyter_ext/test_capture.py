@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_ext.capture import CannotTravel, Captured, Cell, capture
-from jupyter_ext.travel import CELL, RESULT, VARIABLES, unpack
+from jupyter_ext.capture import Captured, Cell, NotSerializable, capture
+from jupyter_ext.serialization import CELL, RESULT, VARIABLES, unpack
 from tests.jupyter_ext.conftest import Notebook
 from tests.jupyter_ext.test_cells import run_as_job
 
@@ -19,7 +19,7 @@ def taken(notebook: Notebook, source: str, **options: Any) -> Captured:
 
 
 def refusal(notebook: Notebook, source: str, **options: Any) -> str:
-    with pytest.raises(CannotTravel) as refused:
+    with pytest.raises(NotSerializable) as refused:
         taken(notebook, source, **options)
     return str(refused.value)
 

@@ -1,4 +1,4 @@
-"""How a cell's variables travel: one stream of pickles, a variable after the other.
+"""How the variables of a cell are serialized: one stream of pickles, a variable after the other.
 
 What must hold:
 - What is one object here is one object there: all the variables of a stream share the pickler's memory, so that
@@ -7,7 +7,7 @@ What must hold:
   what the cell in the job last assigned to `lr`.
 - A class written in the notebook that comes back with a result is the notebook's own class, untouched, as long as
   that still has it.
-- A variable that cannot travel is named, alone, with the reason.
+- A variable that cannot be serialized is named, alone, with the reason.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _sent: weakref.WeakSet[type] = weakref.WeakSet()
 _namespace: dict[str, Any] = {}
 
 
-class TooMuch(Exception):
+class TooLarge(Exception):
     """The stream would be longer than its limit."""
 
     def __init__(self, name: str) -> None:
@@ -57,7 +57,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A stream, what each variable added to it in bytes (in order), and why the others cannot travel.
+    """A stream, what each variable added to it in bytes (in order), and why the others cannot be serialized.
 
     `buffers` is what lies outside of the stream, in order: memory of the variables themselves, which is not copied.
     `functions` are those of the namespace that are in it.
@@ -80,9 +80,9 @@ def pack(
 ) -> Packed:
     """Pickle `variables`; functions that belong to `namespace` will belong to the one that `unpack` is given.
 
-    What is `withheld`, or cannot travel itself, they are meant to find there: they do not take it along.
+    What is `withheld`, or cannot be serialized itself, they are meant to find there: it is not serialized with them.
     With `beside`, large arrays stay outside of the stream.
-    Raises `TooMuch` beyond `limit` bytes. A variable that cannot travel leaves nothing of itself in the stream.
+    Raises `TooLarge` beyond `limit` bytes. A variable that cannot be serialized leaves nothing of itself in the stream.
     """
     refused: dict[str, Exception] = {}
     left = set(withheld)
@@ -98,7 +98,7 @@ def pack(
             try:
                 pickler.dump(value)
             except _Full:
-                raise TooMuch(name) from None
+                raise TooLarge(name) from None
             except Exception as error:
                 # The pickler now remembers objects that only this variable's half-written pickle has.
                 refused[name] = error
@@ -170,7 +170,7 @@ class _Bounded(io.BytesIO):
 
 
 class _Here(dict[str, Any]):
-    """Stands for the sender's namespace: it travels as a question that the receiver answers with its own."""
+    """Stands for the sender's namespace: the receiver replaces it with its own."""
 
     def __reduce__(self) -> Any:
         return _there, ()
@@ -197,8 +197,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(reduced, tuple) and len(reduced) == 6 and isinstance(obj, type):
             make, arguments, state, _, _, fill = reduced
             _sent.add(obj)
-            if reductions.told_of_subclasses(obj):
-                make, arguments = reductions.make_untold, (make, arguments, obj.__bases__)
+            if reductions.has_subclass_hook(obj):
+                make, arguments = reductions.make_without_hook, (make, arguments, obj.__bases__)
             return make, arguments, (fill, state), None, None, _fill_class
         if isinstance(reduced, tuple) and isinstance(obj, types.FunctionType) and obj.__globals__ is self._own:
             _, slots = reduced[2]
