@@ -3,7 +3,8 @@
 What must hold:
 - Everything the cell needs goes along, found from its code and through the functions and classes it uses; what it
   assigns itself before it reads it stays here.
-- What cannot be serialized is refused here, by its name, with the reason and a way out, before anything is sent or queued.
+- What cannot be serialized is refused here, by its name, with the reason and advice, before anything is sent or
+  queued.
 """
 
 from __future__ import annotations
@@ -225,15 +226,15 @@ def _pack(
 
 
 def _refusal(name: str, value: Any, user: str, error: Exception) -> str:
-    inside, culprit = _blame(value)
+    inside, culprit = _culprit(value)
     what = f"{type(culprit).__module__}.{type(culprit).__qualname__}".removeprefix("builtins.")
     used = f", which `{user}` uses," if user else ""
     where = f"`{name}{inside}` is a {what}" if inside else f"{what}"
     said = str(error).rstrip(".")
-    return f"`{name}`{used} can't be sent: {where} ({said}). {_way_out(name, culprit)}"
+    return f"`{name}`{used} can't be sent: {where} ({said}). {_advice(name, culprit)}"
 
 
-def _way_out(name: str, culprit: Any) -> str:
+def _advice(name: str, culprit: Any) -> str:
     match culprit:
         case types.GeneratorType() | types.AsyncGeneratorType() | types.CoroutineType():
             return f"A generator can't be copied: create it inside the cell, or send `list({name})` instead."
@@ -245,8 +246,8 @@ def _way_out(name: str, culprit: Any) -> str:
             return "Create it inside the cell, or choose what to send with --in."
 
 
-def _blame(value: Any, depth: int = 4) -> tuple[str, Any]:
-    """Where in `value` the part is that cannot be serialized, as Python would write it (`.db`, `['x'][0]`), and that part."""
+def _culprit(value: Any, depth: int = 4) -> tuple[str, Any]:
+    """The part of `value` that cannot be serialized, as Python would write it (`.db`, `['x'][0]`), and that part itself."""
     children: Iterator[tuple[str, Any]]
     match value:
         case dict():
@@ -266,7 +267,7 @@ def _blame(value: Any, depth: int = 4) -> tuple[str, Any]:
             if step == 1000:
                 break
             if pack({"": child}, limit=2**40).refused:
-                inside, culprit = _blame(child, depth - 1)
+                inside, culprit = _culprit(child, depth - 1)
                 return where + inside, culprit
     return "", value
 

@@ -18,7 +18,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 from traitlets import Float, Int, Unicode
 
-from jupyter_ext import options, sending, what
+from jupyter_ext import options, payload, sending
 from jupyter_ext.capture import NotSerializable
 from scheduler.errors import RunaiError
 from scheduler.submission.arguments import in_words, said
@@ -79,10 +79,10 @@ class RunaiMagics(Magics):
         template = jobfile.load_template(asked.template) if asked.template else {}
         given = jobfile.merge(template, said(asked))
         if cell is None:
-            wanted = what.of_line(asked, given)
+            wanted = payload.of_line(asked, given)
             given.pop("outputs", None)
         else:
-            wanted = what.of_cell(
+            wanted = payload.of_cell(
                 asked,
                 line,
                 cell,

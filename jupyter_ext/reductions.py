@@ -1,4 +1,4 @@
-"""How to serialize objects of a notebook that pickle would refuse, or look up by a name that the job does not have (yet)."""
+"""How to serialize objects of a notebook that pickle would refuse, or look up by a name that the job does not have."""
 
 from __future__ import annotations
 

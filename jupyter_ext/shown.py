@@ -13,7 +13,7 @@ from jupyter_ext import card
 from jupyter_ext.connection import connect
 from jupyter_ext.follow import Happening, Lost, Output
 from jupyter_ext.frontend import wants_widgets
-from jupyter_ext.gate import Gate
+from jupyter_ext.outputrate import OutputRate
 from jupyter_ext.reports import Reported
 from scheduler.errors import RunaiError
 from scheduler.schema import JobView
@@ -46,7 +46,7 @@ class Shown:
 
     def __init__(self, job: JobView) -> None:
         self.job = job
-        self._gate = Gate(time.monotonic())
+        self._rate = OutputRate(time.monotonic())
         self._said = card.state(job)
         self._follows = not job.state.final
         self._reported = Reported(job.id) if wants_widgets(get_shell()) else None
@@ -56,15 +56,15 @@ class Shown:
     def take(self, happening: Happening) -> None:
         match happening:
             case {"output_type": "stream", "text": str(text)}:
-                self._write(self._gate.take(text.encode(), time.monotonic()))
+                self._write(self._rate.take(text.encode(), time.monotonic()))
             case dict():
-                self._write(self._gate.end())
+                self._write(self._rate.end())
                 self._display(happening)
             case Lost():
                 print(happening.sentence, file=sys.stderr)
             case _:
-                # The job is told of now and then in any case: time for what the gate holds back.
-                self._write(self._gate.take(b"", time.monotonic()))
+                # The job is told of now and then in any case: time for what the limit of the rate holds back.
+                self._write(self._rate.take(b"", time.monotonic()))
                 if self.job.state.final:
                     return
                 self.job = happening
@@ -86,7 +86,7 @@ class Shown:
         self._handle.update(bundle, raw=True)
 
     def close(self) -> None:
-        self._write(self._gate.end())
+        self._write(self._rate.end())
 
     def _write(self, text: str) -> None:
         if text:

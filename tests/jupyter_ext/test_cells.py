@@ -16,7 +16,7 @@ import pytest
 
 from jupyter_ext.capture import Cell, capture
 from jupyter_ext.serialization import RESULT, VARIABLES, unpack
-from jupyter_ext.what import PYTHON
+from jupyter_ext.payload import PYTHON
 from scheduler.files.bundle import Content
 from tests.jupyter_ext.conftest import Notebook, environment
 

@@ -18,7 +18,7 @@ NEWEST = 4_000
 """So many bytes of what is held back are kept, to be shown next."""
 
 
-class Gate:
+class OutputRate:
     """Bytes in, text out. Times are seconds of any clock that only goes forward."""
 
     def __init__(self, now: float) -> None:

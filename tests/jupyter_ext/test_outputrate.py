@@ -7,7 +7,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_ext.gate import BURST, NEWEST, RATE, Gate
+from jupyter_ext.outputrate import BURST, NEWEST, RATE, OutputRate
 
 LEFT_OUT = re.compile(r"\n… ([\d,]+) bytes are not shown; _job\.logs\(\) has them …\n")
 
@@ -17,14 +17,14 @@ def left_out(text: str) -> int:
 
 
 def test_little_is_shown_at_once() -> None:
-    gate = Gate(0)
+    gate = OutputRate(0)
     assert gate.take(b"one\n", 0) == "one\n"
     assert gate.take(b"two\n", 0.1) == "two\n"
     assert gate.end() == ""
 
 
 def test_of_much_the_beginning_and_the_newest_are_shown() -> None:
-    gate = Gate(0)
+    gate = OutputRate(0)
     text = "".join(gate.take(f"{i:09}\n".encode() * 100, i / 100_000) for i in range(10_000)) + gate.end()
     assert text.startswith("000000000\n")
     assert text.endswith("000009999\n")
@@ -33,7 +33,7 @@ def test_of_much_the_beginning_and_the_newest_are_shown() -> None:
 
 
 def test_what_is_held_back_comes_when_there_is_room() -> None:
-    gate = Gate(0)
+    gate = OutputRate(0)
     gate.take(b"x" * BURST, 0)
     assert gate.take(b"hidden", 0) == ""
     assert gate.take(b"", 0.1) == ""
@@ -47,7 +47,7 @@ def test_what_is_held_back_comes_when_there_is_room() -> None:
 )
 def test_nothing_is_lost_untold_and_no_character_is_cut(pieces: list[tuple[str, int, float]], cut: int) -> None:
     whole = "".join(text * times for text, times, _ in pieces).encode()
-    gate, now, shown = Gate(0), 0.0, ""
+    gate, now, shown = OutputRate(0), 0.0, ""
     for text, times, pause in pieces:
         data = (text * times).encode()
         now += pause
