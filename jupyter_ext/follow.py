@@ -29,7 +29,7 @@ _FIRST_LOOK, _LATER_LOOK = 0.1, 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class Disconnected:
     """The scheduler does not answer just now."""
 
     sentence: str
@@ -38,7 +38,7 @@ class Lost:
 Output = dict[str, Any]
 """A message of Jupyter's, as nbformat has it: text, or what the job displays."""
 
-Happening = JobView | Output | Lost
+Happening = JobView | Output | Disconnected
 
 
 class Follower:
@@ -49,7 +49,7 @@ class Follower:
         self._locate = locate
         self._id = job.id
         self._queue: queue.Queue[Happening | Exception | None] = queue.Queue(WAITING)
-        self._let_go = threading.Event()
+        self._detach = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"follow {job.id}", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -59,12 +59,12 @@ class Follower:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.let_go()
+        self.detach()
         self._thread.join(timeout=2)
 
-    def let_go(self) -> None:
+    def detach(self) -> None:
         """End it, from any thread and without waiting; who iterates stops."""
-        self._let_go.set()
+        self._detach.set()
         if self._loop is not None and self._task is not None:
             with contextlib.suppress(RuntimeError):  # it has ended by itself meanwhile
                 self._loop.call_soon_threadsafe(self._task.cancel)
@@ -74,7 +74,7 @@ class Follower:
     def __iter__(self) -> Iterator[Happening]:
         """The last thing is the job as it ended. Raises what the scheduler refuses, `Unavailable` after a minute
         without."""
-        while (happening := self._queue.get()) is not None and not self._let_go.is_set():
+        while (happening := self._queue.get()) is not None and not self._detach.is_set():
             if isinstance(happening, Exception):
                 raise happening
             yield happening
@@ -91,7 +91,7 @@ class Follower:
                     happening = self._queue.get(timeout=end - now if batch else None)
                 except queue.Empty:
                     break
-                if happening is None or isinstance(happening, Exception) or self._let_go.is_set():
+                if happening is None or isinstance(happening, Exception) or self._detach.is_set():
                     over = True
                 else:
                     end = min(end, time.monotonic() + seconds)
@@ -109,7 +109,7 @@ class Follower:
 
     async def _main(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        if self._let_go.is_set():  # before there was a task to cancel
+        if self._detach.is_set():  # before there was a task to cancel
             return
         try:
             address = await asyncio.to_thread(self._locate)
@@ -130,7 +130,7 @@ class Follower:
 
     async def _tell(self, happening: Happening | Exception | None) -> None:
         def put() -> None:
-            while not self._let_go.is_set():
+            while not self._detach.is_set():
                 with contextlib.suppress(queue.Full):
                     self._queue.put(happening, timeout=0.2)
                     return
@@ -159,7 +159,7 @@ class Follower:
                 lost = False
             except Unavailable as error:
                 if not lost:
-                    await self._tell(Lost(error.sentence))
+                    await self._tell(Disconnected(error.sentence))
                 lost = True
                 with contextlib.suppress(RunaiError):
                     await asyncio.to_thread(self._locate)

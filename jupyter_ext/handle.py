@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from jupyter_ext.widget import JobWidget
 
 
-class Calm(Exception):
+class PlainError(Exception):
     """Ends a cell with a few plain lines in the place of a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return str(self).splitlines()
 
 
-class JobFailed(Calm):
+class JobFailed(PlainError):
     """A job ended without success. `remote` is the traceback of its cell, where it has one, line by line."""
 
     def __init__(self, name: str, sentence: str, remote: list[str]) -> None:
@@ -50,7 +50,7 @@ class JobFailed(Calm):
         return [*(line for part in self.remote for line in part.splitlines()), *super()._render_traceback_()]
 
 
-class LetGo(Calm, KeyboardInterrupt):
+class Detached(PlainError, KeyboardInterrupt):
     """The kernel was interrupted while it showed a job; the job runs on."""
 
 
@@ -107,7 +107,7 @@ class Job(ShownOnce):
         try:
             return reports.frame(points)
         except ImportError:
-            raise Calm("_job.metrics is a pandas data frame; install pandas: %pip install pandas") from None
+            raise PlainError("_job.metrics is a pandas data frame; install pandas: %pip install pandas") from None
 
     @property
     def files(self) -> Files:
@@ -142,7 +142,7 @@ class Job(ShownOnce):
     # -- waiting for it -------------------------------------------------------------------------------------
 
     def wait(self) -> Job:
-        """Show its states and its output until it has ended. Raises `JobFailed`, or `LetGo` when interrupted."""
+        """Show its states and its output until it has ended. Raises `JobFailed`, or `Detached` when interrupted."""
         self.shows_itself()
         shown = Shown(self.seen)
         try:
@@ -151,12 +151,12 @@ class Job(ShownOnce):
                     shown.take(happening)
         except KeyboardInterrupt:
             self.seen = shown.job
-            shown.let_go(self._bundle(shown.job))
-            raise LetGo(
+            shown.detach(self._bundle(shown.job))
+            raise Detached(
                 f"Detached from {self.name}, which keeps running: _job.wait() shows it again, _job.cancel() stops it."
             ) from None
         except Unavailable as error:
-            raise Calm(f"{error.sentence} _job.wait() shows {self.name} again.") from None
+            raise PlainError(f"{error.sentence} _job.wait() shows {self.name} again.") from None
         finally:
             shown.close()
         self.seen, self._followed = shown.job, True
@@ -191,7 +191,7 @@ class Job(ShownOnce):
         if job.state is JobState.SUCCEEDED:
             return
         if not job.state.final:
-            raise Calm(f"{job.name} has not ended: {card.state(job)}")
+            raise PlainError(f"{job.name} has not ended: {card.state(job)}")
         remote: list[str] = []
         if job.kind is JobKind.CELL and job.mine:
             error = (self._report() or {}).get("error") or {}
@@ -212,7 +212,7 @@ class Job(ShownOnce):
             raise Forbidden(f"{self.name} is another user's job; only its owner can read its variables.")
         report = self._report()
         if report is None:
-            raise Calm(f"{self.name} ended without returning its variables; _job.logs() may tell why.")
+            raise PlainError(f"{self.name} ended without returning its variables; _job.logs() may tell why.")
         if not self._followed:  # else it stood at the end of its output
             for name in report["missing"]:
                 print(f"`{name}` is not returned: the cell did not assign it.", file=sys.stderr)
@@ -223,7 +223,9 @@ class Job(ShownOnce):
         try:
             return unpack(self._fetch(VARIABLES), tuple(report["variables"]))
         except Unreadable as error:
-            raise Calm(f"{error} ({error.__cause__}); the job still has it. Use _job.outputs to try again.") from error
+            raise PlainError(
+                f"{error} ({error.__cause__}); the job still has it. Use _job.outputs to try again."
+            ) from error
 
     def _fetch(self, path: str) -> bytes:
         with tempfile.TemporaryDirectory(prefix="runai-") as folder:

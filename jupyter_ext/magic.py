@@ -212,9 +212,9 @@ def _in_one_sentence(asked: argparse.Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interrupted(sentence: str) -> Iterator[None]:
-    from jupyter_ext.handle import LetGo
+    from jupyter_ext.handle import Detached
 
     try:
         yield
     except KeyboardInterrupt:
-        raise LetGo(sentence) from None
+        raise Detached(sentence) from None

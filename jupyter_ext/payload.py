@@ -105,9 +105,9 @@ def of_line(asked: argparse.Namespace, given: Mapping[str, Any]) -> Program | No
 
 def _not_python(error: SyntaxError, cell: Cell) -> Exception:
     """What Python says of a cell that it can't read, with the line counted as in the notebook."""
-    from jupyter_ext.handle import Calm
+    from jupyter_ext.handle import PlainError
 
     error.filename = f"Cell In[{cell.number}]"
     if error.lineno is not None:
         error.lineno += 1  # the magic's own line
-    return Calm("".join(traceback.format_exception_only(error)))
+    return PlainError("".join(traceback.format_exception_only(error)))

@@ -24,7 +24,7 @@ from IPython.core.error import UsageError
 
 from jupyter_ext import reports
 from jupyter_ext.connection import connect
-from jupyter_ext.handle import Calm, Job
+from jupyter_ext.handle import Job, PlainError
 from jupyter_ext.jobs import Jobs
 from jupyter_ext.sweep import LOOK, Goal, Trials
 from scheduler.errors import Conflict, RunaiError
@@ -174,7 +174,7 @@ class Search(Trials):
         pruned = {t.user_attrs.get("job") for t in self._study.trials if t.user_attrs.get("pruned")}
         return {**row, "state": "pruned"} if job.id in pruned and row["state"] == "cancelled" else row
 
-    def _let_go(self) -> str:
+    def _detach(self) -> str:
         return (
             f"Detached from {self.name}: running trials continue, and new ones start after _job.wait(); "
             f"after a restart Search({self.id!r}).wait()."
@@ -196,7 +196,7 @@ def _optuna() -> Any:
 def _open(name: str) -> Any:
     optuna = _optuna()
     if not _file(name).is_file():
-        raise Calm(f"There is no search {name} in {_folder()}.")
+        raise PlainError(f"There is no search {name} in {_folder()}.")
     with _quiet():
         sampler = optuna.samplers.TPESampler(constant_liar=True)
         return optuna.load_study(

@@ -11,7 +11,7 @@ from IPython.display import clear_output, display
 
 from jupyter_ext import card
 from jupyter_ext.connection import connect
-from jupyter_ext.follow import Happening, Lost, Output
+from jupyter_ext.follow import Disconnected, Happening, Output
 from jupyter_ext.frontend import wants_widgets
 from jupyter_ext.outputrate import OutputRate
 from jupyter_ext.reports import Reported
@@ -42,7 +42,7 @@ class ShownOnce:
 
 
 class Shown:
-    """Tell it what happens, and close it; `let_go` first where the job's output is to end here before the job does."""
+    """Tell it what happens, and close it; `detach` first where the job's output is to end here before the job does."""
 
     def __init__(self, job: JobView) -> None:
         self.job = job
@@ -60,7 +60,7 @@ class Shown:
             case dict():
                 self._write(self._rate.end())
                 self._display(happening)
-            case Lost():
+            case Disconnected():
                 print(happening.sentence, file=sys.stderr)
             case _:
                 # The job is told of now and then in any case: time for what the limit of the rate holds back.
@@ -80,7 +80,7 @@ class Shown:
             return self._reported is not None and self._reported.look(connect())
         return False
 
-    def let_go(self, bundle: Output) -> None:
+    def detach(self, bundle: Output) -> None:
         """Nothing of the job is shown below its card any more, by nobody; `bundle` is the card from now on."""
         self._follows = False
         self._handle.update(bundle, raw=True)

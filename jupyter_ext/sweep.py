@@ -15,7 +15,7 @@ from IPython.display import display
 
 from jupyter_ext import parallel, reports
 from jupyter_ext.connection import connect
-from jupyter_ext.handle import Calm, Job, LetGo
+from jupyter_ext.handle import Detached, Job, PlainError
 from jupyter_ext.jobs import Jobs
 from jupyter_ext.shown import ShownOnce
 from scheduler.client import Client
@@ -75,7 +75,7 @@ class Trials(ShownOnce, Jobs):
         self._look()
         best = self._best()
         if best is None:
-            raise Calm(
+            raise PlainError(
                 f"No job has reported {self.goal.metric} yet."
                 if self.goal
                 else "Name the metric with --minimize METRIC or --maximize METRIC, or Sweep(id, minimize=…)."
@@ -88,7 +88,7 @@ class Trials(ShownOnce, Jobs):
         try:
             import pandas
         except ImportError:
-            raise Calm("sweep.results is a pandas data frame; install pandas: %pip install pandas") from None
+            raise PlainError("sweep.results is a pandas data frame; install pandas: %pip install pandas") from None
         self._look()
         return pandas.DataFrame([self._row(job) for job in self._jobs], index=[job.name for job in self._jobs])
 
@@ -129,7 +129,7 @@ class Trials(ShownOnce, Jobs):
         return all(job.seen.state.final for job in self._jobs)
 
     def wait(self) -> Self:
-        """Show the table as it fills until all have ended, whatever their end. Raises `LetGo` when interrupted."""
+        """Show the table as it fills until all have ended, whatever their end. Raises `Detached` when interrupted."""
         self.shows_itself()
         handle: Any = None
         try:
@@ -143,11 +143,11 @@ class Trials(ShownOnce, Jobs):
                     return self
                 time.sleep(LOOK)
         except KeyboardInterrupt:
-            raise LetGo(self._let_go()) from None
+            raise Detached(self._detach()) from None
         except Unavailable as error:
-            raise Calm(f"{error.sentence} _job.wait() shows {self.name} again.") from None
+            raise PlainError(f"{error.sentence} _job.wait() shows {self.name} again.") from None
 
-    def _let_go(self) -> str:
+    def _detach(self) -> str:
         return (
             f"Detached from {self.name}, which keeps running: _job.wait() shows it again, _job.cancel() stops it; "
             f"after a restart Sweep({self.id!r}).wait()."

@@ -20,7 +20,7 @@ import ipywidgets as widgets
 
 from jupyter_ext import card, reports
 from jupyter_ext.connection import connect, locate
-from jupyter_ext.follow import Follower, Happening, Lost, Output
+from jupyter_ext.follow import Disconnected, Follower, Happening, Output
 from scheduler.errors import RunaiError
 from scheduler.model import JobState
 from scheduler.schema import JobView
@@ -85,7 +85,7 @@ class JobWidget(widgets.VBox):
     def close(self) -> None:
         """Detached from the job, which runs on, and take the card away."""
         if self._follower is not None:
-            self._follower.let_go()
+            self._follower.detach()
         super().close()
 
     # -- following ------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class JobWidget(widgets.VBox):
 
     def _take(self, happening: Happening) -> None:
         match happening:
-            case Lost():
+            case Disconnected():
                 self._note = happening.sentence
             case {"output_type": "clear_output"}:
                 self._tail = ""

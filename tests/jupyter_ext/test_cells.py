@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from jupyter_ext.capture import Cell, capture
-from jupyter_ext.serialization import RESULT, VARIABLES, unpack
 from jupyter_ext.payload import PYTHON
+from jupyter_ext.serialization import RESULT, VARIABLES, unpack
 from scheduler.files.bundle import Content
 from tests.jupyter_ext.conftest import Notebook, environment
 
