@@ -247,7 +247,7 @@ def _advice(name: str, culprit: Any) -> str:
 
 
 def _culprit(value: Any, depth: int = 4) -> tuple[str, Any]:
-    """The part of `value` that cannot be serialized, as Python would write it (`.db`, `['x'][0]`), and that part itself."""
+    """The part of `value` that cannot be pickled, as Python writes it (`.db`, `['x'][0]`), and that part itself."""
     children: Iterator[tuple[str, Any]]
     match value:
         case dict():
