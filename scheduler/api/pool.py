@@ -16,7 +16,7 @@ from scheduler.api.projects import etag, project_views
 from scheduler.errors import Changed, Conflict, Invalid, NotFound
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import file_of, pool_of, with_project, without_project
-from scheduler.scenario import scenario_of, spoken
+from scheduler.scenario import scenario_of, without_defaults
 from scheduler.schema import Applied, Me, PoolFile, PoolView, ProjectEntry, ProjectList, ProjectView
 
 
@@ -58,7 +58,7 @@ class SnapshotHandler(ApiHandler):
     @endpoint("The pool as the policy sees it now, as a scenario that `jupyter runai plan` reads", Scope.ADMIN)
     async def get(self) -> None:
         snapshot = self.api.controller.snapshot()
-        text = await asyncio.to_thread(lambda: json.dumps(spoken(scenario_of(snapshot))))
+        text = await asyncio.to_thread(lambda: json.dumps(without_defaults(scenario_of(snapshot))))
         self.set_header("Content-Type", "application/json")
         self.finish(text)
 

@@ -8,6 +8,6 @@ What must hold:
 
 from scheduler.scenario.command import read, run_plan
 from scheduler.scenario.printing import plan_as_json
-from scheduler.scenario.writing import scenario_of, spoken
+from scheduler.scenario.writing import scenario_of, without_defaults
 
-__all__ = ["plan_as_json", "read", "run_plan", "scenario_of", "spoken"]
+__all__ = ["plan_as_json", "read", "run_plan", "scenario_of", "without_defaults"]

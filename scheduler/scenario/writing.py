@@ -55,7 +55,7 @@ def scenario_of(snapshot: Snapshot) -> Scenario:
 _AS_IN_THE_POOL_FILE = ("node_pools", "topology", "users", "default_build_quota")
 
 
-def spoken(scenario: Scenario) -> dict[str, Any]:
+def without_defaults(scenario: Scenario) -> dict[str, Any]:
     """The scenario for JSON or YAML, without what says no more than the default."""
     content = scenario.model_dump(mode="json", exclude_defaults=True)
     for project, entry in zip(content.get("projects", ()), scenario.projects, strict=True):

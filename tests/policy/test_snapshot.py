@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scheduler.model import NodeName, WorkerPlacement
 from scheduler.policy import Action, Plan, Snapshot, decide
 from scheduler.policy.play import carry_out
-from scheduler.scenario import plan_as_json, read, scenario_of, spoken
+from scheduler.scenario import plan_as_json, read, scenario_of, without_defaults
 from tests.policy.pools import snapshots
 
 
 def written(snapshot: Snapshot) -> str:
-    return json.dumps(spoken(scenario_of(snapshot)))
+    return json.dumps(without_defaults(scenario_of(snapshot)))
 
 
 def decided(plan: Plan, now: float) -> Any:
