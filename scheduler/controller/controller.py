@@ -315,7 +315,7 @@ class Controller:
         self._forecaster.look(planned.snapshot)
         holdings = Holdings(self._decided.nodes, self._decided.standing)
         self._jobs.nominate(planned.plan.promises)
-        self._jobs.disclaim(planned.lost)
+        self._jobs.drop_nominations(planned.lost)
         for workload, decision in planned.acts.items():
             if decision.action is Action.START:
                 self._start(workload, decision, holdings)

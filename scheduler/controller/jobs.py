@@ -162,12 +162,12 @@ class Jobs:
         if changed:
             self._writer.commit(ChangeSet(jobs=changed))
 
-    def disclaim(self, nominations: Mapping[WorkloadId, tuple[WorkerPlacement, ...]]) -> None:
+    def drop_nominations(self, nominations: Mapping[WorkloadId, tuple[WorkerPlacement, ...]]) -> None:
         """These jobs cannot have the places that they were promised."""
         for id, nomination in nominations.items():
             job = self._writer.decided.jobs.get(id)
             if job is not None and job.nomination == nomination:
-                self._take(job, lifecycle.disclaim(job))
+                self._take(job, lifecycle.drop_nomination(job))
 
     # -- what happens to it -------------------------------------------------------------------------------
 

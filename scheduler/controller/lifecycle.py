@@ -102,7 +102,7 @@ def promise(job: Job, nomination: tuple[WorkerPlacement, ...]) -> Job:
     return replace(job, nomination=nomination) if job.state is JobState.QUEUED else job
 
 
-def disclaim(job: Job) -> Step:
+def drop_nomination(job: Job) -> Step:
     """Its places can't be had any more: it waits like any other."""
     goes_on = job.attempts and job.attempts[-1].ending in (Ending.RESIZED, Ending.MOVED)
     reason = "Its reserved GPUs are gone. Waiting for its turn." if goes_on else job.reason

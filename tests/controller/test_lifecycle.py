@@ -518,8 +518,8 @@ def test_what_fails_while_it_saves_its_state_is_tried_again() -> None:
 
 def test_one_that_lost_its_places_waits_its_turn() -> None:
     job = lifecycle.resize(running(), placed(2), "", NOW + 1).job
-    assert ended(lifecycle.disclaim(job).job, -15).reason == "Waiting for its turn."
-    assert lifecycle.disclaim(ended(job, -15)).job.reason == "Its reserved GPUs are gone. Waiting for its turn."
+    assert ended(lifecycle.drop_nomination(job).job, -15).reason == "Waiting for its turn."
+    assert lifecycle.drop_nomination(ended(job, -15)).job.reason == "Its reserved GPUs are gone. Waiting for its turn."
 
 
 @pytest.mark.parametrize(("who", "by"), [("root", " by root"), (None, "")])
