@@ -64,9 +64,9 @@ class Cycle:
 
     def plan(self) -> Plan:
         self.planner.prepare()
-        self.wakeup.note(self.planner.lose_patience(self.now))
+        self.wakeup.note(self.planner.apply_aging(self.now))
         self.planner.share_out()
-        self._stop_the_stale()
+        self._stop_broken_gangs()
         self._seat_sessions()
         self._start_jobs()
         self._settle_victims()
@@ -76,7 +76,7 @@ class Cycle:
 
     # -- who can't go on, and who comes first -------------------------------------------------------------
 
-    def _stop_the_stale(self) -> None:
+    def _stop_broken_gangs(self) -> None:
         """Stop gangs that have been below their minimum for too long, or have lost their nodes."""
         for job in sorted(self.planner.reduced.values(), key=lambda job: job.id):
             if job.releasing:
@@ -122,19 +122,19 @@ class Cycle:
                 queue.advance(jobs)
             else:
                 queue.close(jobs)
-                self._close_the_hopeless(queue)
+                self._close_unsatisfiable(queue)
             order.changed(queue.project)
 
-    def _close_the_hopeless(self, queue: ProjectQueue) -> None:
+    def _close_unsatisfiable(self, queue: ProjectQueue) -> None:
         """Close the next classes as long as earlier trials have shown that they get nothing."""
         project = queue.project
         least_important = self.preemptor.least_important(project)
         while (jobs := queue.next) is not None and jobs.request.priority <= least_important:
-            if not self._hopeless(jobs, project):
+            if not self._is_unsatisfiable(jobs, project):
                 return
             queue.close(jobs)
 
-    def _hopeless(self, jobs: JobClassQueue, project: ProjectState) -> bool:
+    def _is_unsatisfiable(self, jobs: JobClassQueue, project: ProjectState) -> bool:
         """Whether there is no place, no job to move or to reclaim from, and nothing to reserve."""
         request, gains, name = jobs.request, self.state.gains, (jobs.request.fit_class, NO_NODES)
         return (

@@ -169,7 +169,7 @@ class Preemption(EligibilityRules):
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class PathComparison:
     """How a newcomer's project and a victim's are compared, where their paths part.
 
     `steps` are the newcomer's project and those above it up to there. The floors are those for a newcomer whose steps
@@ -203,7 +203,7 @@ class Reclaim(EligibilityRules):
         self.to_fair_share = up_to is ReclaimUpTo.FAIR_SHARE and newcomer.preemptible
         self.some_cross = False
         """Whether the eviction of somebody would have crossed a floor."""
-        self._sides: dict[ProjectState, Sides | None] = {}
+        self._comparisons: dict[ProjectState, PathComparison | None] = {}
 
     @property
     def inside_guarantee(self) -> bool:
@@ -236,13 +236,13 @@ class Reclaim(EligibilityRules):
         Marked are those that may only once others have given back what a project above the newcomer's holds too much.
         """
         for project, candidates in self.state.candidates.items():
-            sides = self._sides_of(project) if candidates else None
-            if sides is None:
+            compared = self._comparison_with(project) if candidates else None
+            if compared is None:
                 continue
             floors = self.floors(project)
-            later = floors is None and self._able_later(sides.steps)
+            later = floors is None and self._able_later(compared.steps)
             if later:
-                floors = sides.guaranteed
+                floors = compared.guaranteed
             if floors is not None and all(step.allocated > floor for step, floor in floors):
                 theirs, _ = floors[-1]
                 yield later, theirs.due - theirs.allocated, project
@@ -252,28 +252,28 @@ class Reclaim(EligibilityRules):
 
         What a plan takes back counts as given back at every level at once: `losses` are what projects lose besides.
         """
-        sides = self._sides_of(victim)
-        if sides is None:
+        compared = self._comparison_with(victim)
+        if compared is None:
             return None
         asked = self.asked
-        for step in sides.steps:
+        for step in compared.steps:
             if step.allocated - losses.get(step, 0) + asked > step.guarantee:
                 break
         else:
-            return sides.guaranteed
+            return compared.guaranteed
         if not self.to_fair_share:
             return None
-        for step in sides.steps:
+        for step in compared.steps:
             if step.allocated - losses.get(step, 0) + asked > step.share:
                 return None
-        return sides.due
+        return compared.due
 
-    def _sides_of(self, victim: ProjectState) -> Sides | None:
-        if victim not in self._sides:
-            self._sides[victim] = self._find_sides(victim)
-        return self._sides[victim]
+    def _comparison_with(self, victim: ProjectState) -> PathComparison | None:
+        if victim not in self._comparisons:
+            self._comparisons[victim] = self._compare_paths(victim)
+        return self._comparisons[victim]
 
-    def _find_sides(self, victim: ProjectState) -> Sides | None:
+    def _compare_paths(self, victim: ProjectState) -> PathComparison | None:
         if victim is self.project or victim.partition != self.project.partition:
             return None
         if self.within is not None and self.within not in victim.path:
@@ -282,7 +282,7 @@ class Reclaim(EligibilityRules):
         steps = self.project.path[: self.project.depth - mine.depth + 1]
         between = victim.depth - theirs.depth
         below = tuple([(a, a.guarantee) for a in victim.path[:between]]) if between else ()
-        return Sides(
+        return PathComparison(
             steps,
             (*below, (theirs, theirs.guarantee)),
             (*below, (theirs, theirs.kept_from_reclaim)),

@@ -92,11 +92,11 @@ class _Future:
             elif decision.action is Action.STOP and id not in self.starts:
                 self.unstarted.add(id)
         if self._leaving or any(map(_gives_back, plan.changes.values())):
-            self._let_go(plan)
+            self._release_stopping(plan)
             return True  # at the same instant: others may fit now
-        return self._go_on(plan.again_at)
+        return self._advance(plan.again_at)
 
-    def _let_go(self, plan: Plan) -> None:
+    def _release_stopping(self, plan: Plan) -> None:
         """Workloads that were stopping are gone, or continue in the places that they are nominated for."""
         for id in self._leaving:
             decision = plan.decisions[id]
@@ -108,7 +108,7 @@ class _Future:
                 self._remove([id])
         self._leaving = []
 
-    def _go_on(self, again_at: float | None) -> bool:
+    def _advance(self, again_at: float | None) -> bool:
         while self._ends and not self._holds(*self._ends[0]):
             heapq.heappop(self._ends)
         times = [self._ends[0][0]] if self._ends else []

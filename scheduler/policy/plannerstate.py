@@ -140,7 +140,7 @@ class PlannerState:
         if level:
             self.patient[job.id] = lowest_at, job
 
-    def lose_patience(self, now: float) -> float | None:
+    def apply_aging(self, now: float) -> float | None:
         """Put those who have waited for too long on the lowest level; returns when the next one will have."""
         over = [job for at, job in self.patient.values() if at <= now]
         for job in over:
