@@ -68,7 +68,7 @@ class Controller:
         self._clock = clock
         self.past_events = store.events
         self.audit = store.audit
-        self._writer = StateWriter(store, self._begin_anew)
+        self._writer = StateWriter(store, self._resync)
         self._plan_loop = PlanLoop(
             partial(self._decide, decide or SnapshotPlanner()), self._look, self._carry_out, clock
         )
@@ -121,7 +121,7 @@ class Controller:
         await self._sessions.recover()
         # They may have changed meanwhile, and what sessions use of them is no longer that of others.
         self._writer.set_nodes(self._nodes(self.book.pool))
-        self._begin_anew()
+        self._resync()
         self._plan_loop.open()
         self._forecaster.open()
         self._checkpoints.open()
@@ -166,10 +166,10 @@ class Controller:
             for part in parts:
                 await part.idle()
 
-    def _begin_anew(self) -> None:
+    def _resync(self) -> None:
         """Judge everything that holds GPUs from what is durable and from what is known of its workers."""
         self._observe_nodes()
-        self._jobs.begin_anew()
+        self._jobs.resync()
         self._plan_loop.wake()
 
     async def delete(self, job_id: JobId) -> None:

@@ -73,7 +73,7 @@ class Jobs:
         """Wait until the engine has done what it was asked for."""
         await self._tracker.idle()
 
-    def begin_anew(self) -> None:
+    def resync(self) -> None:
         """Judge every job from what is durable and from what is known of its workers."""
         for job in list(self._writer.decided.jobs.values()):
             self._mind(job)

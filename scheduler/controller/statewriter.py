@@ -4,7 +4,7 @@ Changes are put into `decided` at once, so that the next decision knows of them,
 then does `book` take them over, is anybody told, and is what they demand done.
 
 Where a change can't be written, it and all behind it are refused, since they may build on it; `decided` is forgotten,
-and after a moment everything starts again from what is durable (`begin_anew`).
+and after a moment everything starts over from the durable state (`resync`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StateWriter:
     """`lost` is set when the state has become somebody else's; this process must end then. `trouble` is why nothing can
     be written now, if so."""
 
-    def __init__(self, store: Store, begin_anew: Then) -> None:
+    def __init__(self, store: Store, resync: Then) -> None:
         self.book = Book()
         self.decided = Book()
         self.feed = Feed(store.events, 0)
@@ -47,7 +47,7 @@ class StateWriter:
         self.trouble: RunaiError | None = None
         self.store_id = ""
         self._store = store
-        self._begin_anew = begin_anew
+        self._resync = resync
         self._mending: asyncio.TimerHandle | None = None
         self._closed = False
         self._writing = 0
@@ -125,7 +125,7 @@ class StateWriter:
         slow = self.book.run_times.residuals.slow
         for job in change.jobs:
             if alike := self.book.run_times.learn(job):
-                self._expect_anew(alike)
+                self._expect_alike(alike)
         if self.book.run_times.residuals.slow is not slow:
             self.set_nodes(self.book.nodes)
         events = written.result()
@@ -135,12 +135,12 @@ class StateWriter:
         for do in then:
             do()
 
-    def _expect_anew(self, alike: list[JobId]) -> None:
+    def _expect_alike(self, alike: list[JobId]) -> None:
         """Jobs that are like one that has ended are expected to run as long; many of them bit by bit."""
         jobs = self.decided.jobs
         self.decided.put(ChangeSet(jobs=tuple([jobs[id] for id in alike[:TOGETHER] if id in jobs])))
         if len(alike) > TOGETHER:
-            asyncio.get_running_loop().call_soon(self._expect_anew, alike[TOGETHER:])
+            asyncio.get_running_loop().call_soon(self._expect_alike, alike[TOGETHER:])
 
     def _mend_later(self) -> None:
         if self._mending is None and not self._closed:
@@ -148,8 +148,7 @@ class StateWriter:
             self._mending = asyncio.get_running_loop().call_later(PAUSE, self._mend)
 
     def _mend(self) -> None:
-        """From here on everything is decided on top of what is durable; what was decided before is refused until
-        now."""
+        """Start over from the durable state and reject every decision made before this point."""
         self._mending = None
         if self._store.lost:
             log.critical("Another scheduler has taken over the state; this one must end.")
@@ -158,4 +157,4 @@ class StateWriter:
         self._store.mend()
         self.decided = self.book.copy()
         self.commit(ChangeSet(pool=self.book.pool))  # changes nothing; it tells whether writing works again
-        self._begin_anew()
+        self._resync()
