@@ -97,7 +97,7 @@ class _Shown:
             data += line + end
         return data, more
 
-    def go_on(self) -> bytes:
+    def next_attempt(self) -> bytes:
         self.attempt, self.log, self.display = self.attempt + 1, 0, 0
         output = {"output_type": "stream", "name": "stdout", "text": ATTEMPT_LINE.format(self.attempt)}
         line = DisplayLine(attempt=self.attempt, log=0, display=0, output=output)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scheduler.api import redaction, views
 from scheduler.api.convert import start_range
 from scheduler.api.messages import mentioned, written
-from scheduler.api.projects import Standing
+from scheduler.api.projects import ProjectViews
 from scheduler.model import Environment, Job, JobId, JobState, ProjectName
 from scheduler.schema import Event, PoolFigures, WaitingView, Wire
 from scheduler.schema.events import MOST_SHOWN
@@ -58,7 +58,7 @@ class Figures:
         self._waiting: dict[str, Piece] = {}
         self._projects: dict[tuple[ProjectName, bool], Piece] = {}
         self._pool = Piece()
-        self._standing: Standing | None = None
+        self._project_views: ProjectViews | None = None
         self._fresh: set[Hashable] = set()
 
     def next_number(self) -> int:
@@ -67,7 +67,7 @@ class Figures:
 
     def renew(self) -> None:
         """Read what is shown anew from now on."""
-        self._standing = None
+        self._project_views = None
         self._fresh.clear()
 
     def forget(self, job_id: JobId) -> None:
@@ -172,17 +172,17 @@ class Figures:
 
     def _shown_projects(self, listener: Listener) -> Iterable[ProjectName]:
         access = listener.reader.access
-        return self._standing_now().projects if listener.all_projects else access.projects
+        return self._views_of_projects().projects if listener.all_projects else access.projects
 
     def _project(self, name: ProjectName, access: Access) -> Piece:
         named = access.sees_project(name)
         piece = self._projects.setdefault((name, named), Piece())
         if (name, named) not in self._fresh:
             self._fresh.add((name, named))
-            standing = self._standing_now()
-            project = standing.projects.get(name)
+            counts = self._views_of_projects()
+            project = counts.projects.get(name)
             if project is not None:
-                self._put(piece, standing.view(project, named=named))
+                self._put(piece, counts.view(project, named=named))
         return piece
 
     def _pool_figures(self) -> Piece:
@@ -194,10 +194,10 @@ class Figures:
             self._put(self._pool, PoolFigures(build=build, train=train, waiting=sum(book.queued.values())))
         return self._pool
 
-    def _standing_now(self) -> Standing:
-        if self._standing is None:
-            self._standing = Standing(self._controller.book, self._clock())
-        return self._standing
+    def _views_of_projects(self) -> ProjectViews:
+        if self._project_views is None:
+            self._project_views = ProjectViews(self._controller.book, self._clock())
+        return self._project_views
 
     def _put(self, piece: Piece, view: Wire) -> None:
         value = view.model_dump_json(exclude={"recent_use"})  # which changes all the time

@@ -55,7 +55,7 @@ class Reading(Protocol):
     async def take(self, over: bool) -> bytes:
         """What is new, as it is sent; `over`: the attempt has ended."""
 
-    def go_on(self) -> bytes:
+    def next_attempt(self) -> bytes:
         """Go on to the next attempt; what is sent between the two."""
 
 
@@ -107,7 +107,7 @@ class FollowHandler(ApiHandler):
                 await self.flush()
                 await asyncio.sleep(_TOGETHER)
             elif latest > reading.attempt and not only:
-                self.write(reading.go_on())
+                self.write(reading.next_attempt())
             elif job.state.final or (only and latest >= reading.attempt and not runs):
                 return
             elif not (runs and await self._grows(job, reading)):
@@ -179,6 +179,6 @@ class _Text:
         self.seen += len(piece)
         return piece
 
-    def go_on(self) -> bytes:
+    def next_attempt(self) -> bytes:
         self.attempt, self.seen = self.attempt + 1, 0
         return ATTEMPT_LINE.format(self.attempt).encode()

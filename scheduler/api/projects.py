@@ -24,18 +24,18 @@ _NOTHING = ProjectFigures(fair_share=0, allocated=0, demand=0, could_start=0)
 
 
 def etag(project: Project) -> str:
-    """What is declared of a project, as `ETag` and `If-Match` name it: how the project stands does not change it."""
+    """What is declared of a project, as `ETag` and `If-Match` name it: its use does not change it."""
     return f'"{hashlib.sha256(project_entry(project).model_dump_json().encode()).hexdigest()[:16]}"'
 
 
 def project_views(book: Book, access: Access, now: float) -> list[ProjectView]:
     """Every project in the pool's order."""
-    standing = Standing(book, now)
-    return [standing.view(project, named=access.sees_project(project.name)) for project in book.pool.projects]
+    views = ProjectViews(book, now)
+    return [views.view(project, named=access.sees_project(project.name)) for project in book.pool.projects]
 
 
-class Standing:
-    """How all projects stand, read from the book once. A department's running and waiting jobs are those below it."""
+class ProjectViews:
+    """Makes the views of projects; reads the book once. The jobs of a department are those of the projects below it."""
 
     def __init__(self, book: Book, now: float) -> None:
         self.projects = {project.name: project for project in book.pool.projects}

@@ -79,16 +79,16 @@ def resize(job: Job, nomination: tuple[WorkerPlacement, ...], why: str, now: flo
         reason = f"Grew from {before} to {after} workers: {why}"
     else:
         reason = f"Gave {before - after} of {before} workers back: {clause(why)}"
-    return _go_on(job, nomination, Ending.RESIZED, reason, f"with {after} workers instead of {before}", now)
+    return _restart(job, nomination, Ending.RESIZED, reason, f"with {after} workers instead of {before}", now)
 
 
 def move(job: Job, nomination: tuple[WorkerPlacement, ...], why: str, now: float) -> Step:
     """It is to stand elsewhere: its attempt ends, and the next one begins at once in the places of `nomination`."""
     reason = f"Moved to {where(nomination)}: {clause(why)}"
-    return _go_on(job, nomination, Ending.MOVED, reason, f"on {where(nomination)}", now)
+    return _restart(job, nomination, Ending.MOVED, reason, f"on {where(nomination)}", now)
 
 
-def _go_on(
+def _restart(
     job: Job, nomination: tuple[WorkerPlacement, ...], ending: Ending, reason: str, how: str, now: float
 ) -> Step:
     if job.state not in (JobState.STARTING, JobState.RUNNING):
