@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scheduler.api.access import Scope
 from scheduler.api.endpoint import LINES, endpoint
+from scheduler.api.interleave import displays, interleave
 from scheduler.api.logs import PAGE, FollowHandler
-from scheduler.api.weave import displays, weave
 from scheduler.engines.files import log_file, output_file
 from scheduler.errors import Forbidden, Invalid, NotFound
 from scheduler.model import JobId
@@ -76,7 +76,7 @@ class _Shown:
         data, more = await self._displays()
         found = list(displays(data, self.display))
         over = over and len(text) < PAGE
-        pieces = list(weave(text, self.log, self.display, found, more=more, over=over))
+        pieces = list(interleave(text, self.log, self.display, found, more=more, over=over))
         if pieces:
             self.log, self.display = pieces[-1].log, pieces[-1].display
         elif more and not found:

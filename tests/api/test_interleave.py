@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.api.weave import NEAR, Display, displays, weave
+from scheduler.api.interleave import NEAR, Display, displays, interleave
 
 
 def shown(number: int) -> dict[str, Any]:
@@ -30,14 +30,14 @@ def said(pieces: Sequence[Any]) -> list[str]:
 
 def test_a_display_takes_the_place_of_its_text() -> None:
     log = b"before\n<Figure>\nafter\n"
-    pieces = list(weave(log, 0, 0, [Display(40, 7, b"<Figure>\n", shown(1))]))
+    pieces = list(interleave(log, 0, 0, [Display(40, 7, b"<Figure>\n", shown(1))]))
     assert said(pieces) == ["before\n", "<b>1</b>", "after\n"]
     assert (pieces[-1].log, pieces[-1].display) == (len(log), 40)
 
 
 def test_what_others_wrote_in_between_stays() -> None:
     log = b"before\nof another process\n<Figure>\nafter\n"
-    assert said(list(weave(log, 0, 0, [Display(40, 7, b"<Figure>\n", shown(1))]))) == [
+    assert said(list(interleave(log, 0, 0, [Display(40, 7, b"<Figure>\n", shown(1))]))) == [
         "before\nof another process\n",
         "<b>1</b>",
         "after\n",
@@ -46,9 +46,9 @@ def test_what_others_wrote_in_between_stays() -> None:
 
 def test_a_display_without_its_text_takes_nothing_away() -> None:
     log = b"a\n" + b"x" * (NEAR + 100)
-    told = said(list(weave(log, 0, 0, [Display(40, 2, b"<Figure>\n", shown(1))])))
+    told = said(list(interleave(log, 0, 0, [Display(40, 2, b"<Figure>\n", shown(1))])))
     assert told == ["a\n", "<b>1</b>", "x" * (NEAR + 100)]
-    assert said(list(weave(b"a\nb\n", 0, 0, [Display(40, 2, b"<Figure>\n", shown(1))], over=True))) == [
+    assert said(list(interleave(b"a\nb\n", 0, 0, [Display(40, 2, b"<Figure>\n", shown(1))], over=True))) == [
         "a\n",
         "<b>1</b>",
         "b\n",
@@ -56,7 +56,7 @@ def test_a_display_without_its_text_takes_nothing_away() -> None:
 
 
 def test_where_standard_output_is_no_file_its_text_is_looked_for() -> None:
-    assert said(list(weave(b"a\n<F>\nb\n", 0, 0, [Display(9, None, b"<F>\n", shown(1))]))) == [
+    assert said(list(interleave(b"a\n<F>\nb\n", 0, 0, [Display(9, None, b"<F>\n", shown(1))]))) == [
         "a\n",
         "<b>1</b>",
         "b\n",
@@ -85,7 +85,7 @@ def test_read_in_any_pieces_it_is_the_same(parts: list[str | int], cuts: list[in
         there = [each for each in found if each.end > display and each.at is not None and each.at <= length]
         over = turn >= len(cuts)
         more = len(there) > at_once
-        told = list(weave(log[at:length], at, display, there[:at_once], more=more, over=over))
+        told = list(interleave(log[at:length], at, display, there[:at_once], more=more, over=over))
         if told:
             at, display = told[-1].log, told[-1].display
             pieces += told

@@ -52,7 +52,7 @@ def displays(data: bytes, start: int) -> Iterator[Display]:
             yield Display(start, at, plain.encode(), output)
 
 
-def weave(
+def interleave(
     text: bytes, start: int, shown: int, found: Sequence[Display], *, more: bool = False, over: bool = False
 ) -> Iterator[Piece]:
     """What can be told of a log's `text` from byte `start` on, with the displays after byte `shown` of theirs.
