@@ -16,7 +16,7 @@ from scheduler.api.access import Caller, Scope
 from scheduler.api.auth import token_of
 from scheduler.api.base import ApiHandler, unauthenticated
 from scheduler.api.endpoint import BYTES, MAX_JSON, endpoint
-from scheduler.engines.agents.agents import Agents, Live, State, tool
+from scheduler.engines.agents.agents import Agents, LiveWorker, State, tool
 from scheduler.engines.agents.uploads import Piece
 from scheduler.engines.base import WorkerState
 from scheduler.engines.files import Area, JobFile
@@ -64,7 +64,7 @@ class PieceQuery(OffsetQuery):
 class AgentHandler(ApiHandler):
     """Knows the worker by its token."""
 
-    live: Live
+    live: LiveWorker
 
     async def authenticate(self, scope: Scope) -> Caller:
         token = token_of(self.request)

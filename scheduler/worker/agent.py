@@ -63,7 +63,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _prctl = ctypes.CDLL(None).prctl if LINUX else None
 
 
-class Over(Exception):
+class AttemptOver(Exception):
     """The token is not valid (any more): for the scheduler the attempt is over."""
 
 
@@ -94,14 +94,14 @@ class Scheduler:
                 if error.headers.get_content_type() != "application/problem+json" or error.code in (429, 503):
                     raise OSError(f"HTTP status {error.code}") from None  # a proxy's, or for a while
                 if error.code == 401:
-                    raise Over from None
+                    raise AttemptOver from None
                 raise Refused(json.loads(_whole(error.fp))["detail"]) from None
         except http.client.HTTPException as error:
             raise OSError(str(error)) from error
 
-    def insist(self, method: str, path: str, body: bytes | None = None, **query: Any) -> bytes:
+    def ask_until_answered(self, method: str, path: str, body: bytes | None = None, **query: Any) -> bytes:
         """Ask until there is an answer."""
-        for pause in pauses():
+        for pause in retry_delays():
             try:
                 return self.ask(method, path, body, **query)
             except OSError as error:
@@ -113,7 +113,7 @@ class Scheduler:
         """A file of the scheduler's, in pieces."""
         offset = 0
         while True:
-            piece = self.insist("GET", path, offset=offset)
+            piece = self.ask_until_answered("GET", path, offset=offset)
             if not piece:
                 return
             yield piece
@@ -124,7 +124,7 @@ class Scheduler:
         state["reason"] = state.get("reason", "")[:LONGEST_REASON]
         if state["state"] in ("exited", "lost"):
             self.leave(**state)
-        self.insist("POST", "state", json.dumps(state).encode())
+        self.ask_until_answered("POST", "state", json.dumps(state).encode())
 
     def leave(self, **end: Any) -> None:
         """Write the worker's end where others find it, should the scheduler not hear of it in time."""
@@ -145,8 +145,8 @@ def _whole(answer: Any) -> bytes:
     return content
 
 
-def pauses() -> Iterator[float]:
-    """Ever longer pauses, none of which is another worker's."""
+def retry_delays() -> Iterator[float]:
+    """Increasing delays with jitter."""
     longest = SHORTEST
     while True:
         yield longest * (0.5 + random.random() / 2)
@@ -156,7 +156,7 @@ def pauses() -> Iterator[float]:
 # -- what the worker gets -----------------------------------------------------------------------------------
 
 
-class Place:
+class WorkerFolders:
     """The folders of the worker, below the one that the agent was started in, or where the scheduler says."""
 
     def __init__(self, home: str, spec: dict[str, Any]) -> None:
@@ -190,7 +190,7 @@ class Place:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "wb") as out:
                 out.writelines(scheduler.read("tools/" + name))
-        for file in json.loads(scheduler.insist("GET", "files/checkpoint"))["files"]:
+        for file in json.loads(scheduler.ask_until_answered("GET", "files/checkpoint"))["files"]:
             path = os.path.join(self.areas["checkpoint"], file["path"])
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "wb") as out:
@@ -263,7 +263,7 @@ class Upload:
     """Sends what the worker writes: what only grows in pieces from where the scheduler is, other files when they
     change."""
 
-    def __init__(self, scheduler: Scheduler, place: Place, spec: dict[str, Any]) -> None:
+    def __init__(self, scheduler: Scheduler, place: WorkerFolders, spec: dict[str, Any]) -> None:
         self._scheduler = scheduler
         self._areas = place.areas
         self._limit = int(spec["log_limit"])
@@ -427,13 +427,13 @@ class Worker:
 def run(scheduler: Scheduler, home: str) -> int:
     """Run the worker of a token; the exit status."""
     agent = uuid.uuid4().hex
-    spec = json.loads(scheduler.insist("GET", "spec"))
+    spec = json.loads(scheduler.ask_until_answered("GET", "spec"))
     try:
         scheduler.tell(agent=agent, state="pulling")
     except Refused as refusal:
         print(f"runai: {refusal}", file=sys.stderr)
         return 1
-    place = Place(home, spec)
+    place = WorkerFolders(home, spec)
     try:
         place.fill(scheduler)
     except (Refused, tarfile.TarError, EOFError) as error:
@@ -446,7 +446,7 @@ def run(scheduler: Scheduler, home: str) -> int:
     upload = Upload(scheduler, place, spec)
     if _prctl is not None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    orders = json.loads(scheduler.insist("GET", "orders", after=0, wait=0))
+    orders = json.loads(scheduler.ask_until_answered("GET", "orders", after=0, wait=0))
     started = time.time()
     if orders["stop"] is not None:
         reason = "it was stopped before it started."
@@ -480,11 +480,11 @@ def _obey(scheduler: Scheduler, worker: Worker, agent: str, started: float) -> N
     try:
         scheduler.tell(agent=agent, state="running", started=started)
         while True:
-            orders = json.loads(scheduler.insist("GET", "orders", after=seen, wait=WAIT))
+            orders = json.loads(scheduler.ask_until_answered("GET", "orders", after=seen, wait=WAIT))
             if orders["number"] != seen and orders["stop"] is not None:
                 worker.stop(orders["stop"])
             seen = orders["number"]
-    except Over:
+    except AttemptOver:
         worker.stop(0)
     except Refused as refusal:
         print(f"runai: {refusal}", file=sys.stderr)
@@ -492,19 +492,19 @@ def _obey(scheduler: Scheduler, worker: Worker, agent: str, started: float) -> N
 
 def _keep_up(upload: Upload, over: threading.Event) -> None:
     """Upload while the worker runs; what is left of it when that ends is `_finish`'s."""
-    pause = pauses()
-    with contextlib.suppress(Over, Refused):
+    pause = retry_delays()
+    with contextlib.suppress(AttemptOver, Refused):
         while not over.is_set():
             try:
                 upload.go()
-                pause = pauses()
+                pause = retry_delays()
                 over.wait(LOOK)
             except OSError:
                 over.wait(next(pause))
 
 
 def _finish(upload: Upload) -> None:
-    for pause in pauses():
+    for pause in retry_delays():
         try:
             return upload.go(last=True)
         except Refused as refusal:
@@ -600,5 +600,5 @@ if __name__ == "__main__":
     address, secret = os.environ.pop("RUNAI_AGENT_URL"), os.environ.pop("RUNAI_AGENT_TOKEN")
     try:
         sys.exit(run(Scheduler(address, secret, os.environ.pop("RUNAI_AGENT_END", "")), os.getcwd()))
-    except Over:
+    except AttemptOver:
         sys.exit("runai: The attempt is over.")

@@ -76,7 +76,7 @@ def supervise(engine: socket.socket, lock: int) -> None:
         engine.send(b"1")
     engine.close()
     if worker is not None:
-        _see_through(folder, spec, worker, wake)
+        _wait_for_worker(folder, spec, worker, wake)
 
 
 def _listen(folder: str) -> int:
@@ -182,7 +182,7 @@ def why_not(error: Exception, name: str, cwd: str) -> str:
 # -- until the end ------------------------------------------------------------------------------------------
 
 
-def _see_through(folder: str, spec: dict[str, Any], worker: int, wake: int) -> None:
+def _wait_for_worker(folder: str, spec: dict[str, Any], worker: int, wake: int) -> None:
     """Wait for the worker, pass a stop on to its processes, write down its end, and end with the last of them.
 
     The worker stays a zombie until all others are gone, so that its number, and its group's, is nobody else's.

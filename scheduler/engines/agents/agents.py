@@ -50,7 +50,7 @@ TOOLS = frozenset({"horovod.py", "mpi.py", GLOO})
 
 
 @dataclass(slots=True)
-class Live:
+class LiveWorker:
     """A worker that is not over. `orders` counts what its agent is told; `stop` is when it has to have ended.
 
     `disturbed` is how others are ending it, as far as the engine has seen that.
@@ -98,7 +98,7 @@ class Agents:
     def __init__(self, folder: StateFolder, *, log_limit: int = LOG_LIMIT) -> None:
         self._folder = folder
         self.log_limit = log_limit
-        self._live: dict[Worker, Live] = {}
+        self._live: dict[Worker, LiveWorker] = {}
         self._turns: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
         self._tokens: Tokens | None = None
         self._recovered = False
@@ -178,7 +178,7 @@ class Agents:
                 reason = "it was stopped before it started."
                 await self._end(live, WorkerState.EXITED, time.time(), None, reason, None, stopped=True)
 
-    def live(self, worker: Worker) -> Live | None:
+    def live(self, worker: Worker) -> LiveWorker | None:
         """A worker that is not over."""
         return self._live.get(worker)
 
@@ -188,7 +188,7 @@ class Agents:
 
     # -- for agents -----------------------------------------------------------------------------------------
 
-    def worker(self, token: str) -> Live | None:
+    def worker(self, token: str) -> LiveWorker | None:
         """The worker whose token this is; `None` where it is not good, or no longer.
 
         Raises `Unavailable` where nobody can say: before `recover` and after `close` no agent is to believe that it is
@@ -199,7 +199,7 @@ class Agents:
         worker = None if self._tokens is None else self._tokens.worker(token)
         return None if worker is None else self._live.get(worker)
 
-    async def hear(self, live: Live, said: State) -> None:
+    async def hear(self, live: LiveWorker, said: State) -> None:
         """An agent tells how its worker stands. Raises `Conflict` for one that was not accepted."""
         async with live.turn:
             if live.worker not in self._live:
@@ -224,7 +224,7 @@ class Agents:
             elif said.state is WorkerState.EXITED:
                 await self._end(live, said.state, at, said.exit_code, said.reason, None, stopped=said.stopped)
 
-    async def orders(self, live: Live, after: int, wait: float) -> tuple[int, float | None]:
+    async def orders(self, live: LiveWorker, after: int, wait: float) -> tuple[int, float | None]:
         """The number of the newest order, and in how many seconds the worker has to have ended, if it has to.
 
         Where `after` is the newest, another is waited for, for `wait` seconds.
@@ -237,7 +237,7 @@ class Agents:
                 pass
         return live.orders, None if live.stop is None else max(0.0, live.stop - time.time())
 
-    def blob(self, live: Live, digest: str) -> None:
+    def blob(self, live: LiveWorker, digest: str) -> None:
         """Raises `NotFound` where a job has not sent this blob."""
         blobs = {blob for file in live.spec["files"] for blob in file["blobs"]} | {live.spec["bundle"]}
         if digest not in blobs:
@@ -271,7 +271,7 @@ class Agents:
         known = await asyncio.to_thread(_read, folder / "attempt.json")
         stop = (await asyncio.to_thread(_read, folder / "stop")).get("end")
         for rank, spec in enumerate(known.get("specs", ())):
-            live = Live(Worker(job, attempt, rank), {**spec, "ports": known["ports"]})
+            live = LiveWorker(Worker(job, attempt, rank), {**spec, "ports": known["ports"]})
             own = self.files.folder(live.worker)
             live.agent = (await asyncio.to_thread(_read, own / "agent.json")).get("agent")
             live.started = (await asyncio.to_thread(_read, own / "start.json")).get("at")
@@ -287,7 +287,7 @@ class Agents:
 
     async def _end(
         self,
-        live: Live,
+        live: LiveWorker,
         state: WorkerState,
         at: float,
         code: int | None,
@@ -305,7 +305,7 @@ class Agents:
         await self._tell_end(live, end)
         self.files.tell(live.worker)
 
-    async def _tell_end(self, live: Live, end: Mapping[str, Any]) -> None:
+    async def _tell_end(self, live: LiveWorker, end: Mapping[str, Any]) -> None:
         worker = live.worker
         log = await asyncio.to_thread(outputs.tail, self.files.folder(worker), "log", TAIL)
         output = self.files.job(worker.job) / "output"
@@ -327,7 +327,7 @@ class Agents:
         if self._report is not None:
             self._report(status)
 
-    def _tell(self, live: Live) -> None:
+    def _tell(self, live: LiveWorker) -> None:
         """How it stands on its way."""
         if self._report is not None:
             self._report(WorkerStatus(**asdict(live.worker), state=live.stands, at=live.started or time.time()))
@@ -336,7 +336,7 @@ class Agents:
         """Whether a worker, or any of a job, is not over."""
         return worker in self._live if worker else any(each.job == job for each in self._live)
 
-    def _of(self, job: JobId, attempt: int) -> list[Live]:
+    def _of(self, job: JobId, attempt: int) -> list[LiveWorker]:
         return [live for worker, live in self._live.items() if (worker.job, worker.attempt) == (job, attempt)]
 
     def _turn(self, job: JobId, attempt: int) -> asyncio.Lock:

@@ -18,7 +18,7 @@ from scheduler.engines.kubernetes.manifests import Manifest, PodPlan
 from scheduler.engines.kubernetes.names import ATTEMPT, INSTANCE, JOB, RANK, pod_name
 from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.refusals import refusal
-from scheduler.engines.kubernetes.retrying import insist, pauses
+from scheduler.engines.kubernetes.retrying import retry_delays, with_retries
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.model import Fault
 
@@ -56,7 +56,7 @@ class Launching:
 
         Returns without having bound them all where the gang is to stop.
         """
-        for pause in pauses():
+        for pause in retry_delays():
             try:
                 if await self._try_start(gang):
                     gang.bound = True
@@ -137,7 +137,7 @@ class Launching:
     async def withdraw(self, gang: Gang) -> None:
         """Delete what there is of a gang that cannot start."""
         for plan in gang.plans:
-            await self._insist(lambda plan=plan: self._api.delete(self._path(plan.worker), grace=1))  # type: ignore[misc]
+            await self._with_retries(lambda plan=plan: self._api.delete(self._path(plan.worker), grace=1))  # type: ignore[misc]
 
     async def end(self, worker: Worker, grace: float, *, at_once: bool = False) -> bool:
         """Evict a worker's pod, which has `grace` seconds and more to upload what it has (`at_once`: none); says
@@ -157,21 +157,21 @@ class Launching:
                 await self._api.delete(self._path(worker), grace=seconds)  # a disruption budget does not hold us
             return True
 
-        there: bool = await self._insist(evict)
+        there: bool = await self._with_retries(evict)
         return there
 
     async def delete(self, pod: PodView) -> None:
         """Delete a pod that has ended, or is to end at once."""
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-        await self._insist(lambda: self._api.delete(path, grace=None if pod.ended else 1, uid=pod.uid))
+        await self._with_retries(lambda: self._api.delete(path, grace=None if pod.ended else 1, uid=pod.uid))
 
     def _path(self, worker: Worker) -> str:
         return f"{self._core}/pods/{pod_name(worker)}"
 
-    async def _insist(self, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def _with_retries(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """Make a call until it is answered well. One that is refused for good is logged and given up."""
         try:
-            return await insist(call)
+            return await with_retries(call)
         except ApiError as error:
             log.error("A pod could not be ended: %s", error)
             return True

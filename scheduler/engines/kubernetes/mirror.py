@@ -4,7 +4,7 @@ What must hold:
 - `changed` is called for every difference, in order, and for what an object was like when it was deleted.
 - A watch that ends goes on from where it was. One that is too old (410), or tells of what cannot be understood, is
   begun anew with a list, and what went meanwhile is told as gone.
-- A server that does not answer is asked again after ever longer pauses; until then the copy stays as it is.
+- A server that does not answer is asked again after increasing delays; until then the copy stays as it is.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ SHORTEST, LONGEST = 0.1, 10.0
 T = TypeVar("T")
 
 
-def pauses() -> Iterator[float]:
+def retry_delays() -> Iterator[float]:
     """Ever longer ones, none of which is another's."""
     longest = SHORTEST
     while True:
@@ -23,9 +23,9 @@ def pauses() -> Iterator[float]:
         longest = min(2 * longest, LONGEST)
 
 
-async def insist(call: Callable[[], Awaitable[T]]) -> T:
-    """Make a call until it is answered well. Raises `ApiError` where it is refused for good."""
-    for pause in pauses():
+async def with_retries(call: Callable[[], Awaitable[T]]) -> T:
+    """Repeat a call until it succeeds. Raises `ApiError` where it is refused for good."""
+    for pause in retry_delays():
         try:
             return await call()
         except ApiError as error:

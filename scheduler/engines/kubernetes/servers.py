@@ -22,7 +22,7 @@ from scheduler.engines.kubernetes.api import Api, ApiError
 from scheduler.engines.kubernetes.inventory import ClusterInventory
 from scheduler.engines.kubernetes.names import SCHEDULER, session_labels
 from scheduler.engines.kubernetes.podviews import PodView
-from scheduler.engines.kubernetes.retrying import insist
+from scheduler.engines.kubernetes.retrying import with_retries
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.model import SessionId
 
@@ -153,7 +153,7 @@ class Servers:
                 if not held.closing:
                     await self._api.create(path, body)
 
-            await insist(bind)
+            await with_retries(bind)
             await self._tell(pod, "Scheduled", f"Bound to node {held.node}.")
         except ApiError as error:
             if error.status not in (404, 409):  # it is gone, or bound
@@ -173,7 +173,7 @@ class Servers:
         """Have a pod ended; says whether that was allowed."""
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         try:
-            await insist(lambda: self._api.delete(path, uid=pod.uid))
+            await with_retries(lambda: self._api.delete(path, uid=pod.uid))
         except ApiError as error:
             log.error("The server %s of a session that has ended could not be ended: %s", pod.name, error)
             return False
