@@ -21,8 +21,8 @@ from scheduler.client.wire import (
     LISTENING,
     PATIENT,
     TIMEOUT,
+    Backoff,
     EventReader,
-    Patience,
     options,
     refuse_strangers,
 )
@@ -110,14 +110,14 @@ class AsyncClient:
     async def wait(self, job_id: str, timeout: float | None = None) -> JobView:
         """The job when it has ended. Raises `TimeoutError` after `timeout` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        patience, pause = Patience(), 0.02
+        backoff, pause = Backoff(), 0.02
         while True:
             try:
                 job = await self.job(job_id)
             except Unavailable as error:
-                pause = patience.pause(error)
+                pause = backoff.pause(error)
             else:
-                patience.heard()
+                backoff.heard()
                 if job.state.final:
                     return job
             if deadline is not None and time.monotonic() >= deadline:
@@ -134,18 +134,18 @@ class AsyncClient:
         next. A lost connection is taken up where it broke.
         """
         number = attempt or max(1, len((await self.job(job_id)).attempts))
-        before, patience = b"", Patience()
+        before, backoff = b"", Backoff()
         while True:
             try:
                 follow = calls.follow(job_id, rank=rank, attempt=number, offset=offset)
                 async with self._stream(follow, FOLLOWING) as reply:
                     async for piece in reply.aiter_raw():
-                        patience.heard()
+                        backoff.heard()
                         offset += len(piece)
                         yield before + piece
                         before = b""
             except Unavailable as error:
-                await asyncio.sleep(patience.pause(error))
+                await asyncio.sleep(backoff.pause(error))
                 continue
             job = await self.job(job_id)
             if attempt or (job.state.final and len(job.attempts) <= number):
@@ -159,17 +159,17 @@ class AsyncClient:
         It begins with the latest attempt. A lost connection is taken up where it broke.
         """
         last: DisplayLine | None = None
-        patience = Patience()
+        backoff = Backoff()
         while True:
             begun = last
             try:
                 async with self._stream(calls.display(job_id, last), FOLLOWING) as reply:
                     async for line in reply.aiter_lines():
-                        patience.heard()
+                        backoff.heard()
                         last = DisplayLine.model_validate_json(line)
                         yield last
             except Unavailable as error:
-                await asyncio.sleep(patience.pause(error))
+                await asyncio.sleep(backoff.pause(error))
                 continue
             if last is begun and (await self.job(job_id)).state.final:
                 return
@@ -179,16 +179,16 @@ class AsyncClient:
 
         Raises `Unavailable` when the scheduler has not been reached again for a minute.
         """
-        reader, patience = EventReader(after), Patience()
+        reader, backoff = EventReader(after), Backoff()
         while True:
             try:
                 async with self._stream(calls.event_stream(reader.last, subject), LISTENING) as reply:
                     async for line in reply.aiter_lines():
-                        patience.heard()
+                        backoff.heard()
                         for event in reader.feed(line):
                             yield event
             except Unavailable as error:
-                await asyncio.sleep(patience.pause(error))
+                await asyncio.sleep(backoff.pause(error))
             reader.broken()
 
     async def download(self, job_id: str, path: str, to: Path) -> Path:

@@ -20,8 +20,8 @@ from scheduler.client.wire import (
     LISTENING,
     PATIENT,
     TIMEOUT,
+    Backoff,
     EventReader,
-    Patience,
     options,
     refuse_strangers,
 )
@@ -111,14 +111,14 @@ class Client:
     def wait(self, job_id: str, timeout: float | None = None) -> JobView:
         """The job when it has ended. Raises `TimeoutError` after `timeout` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        patience, pause = Patience(), 0.02
+        backoff, pause = Backoff(), 0.02
         while True:
             try:
                 job = self.job(job_id)
             except Unavailable as error:
-                pause = patience.pause(error)
+                pause = backoff.pause(error)
             else:
-                patience.heard()
+                backoff.heard()
                 if job.state.final:
                     return job
             if deadline is not None and time.monotonic() >= deadline:
@@ -133,18 +133,18 @@ class Client:
         next. A lost connection is taken up where it broke.
         """
         number = attempt or max(1, len(self.job(job_id).attempts))
-        before, patience = b"", Patience()
+        before, backoff = b"", Backoff()
         while True:
             try:
                 follow = calls.follow(job_id, rank=rank, attempt=number, offset=offset)
                 with self._stream(follow, FOLLOWING) as reply:
                     for piece in reply.iter_raw():
-                        patience.heard()
+                        backoff.heard()
                         offset += len(piece)
                         yield before + piece
                         before = b""
             except Unavailable as error:
-                time.sleep(patience.pause(error))
+                time.sleep(backoff.pause(error))
                 continue
             job = self.job(job_id)
             if attempt or (job.state.final and len(job.attempts) <= number):
@@ -158,17 +158,17 @@ class Client:
         It begins with the latest attempt. A lost connection is taken up where it broke.
         """
         last: DisplayLine | None = None
-        patience = Patience()
+        backoff = Backoff()
         while True:
             begun = last
             try:
                 with self._stream(calls.display(job_id, last), FOLLOWING) as reply:
                     for line in reply.iter_lines():
-                        patience.heard()
+                        backoff.heard()
                         last = DisplayLine.model_validate_json(line)
                         yield last
             except Unavailable as error:
-                time.sleep(patience.pause(error))
+                time.sleep(backoff.pause(error))
                 continue
             if last is begun and (self.job(job_id)).state.final:
                 return
@@ -178,15 +178,15 @@ class Client:
 
         Raises `Unavailable` when the scheduler has not been reached again for a minute.
         """
-        reader, patience = EventReader(after), Patience()
+        reader, backoff = EventReader(after), Backoff()
         while True:
             try:
                 with self._stream(calls.event_stream(reader.last, subject), LISTENING) as reply:
                     for line in reply.iter_lines():
-                        patience.heard()
+                        backoff.heard()
                         yield from reader.feed(line)
             except Unavailable as error:
-                time.sleep(patience.pause(error))
+                time.sleep(backoff.pause(error))
             reader.broken()
 
     def download(self, job_id: str, path: str, to: Path) -> Path:

@@ -44,7 +44,7 @@ def refuse_strangers(address: Address, request: httpx.Request) -> None:
         raise httpx.ConnectError(f"The scheduler of {address.folder} does not run.", request=request)
 
 
-class Patience:
+class Backoff:
     """For how long to go on asking a scheduler that does not answer; begins anew with everything that it says."""
 
     def __init__(self) -> None:

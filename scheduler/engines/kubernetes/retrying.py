@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def retry_delays() -> Iterator[float]:
-    """Ever longer ones, none of which is another's."""
+    """Increasing delays with jitter."""
     longest = SHORTEST
     while True:
         yield longest * (0.5 + random.random() / 2)
