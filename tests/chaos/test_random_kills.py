@@ -1,6 +1,6 @@
 """Everything is killed at random instants while people submit, cancel and pause: no job is lost, none runs twice, no
 GPU is given twice and nothing is forgotten running. What holds is seen from outside, by what the jobs themselves mark
-(`witness`).
+(`history`).
 
 `RUNAI_CHAOS=1` takes longer and kills a hub and its proxy, too; `RUNAI_SEED` repeats a run.
 """
@@ -37,7 +37,7 @@ from scheduler.model import Ending, JobState
 from scheduler.schema import JobSubmit, JobView, SessionOpen
 from tests.app.conftest import Service, end_all, until
 from tests.chaos.campaign import LONG, seed, tell
-from tests.chaos.witness import Witness
+from tests.chaos.history import HistoryRecorder
 from tests.engines.workplace import processes, supervisors
 from tests.hub.running import TOKEN, Hub
 from tests.kubernetes.forwarding import Address, forwarded
@@ -251,7 +251,7 @@ class Campaign:
     """People at work, and what they were told."""
 
     target: Target
-    witness: Witness
+    recorder: HistoryRecorder
     chance: random.Random
     jobs: dict[str, JobSubmit] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
@@ -290,7 +290,7 @@ class Campaign:
         ours: list[str] = []
         while not self.over:
             workers = self.chance.choice((1, 1, 1, 2))
-            command = self.witness.command(self.chance.choice((0, 1, 5, 20)))
+            command = self.recorder.command(self.chance.choice((0, 1, 5, 20)))
             sent = JobSubmit(command=command, gpus=self.chance.choice((1, 1, 2)), workers=workers)
             key = str(uuid.UUID(int=self.chance.getrandbits(128)))
             job = await insist(partial(client.submit, sent, idempotency_key=key))
@@ -327,14 +327,14 @@ class Campaign:
 
     def check_whole(self, job: JobView) -> None:
         """What is said to have succeeded has: each of its workers came to its end in the last attempt."""
-        ends = self.witness.of(job.id).ends
+        ends = self.recorder.of(job.id).ends
         last = len(job.attempts)
         assert all(ends[last, rank] == 1 for rank in range(self.jobs[job.id].workers or 1)), (job, ends)
 
     # -- what holds ---------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        found = {job: self.witness.of(job) for job in self.jobs}
+        found = {job: self.recorder.of(job) for job in self.jobs}
         twice = [job for job, told in found.items() if any(times > 1 for times in told.begins.values())]
         after = [job for job, most in self.cancelled.items() if found[job].attempts > most]
         lost = self.jobs.keys() - self.succeeded.keys() - self.cancelled.keys() - self.given_up
@@ -348,12 +348,12 @@ class Campaign:
             "attempts": sum(told.attempts for told in found.values()),
             f"given up after {LOSSES} kills of their supervisors": len(self.given_up),
             "lost": len(lost),
-            "twice": len(twice) + len(after) + len(self.witness.taken()),
+            "twice": len(twice) + len(after) + len(self.recorder.taken()),
             "orphans": len(orphans),
         }
         for figure, value in figures.items():
             tell(f"random kills, {type(self.target).__name__}: {figure}", value)
-        assert self.witness.taken() == []
+        assert self.recorder.taken() == []
         assert not twice
         assert not after
         assert not lost
@@ -373,7 +373,7 @@ async def insist(ask: Callable[[], Awaitable[T]]) -> T:
 
 
 def campaign(target: Target, folder: Path) -> None:
-    found = Campaign(target, Witness(folder / "marks"), random.Random(seed()))
+    found = Campaign(target, HistoryRecorder(folder / "marks"), random.Random(seed()))
     try:
         target.start()
         asyncio.run(found.run())

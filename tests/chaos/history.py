@@ -1,8 +1,8 @@
-"""What jobs themselves testify, in a folder that the scheduler knows nothing of: by locks and marks, not by its own
-events.
+"""The history of jobs as they record it themselves, in a folder that the scheduler does not know: by locks and marks,
+not by the scheduler's events.
 
-Each worker holds a lock on a file for each of its GPUs and one on a file for its rank of the job, and tells where
-somebody else has it. In its job's file it marks that it begins, each of its steps and its end.
+Each worker locks a file for each of its GPUs and one for its rank of the job, and records when another worker holds a
+lock. In its job's file it records its start, each of its steps and its end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ mark(job, f"{attempt} {rank} ends")
 
 
 @dataclass(frozen=True)
-class Testimony:
+class History:
     """What one job has marked."""
 
     begins: Counter[tuple[int, int]]
@@ -51,7 +51,7 @@ class Testimony:
         return max((attempt for attempt, _ in self.begins), default=0)
 
 
-class Witness:
+class HistoryRecorder:
     """`folder` is where the workers leave their marks."""
 
     def __init__(self, folder: Path) -> None:
@@ -62,8 +62,8 @@ class Witness:
         """A worker that takes so many steps, each of 50 ms."""
         return [sys.executable, "-I", "-S", "-c", _WORKER, str(self.folder), str(steps)]
 
-    def of(self, job: str) -> Testimony:
-        found = Testimony(Counter(), Counter())
+    def of(self, job: str) -> History:
+        found = History(Counter(), Counter())
         file = self.folder / job
         for line in file.read_text().splitlines() if file.exists() else ():
             attempt, rank, what = line.split()
