@@ -24,7 +24,7 @@ from scheduler.files.blobs import Blobs
 from scheduler.model import JobId, LargeFile
 from tests.chaos.campaign import LONG, seed, tell
 from tests.chaos.network import Network
-from tests.engines.places import RemotePlace, Scheduler
+from tests.engines.backends import RemoteBackendSetup, Scheduler
 from tests.engines.remote import ADDRESS, remote
 from tests.engines.workplace import ended, eventually, launch, shell
 
@@ -42,7 +42,7 @@ exit 3
 NUMBERS = range(1, LINES + 1)
 
 
-class FarPlace(RemotePlace):
+class RemoteNetworkSetup(RemoteBackendSetup):
     """Agents reach the scheduler at another port than its own."""
 
     def __init__(self, folder: Path) -> None:
@@ -54,14 +54,14 @@ class FarPlace(RemotePlace):
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> FarPlace:
+def setup(tmp_path: Path) -> RemoteNetworkSetup:
     (tmp_path / "state").mkdir(mode=0o700)
-    return FarPlace(tmp_path / "state")
+    return RemoteNetworkSetup(tmp_path / "state")
 
 
 @pytest.fixture
-async def here(place: FarPlace) -> AsyncIterator[Scheduler]:
-    scheduler = Scheduler(place)
+async def here(setup: RemoteNetworkSetup) -> AsyncIterator[Scheduler]:
+    scheduler = Scheduler(setup)
     await scheduler.open()
     await scheduler.backend.engine.recover([])
     await scheduler.serve()
@@ -69,16 +69,18 @@ async def here(place: FarPlace) -> AsyncIterator[Scheduler]:
         yield scheduler
     finally:
         await scheduler.close()
-        place.containers.clear()
+        setup.containers.clear()
 
 
-async def test_a_network_that_breaks_loses_nothing_and_repeats_nothing(here: Scheduler, place: FarPlace) -> None:
+async def test_a_network_that_breaks_loses_nothing_and_repeats_nothing(
+    here: Scheduler, setup: RemoteNetworkSetup
+) -> None:
     chance = random.Random(seed())
     large = chance.randbytes(2_000_000)
-    bundle, blob = await keep(place, packed(b"words")), await keep(place, large)
+    bundle, blob = await keep(setup, packed(b"words")), await keep(setup, large)
     breaks, long_stalls = (0.4, 0.05) if LONG else (0.3, 0.0)
-    network = Network(chance, place.port, breaks, long_stalls=long_stalls)
-    async with network.between(place.far):
+    network = Network(chance, setup.port, breaks, long_stalls=long_stalls)
+    async with network.between(setup.far):
         for number in range(ROUNDS):
             jobs = [f"j{number}-{each}" for each in range(JOBS)]
             for job in jobs:
@@ -87,7 +89,7 @@ async def test_a_network_that_breaks_loses_nothing_and_repeats_nothing(here: Sch
                 await here.backend.engine.launch(replace(order, program=program))
             for job in jobs:
                 await complete(here, job, large)
-        await eventually(lambda: not any(map(place.containers.alive, place.containers.workers())))
+        await eventually(lambda: not any(map(setup.containers.alive, setup.containers.workers())))
     assert network.seen["cuts"] + network.seen["resets"]
     tell("jobs", ROUNDS * JOBS)
     for figure, count in network.seen.items():
@@ -118,10 +120,10 @@ def packed(words: bytes) -> bytes:
     return file.getvalue()
 
 
-async def keep(place: FarPlace, content: bytes) -> str:
+async def keep(setup: RemoteNetworkSetup, content: bytes) -> str:
     """Have the scheduler keep a blob; its digest."""
     digest = hashlib.sha256(content).hexdigest()
-    with Blobs(place.folder).receive(digest) as incoming:
+    with Blobs(setup.folder).receive(digest) as incoming:
         incoming.write(content)
         await incoming.commit()
     return digest

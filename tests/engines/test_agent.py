@@ -35,7 +35,7 @@ from scheduler.files.blobs import Blobs
 from scheduler.model import Fault, JobId, LargeFile
 from scheduler.worker import agent, supervisor
 from tests.engines.act import DEAF, Act
-from tests.engines.places import RemotePlace, Scheduler
+from tests.engines.backends import RemoteBackendSetup, Scheduler
 from tests.engines.remote import Containers
 from tests.engines.workplace import eventually, launch, python, shell
 
@@ -43,14 +43,14 @@ FIRST, SECOND = Worker(JobId("j"), 1, 0), Worker(JobId("j"), 1, 1)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> RemotePlace:
+def setup(tmp_path: Path) -> RemoteBackendSetup:
     (tmp_path / "state").mkdir(mode=0o700)
-    return RemotePlace(tmp_path / "state")
+    return RemoteBackendSetup(tmp_path / "state")
 
 
 @pytest.fixture
-async def here(place: RemotePlace) -> AsyncIterator[Scheduler]:
-    scheduler = Scheduler(place)
+async def here(setup: RemoteBackendSetup) -> AsyncIterator[Scheduler]:
+    scheduler = Scheduler(setup)
     await scheduler.open()
     await scheduler.backend.engine.recover([])
     await scheduler.serve()
@@ -58,7 +58,7 @@ async def here(place: RemotePlace) -> AsyncIterator[Scheduler]:
         yield scheduler
     finally:
         await scheduler.close()
-        place.containers.clear()
+        setup.containers.clear()
 
 
 def agents_of(here: Scheduler) -> Agents:
@@ -70,9 +70,9 @@ Ask = Callable[[str], httpx.AsyncClient]
 
 
 @pytest.fixture
-async def ask(place: RemotePlace) -> AsyncIterator[Ask]:
+async def ask(setup: RemoteBackendSetup) -> AsyncIterator[Ask]:
     """Makes a client with the token of a worker."""
-    url = f"http://127.0.0.1:{place.port}/api/v1/agent/"
+    url = f"http://127.0.0.1:{setup.port}/api/v1/agent/"
     async with AsyncExitStack() as clients:
 
         def client(token: str) -> httpx.AsyncClient:
@@ -103,11 +103,11 @@ def older_python() -> str | None:
 
 
 @pytest.mark.skipif(older_python() is None, reason="There is no Python from 3.8 to 3.10 on this machine.")
-async def test_an_older_python_runs_it(here: Scheduler, place: RemotePlace) -> None:
+async def test_an_older_python_runs_it(here: Scheduler, setup: RemoteBackendSetup) -> None:
     found = older_python()
     assert found is not None
-    place.containers = Containers(place.containers.folder, found)
-    here.place = place
+    setup.containers = Containers(setup.containers.folder, found)
+    here.setup = setup
     await here.restart()
     await here.backend.engine.launch(launch("j", shell("echo one; exit 3")))
     assert (await here.end("j")).exit_code == 3
@@ -129,12 +129,14 @@ def test_what_it_shares_with_the_supervisor_is_the_same(name: str) -> None:
 # -- what a worker gets -------------------------------------------------------------------------------------
 
 
-async def test_a_worker_finds_its_contract_and_no_path_of_the_scheduler(here: Scheduler, place: RemotePlace) -> None:
+async def test_a_worker_finds_its_contract_and_no_path_of_the_scheduler(
+    here: Scheduler, setup: RemoteBackendSetup
+) -> None:
     dump = python("import json, os; print(json.dumps(dict(os.environ)))")
     await here.backend.engine.launch(launch("j", dump, workers=2, env={"MINE": "1", "RUNAI_RANK": "a lie"}))
     await here.end("j", 1)
     found = json.loads(await here.backend.files.read(log_file(JobId("j"), 1, 1), 0, 2**16))
-    home = place.containers.folder / "j.1.1"
+    home = setup.containers.folder / "j.1.1"
     assert {name: found[name] for name in found if name.startswith(("RUNAI_", "CUDA_"))} == {
         "CUDA_VISIBLE_DEVICES": "1",
         "RUNAI_GPUS": "1",
@@ -148,10 +150,10 @@ async def test_a_worker_finds_its_contract_and_no_path_of_the_scheduler(here: Sc
         "RUNAI_OUTPUT_DIR": str(home / "output"),
     }
     assert found["MINE"] == "1"
-    assert not [value for value in found.values() if str(place.folder) in value]
+    assert not [value for value in found.values() if str(setup.folder) in value]
 
 
-async def test_a_worker_gets_the_files_of_its_job(here: Scheduler, place: RemotePlace) -> None:
+async def test_a_worker_gets_the_files_of_its_job(here: Scheduler, setup: RemoteBackendSetup) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         member = tarfile.TarInfo("sub/words.txt")
@@ -161,7 +163,7 @@ async def test_a_worker_gets_the_files_of_its_job(here: Scheduler, place: Remote
     digests = []
     for content in (bundle, *parts):
         digests.append(hashlib.sha256(content).hexdigest())
-        with Blobs(place.folder).receive(digests[-1]) as incoming:
+        with Blobs(setup.folder).receive(digests[-1]) as incoming:
             incoming.write(content)
             await incoming.commit()
     large = LargeFile("big/run", tuple(digests[1:]), executable=True)
@@ -242,11 +244,11 @@ async def test_what_no_address_can_say_and_what_lies_too_deep_is_left_out(here: 
     assert [file.path for file in await here.backend.files.list(JobId("j"), Area.OUTPUT)] == ["d/near", "good"]
 
 
-async def test_the_container_shows_what_the_log_has(here: Scheduler, place: RemotePlace) -> None:
+async def test_the_container_shows_what_the_log_has(here: Scheduler, setup: RemoteBackendSetup) -> None:
     await here.backend.engine.launch(launch("j", shell("echo one; echo two >&2")))
     await here.end("j")
-    await eventually(lambda: not place.containers.alive(FIRST))
-    assert place.containers.shown(FIRST) == "one\ntwo\n"
+    await eventually(lambda: not setup.containers.alive(FIRST))
+    assert setup.containers.shown(FIRST) == "one\ntwo\n"
 
 
 async def test_every_process_of_a_worker_is_gone_when_its_end_is_told(here: Scheduler, tmp_path: Path) -> None:
@@ -273,7 +275,7 @@ async def test_nothing_is_lost_and_nothing_comes_twice_while_the_scheduler_is_aw
     await here.backend.files.grown(log_file(JobId("j"), 1, 0), 0)
     await here.close()
     gates[1].touch()
-    here.backend = here.place.backend()
+    here.backend = here.setup.backend()
     await here.open()
     await here.backend.engine.recover([(JobId("j"), 1, 1)])
     gates[2].touch()
@@ -320,16 +322,16 @@ def test_an_answer_that_breaks_off_is_asked_for_again(answer: bytes, whole: str)
 
 
 async def test_a_worker_that_ends_while_the_scheduler_is_away_tells_so_later(
-    here: Scheduler, place: RemotePlace, tmp_path: Path
+    here: Scheduler, setup: RemoteBackendSetup, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
     await here.backend.engine.launch(launch("j", Act(say="one\n", gate=str(gate), code=4).command))
     await here.backend.files.grown(log_file(JobId("j"), 1, 0), 0)
     await here.close()
     gate.touch()
-    work = place.containers.folder / "j.1.0"
-    await eventually(lambda: not [p for p in _children(place.containers.pid(FIRST)) if work.exists()])
-    here.backend = place.backend()
+    work = setup.containers.folder / "j.1.0"
+    await eventually(lambda: not [p for p in _children(setup.containers.pid(FIRST)) if work.exists()])
+    here.backend = setup.backend()
     await here.open()
     await here.backend.engine.recover([(JobId("j"), 1, 1)])
     await here.serve()
@@ -340,16 +342,16 @@ def _children(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
-async def test_an_attempt_that_is_not_known_any_more_ends(here: Scheduler, place: RemotePlace) -> None:
+async def test_an_attempt_that_is_not_known_any_more_ends(here: Scheduler, setup: RemoteBackendSetup) -> None:
     """Also where the engine cannot kill it: the agent finds its token refused."""
     await here.backend.engine.launch(launch("j", Act(say="one\n", gate="/never", term=DEAF).command))
     await here.backend.files.grown(log_file(JobId("j"), 1, 0), 0)
     await here.close()
-    here.backend = place.backend()
+    here.backend = setup.backend()
     await here.open()
     await agents_of(here).recover([])
     await here.serve()
-    await eventually(lambda: not place.containers.alive(FIRST))
+    await eventually(lambda: not setup.containers.alive(FIRST))
 
 
 async def test_no_token_is_refused_while_nobody_can_say(here: Scheduler, tokens: tuple[str, ...]) -> None:
@@ -434,9 +436,9 @@ async def test_nothing_is_written_outside(here: Scheduler, ask: Ask, tokens: tup
     assert await here.backend.files.list(JobId("j"), Area.OUTPUT) == ()
 
 
-async def test_nothing_is_written_through_a_link(here: Scheduler, place: RemotePlace, tmp_path: Path) -> None:
+async def test_nothing_is_written_through_a_link(here: Scheduler, setup: RemoteBackendSetup, tmp_path: Path) -> None:
     files = agents_of(here).files
-    output = place.folder / "jobs/j/output"
+    output = setup.folder / "jobs/j/output"
     output.mkdir(parents=True)
     (output / "link").symlink_to(tmp_path)
     (tmp_path / "mine").write_text("as it was")

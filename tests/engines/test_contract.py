@@ -13,22 +13,22 @@ from scheduler.engines.files import Area, log_file, output_file
 from scheduler.errors import Conflict, NotFound
 from scheduler.model import Fault, JobId, Node, NodeName, Pool, SessionId, UserName, WorkerPlacement
 from tests.engines.act import DEAF, Act
-from tests.engines.places import PLACES, Place, Scheduler
+from tests.engines.backends import BACKENDS, BackendSetup, Scheduler
 from tests.engines.scripted import NO_SUCH_COMMAND
 from tests.engines.workplace import PATIENCE, launch
 
 RUNS_AND_ENDS = [WorkerState.RUNNING, WorkerState.EXITED]
 
 
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+@pytest.fixture(params=BACKENDS)
+def setup(request: pytest.FixtureRequest, tmp_path: Path) -> BackendSetup:
     (tmp_path / "state").mkdir(mode=0o700)
-    return PLACES[request.param](tmp_path / "state")
+    return BACKENDS[request.param](tmp_path / "state")
 
 
 @pytest.fixture
-async def here(place: Place) -> AsyncIterator[Scheduler]:
-    scheduler = Scheduler(place)
+async def here(setup: BackendSetup) -> AsyncIterator[Scheduler]:
+    scheduler = Scheduler(setup)
     await scheduler.open()
     await scheduler.backend.engine.recover([])
     await scheduler.serve()
@@ -36,7 +36,7 @@ async def here(place: Place) -> AsyncIterator[Scheduler]:
         yield scheduler
     finally:
         await scheduler.close()
-        await place.clear()
+        await setup.clear()
 
 
 @pytest.fixture
@@ -105,9 +105,11 @@ async def test_what_cannot_be_started_is_the_fault_of_the_job(here: Scheduler) -
     assert WorkerState.RUNNING not in here.states("j")
 
 
-async def test_a_worker_that_nobody_can_tell_the_end_of_is_lost(here: Scheduler, place: Place, gate: Path) -> None:
+async def test_a_worker_that_nobody_can_tell_the_end_of_is_lost(
+    here: Scheduler, setup: BackendSetup, gate: Path
+) -> None:
     await start(here, Act(say="one\n", gate=str(gate)), workers=2)
-    await place.lose("j", 1)
+    await setup.lose("j", 1)
     end = await here.end("j", 1)
     assert (end.state, end.exit_code) == (WorkerState.LOST, None)
     gate.touch()
@@ -177,7 +179,7 @@ async def test_launching_again_after_a_restart_starts_nothing_again(here: Schedu
     assert await log_of(here) == "one\n"
 
 
-async def test_what_runs_and_is_not_named_is_ended(here: Scheduler, place: Place, gate: Path) -> None:
+async def test_what_runs_and_is_not_named_is_ended(here: Scheduler, setup: BackendSetup, gate: Path) -> None:
     await start(here, Act(say="one\n", gate=str(gate), term=DEAF))
     assert await here.restart() == frozenset()
     async with asyncio.timeout(PATIENCE):
@@ -304,8 +306,8 @@ async def test_there_are_nodes_each_with_a_name_of_its_own(here: Scheduler) -> N
     assert here.backend.inventory.nodes(Pool()) == nodes
 
 
-async def test_a_second_scheduler_does_not_lead_before_the_first_lets_go(here: Scheduler, place: Place) -> None:
-    second = place.backend().leadership
+async def test_a_second_scheduler_does_not_lead_before_the_first_lets_go(here: Scheduler, setup: BackendSetup) -> None:
+    second = setup.backend().leadership
     with pytest.raises(Conflict):
         await second.acquire()
     await here.backend.leadership.release()
@@ -314,12 +316,12 @@ async def test_a_second_scheduler_does_not_lead_before_the_first_lets_go(here: S
     await here.backend.leadership.acquire()
 
 
-async def test_who_loses_the_lead_is_told_and_nobody_else(here: Scheduler, place: Place) -> None:
+async def test_who_loses_the_lead_is_told_and_nobody_else(here: Scheduler, setup: BackendSetup) -> None:
     lost = asyncio.create_task(here.backend.leadership.lost())
     await here.backend.engine.launch(launch("j", Act(say="one\n").command))
     await here.end("j")
     assert not lost.done()
-    if place.take_over():
+    if setup.take_over():
         async with asyncio.timeout(PATIENCE):
             await lost
     lost.cancel()

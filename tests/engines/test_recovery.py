@@ -38,8 +38,8 @@ COUNT = shell('echo $RUNAI_RANK >> "$RUNAI_OUTPUT_DIR/out"; exec sleep 600')
 SLEEP = shell("exec sleep 600")
 
 
-class Doomed:
-    """A scheduler in a process of its own (`doomed.py`)."""
+class KillableScheduler:
+    """A scheduler in a process of its own (`killable_scheduler.py`)."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -77,13 +77,13 @@ def standing(pid: int) -> str:
 
 
 @pytest.fixture
-async def doomed() -> AsyncIterator[Doomed]:
+async def killable_scheduler() -> AsyncIterator[KillableScheduler]:
     root = Path(__file__).parents[2]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, __file__.replace("test_recovery", "doomed"), cwd=root, stdin=PIPE, stdout=PIPE,
+        sys.executable, __file__.replace("test_recovery", "killable_scheduler"), cwd=root, stdin=PIPE, stdout=PIPE,
         env={**os.environ, "PYTHONPATH": str(root)},
     )  # fmt: skip
-    yield Doomed(process)
+    yield KillableScheduler(process)
     assert process.stdin is not None
     process.stdin.close()
     await process.wait()
@@ -94,18 +94,22 @@ def _is_running(here: Workplace, rank: int) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_killed_while_it_launches_each_worker_runs_once(tmp_path: Path, doomed: Doomed, seed: int) -> None:
+async def test_killed_while_it_launches_each_worker_runs_once(
+    tmp_path: Path, killable_scheduler: KillableScheduler, seed: int
+) -> None:
     """Ten instants each, spread over the time that a launch takes; sometimes the launcher is killed as well."""
     chance = random.Random(seed)
     for i in range(10):
         here = Workplace(tmp_path / f"{i}")
-        pid = await doomed.begin(state_dir=str(here.state_dir), job="j", workers=3, command=COUNT, stop=None)
+        pid = await killable_scheduler.begin(
+            state_dir=str(here.state_dir), job="j", workers=3, command=COUNT, stop=None
+        )
         await asyncio.sleep(chance.uniform(0, 0.02))
         if chance.random() < 0.3:
             for launcher in supervisors(here.state_dir):
                 if launcher.parent == pid:
                     os.kill(launcher.pid, signal.SIGKILL)
-        await doomed.kill(pid)
+        await killable_scheduler.kill(pid)
         await here.open()
         again = await here.engine.recover([(JobId("j"), 1, 3)])
         lost = [rank for rank in range(3) if WorkerState.LOST in here.states("j", rank)]
@@ -124,13 +128,17 @@ async def test_killed_while_it_launches_each_worker_runs_once(tmp_path: Path, do
         await here.close()
 
 
-async def test_killed_at_any_instant_what_nobody_names_is_ended(tmp_path: Path, doomed: Doomed) -> None:
+async def test_killed_at_any_instant_what_nobody_names_is_ended(
+    tmp_path: Path, killable_scheduler: KillableScheduler
+) -> None:
     chance = random.Random(7)
     for i in range(10):
         here = Workplace(tmp_path / f"{i}")
-        pid = await doomed.begin(state_dir=str(here.state_dir), job="j", workers=3, command=SLEEP, stop=None)
+        pid = await killable_scheduler.begin(
+            state_dir=str(here.state_dir), job="j", workers=3, command=SLEEP, stop=None
+        )
         await asyncio.sleep(chance.uniform(0, 0.02))
-        await doomed.kill(pid)
+        await killable_scheduler.kill(pid)
         await here.open()
         assert await here.engine.recover([]) == frozenset()
         assert processes(here.state_dir) == []
@@ -140,15 +148,17 @@ async def test_killed_at_any_instant_what_nobody_names_is_ended(tmp_path: Path, 
         await here.close()
 
 
-async def test_a_grace_period_ends_although_the_scheduler_is_dead(here: Workplace, doomed: Doomed) -> None:
+async def test_a_grace_period_ends_although_the_scheduler_is_dead(
+    here: Workplace, killable_scheduler: KillableScheduler
+) -> None:
     await here.close()
     deaf = python(
         "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
         "open(os.environ['RUNAI_OUTPUT_DIR'] + '/out', 'w').write('ready\\n'); time.sleep(600)"
     )
-    pid = await doomed.begin(state_dir=str(here.state_dir), job="j", workers=1, command=deaf, stop=0.4)
-    assert await doomed.line() == b"done"
-    await doomed.kill(pid)
+    pid = await killable_scheduler.begin(state_dir=str(here.state_dir), job="j", workers=1, command=deaf, stop=0.4)
+    assert await killable_scheduler.line() == b"done"
+    await killable_scheduler.kill(pid)
     await eventually(lambda: (here.job("j") / "attempts/1/0/exit.json").exists())
     await eventually(lambda: processes(here.state_dir) == [])
     await here.restart()

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.engines.places import RemotePlace
+from tests.engines.backends import RemoteBackendSetup
 from tests.engines.remote_scheduler import TOKEN
 from tests.engines.workplace import PATIENCE
 
@@ -28,14 +28,14 @@ echo done > "$RUNAI_OUTPUT_DIR/result"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> RemotePlace:
+def setup(tmp_path: Path) -> RemoteBackendSetup:
     (tmp_path / "state").mkdir(mode=0o700)
-    return RemotePlace(tmp_path / "state")
+    return RemoteBackendSetup(tmp_path / "state")
 
 
-def start(place: RemotePlace) -> subprocess.Popen[str]:
+def start(setup: RemoteBackendSetup) -> subprocess.Popen[str]:
     """Start a scheduler and wait until it answers."""
-    arguments = (str(place.folder), str(place.containers.folder), str(place.port))
+    arguments = (str(setup.folder), str(setup.containers.folder), str(setup.port))
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.engines.remote_scheduler", *arguments],
         cwd=ROOT,
@@ -54,9 +54,9 @@ def kill(scheduler: subprocess.Popen[str]) -> None:
     scheduler.stdout.close()
 
 
-def test_kill_9_of_the_scheduler_during_a_job_loses_nothing_and_repeats_nothing(place: RemotePlace) -> None:
-    scheduler = start(place)
-    url = f"http://127.0.0.1:{place.port}/api/v1/"
+def test_kill_9_of_the_scheduler_during_a_job_loses_nothing_and_repeats_nothing(setup: RemoteBackendSetup) -> None:
+    scheduler = start(setup)
+    url = f"http://127.0.0.1:{setup.port}/api/v1/"
     try:
         with httpx.Client(base_url=url, headers={"Authorization": f"token {TOKEN}"}, timeout=30) as http:
             sent = http.post("jobs", json={"command": ["sh", "-c", COUNTS], "workers": 2})
@@ -65,7 +65,7 @@ def test_kill_9_of_the_scheduler_during_a_job_loses_nothing_and_repeats_nothing(
             for number in ("5", "20", "40"):
                 _until(lambda number=number: number in _log(http, job).split())  # type: ignore[misc]
                 kill(scheduler)
-                scheduler = start(place)
+                scheduler = start(setup)
             _until(lambda: http.get(f"jobs/{job}").json()["state"] == "succeeded")
             numbers = [str(number) for number in range(1, 61)]
             assert [_log(http, job, rank).split() for rank in (0, 1)] == [numbers, numbers]
@@ -75,7 +75,7 @@ def test_kill_9_of_the_scheduler_during_a_job_loses_nothing_and_repeats_nothing(
             assert len(http.get(f"jobs/{job}").json()["attempts"]) == 1
     finally:
         kill(scheduler)
-        place.containers.clear()
+        setup.containers.clear()
 
 
 def _log(http: httpx.Client, job: str, rank: int = 0) -> str:

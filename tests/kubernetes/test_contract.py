@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.engines import test_contract as contract
-from tests.engines.places import Place
+from tests.engines.backends import BackendSetup
+from tests.kubernetes.backend import ClusterBackendSetup
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.place import ClusterPlace
 
 globals().update({name: it for name, it in vars(contract).items() if name.startswith("test_")})
 here, gate = contract.here, contract.gate
 
 
 @pytest.fixture
-async def place(cluster: Cluster, namespace: str, tmp_path: Path) -> Place:
+async def setup(cluster: Cluster, namespace: str, tmp_path: Path) -> BackendSetup:
     (tmp_path / "state").mkdir(mode=0o700)
-    place = ClusterPlace(tmp_path / "state", cluster, namespace)
-    await place.kubelet.open()
-    return place
+    setup = ClusterBackendSetup(tmp_path / "state", cluster, namespace)
+    await setup.kubelet.open()
+    return setup

@@ -11,26 +11,26 @@ import pytest
 from scheduler.engines.base import WorkerState
 from scheduler.model import Fault, ForeignUse, JobId, Node, NodeName, Pool
 from tests.engines.act import Act
-from tests.engines.places import Scheduler
+from tests.engines.backends import Scheduler
 from tests.engines.workplace import eventually, launch
+from tests.kubernetes.backend import NODE, ClusterBackendSetup
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kwok import Kwok
-from tests.kubernetes.place import NODE, ClusterPlace
 
 
 @pytest.fixture
-async def place(cluster: Cluster, namespace: str, tmp_path: Path) -> ClusterPlace:
+async def setup(cluster: Cluster, namespace: str, tmp_path: Path) -> ClusterBackendSetup:
     (tmp_path / "state").mkdir(mode=0o700)
-    place = ClusterPlace(tmp_path / "state", cluster, namespace)
-    await place.kubelet.open()
-    return place
+    setup = ClusterBackendSetup(tmp_path / "state", cluster, namespace)
+    await setup.kubelet.open()
+    return setup
 
 
 class Watched(Scheduler):
     """A scheduler that counts how often it is told of other nodes."""
 
-    def __init__(self, place: ClusterPlace) -> None:
-        super().__init__(place)
+    def __init__(self, setup: ClusterBackendSetup) -> None:
+        super().__init__(setup)
         self.told = 0
 
     def tell(self) -> None:
@@ -51,8 +51,8 @@ class Watched(Scheduler):
 
 
 @pytest.fixture
-async def here(place: ClusterPlace) -> AsyncIterator[Watched]:
-    scheduler = Watched(place)
+async def here(setup: ClusterBackendSetup) -> AsyncIterator[Watched]:
+    scheduler = Watched(setup)
     await scheduler.open()
     await scheduler.backend.engine.recover([])
     await scheduler.serve()
@@ -60,7 +60,7 @@ async def here(place: ClusterPlace) -> AsyncIterator[Watched]:
         yield scheduler
     finally:
         await scheduler.close()
-        await place.clear()
+        await setup.clear()
 
 
 def pods(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
@@ -235,7 +235,7 @@ async def test_an_end_is_told_when_its_pod_uses_nothing_any_more(
         reported(status)
 
     await here.close()
-    here.backend = here.place.backend()
+    here.backend = here.setup.backend()
     here.report = report  # type: ignore[method-assign]
     await here.open()
     await here.backend.engine.recover([])
@@ -246,7 +246,7 @@ async def test_an_end_is_told_when_its_pod_uses_nothing_any_more(
 
 
 async def test_a_worker_that_ended_while_nobody_listened_has_left_its_end_in_its_pod(
-    here: Watched, place: ClusterPlace, tmp_path: Path
+    here: Watched, setup: ClusterBackendSetup, tmp_path: Path
 ) -> None:
     """Its agent was killed before it could tell: it hears of nobody until then."""
     gate = tmp_path / "gate"
@@ -254,9 +254,9 @@ async def test_a_worker_that_ended_while_nobody_listened_has_left_its_end_in_its
     await here.until(lambda: WorkerState.RUNNING in here.states("j"))
     await here.close()
     gate.touch()
-    await eventually(lambda: place.kubelet.has_left_its_end("runai-j-1-0"))
-    place.kubelet.kill("runai-j-1-0")
-    here.backend = here.place.backend()
+    await eventually(lambda: setup.kubelet.has_left_its_end("runai-j-1-0"))
+    setup.kubelet.kill("runai-j-1-0")
+    here.backend = here.setup.backend()
     here.reports.clear()
     await here.open()
     await here.backend.engine.recover([(JobId("j"), 1, 1)])

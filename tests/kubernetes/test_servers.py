@@ -24,7 +24,7 @@ from tests.kubernetes.kwok import Kwok
 SESSION = SessionId("s-0001")
 
 
-class Place:
+class BackendSetup:
     """A scheduler's backend on a cluster; `start` it again after `end`, which is as if it were killed."""
 
     def __init__(self, folder: Path, cluster: Cluster, namespace: str, node: NodeName) -> None:
@@ -111,16 +111,16 @@ def train_node(kwok: Kwok) -> Iterator[str]:
 
 
 @pytest.fixture
-async def place(cluster: Cluster, namespace: str, train_node: str, tmp_path: Path) -> AsyncIterator[Place]:
+async def setup(cluster: Cluster, namespace: str, train_node: str, tmp_path: Path) -> AsyncIterator[BackendSetup]:
     (tmp_path / "state").mkdir(mode=0o700)
-    place = Place(tmp_path / "state", cluster, namespace, NodeName(train_node))
+    setup = BackendSetup(tmp_path / "state", cluster, namespace, NodeName(train_node))
     calls = connections(cluster)
-    await place.start()
-    await eventually(lambda: place.node().schedulable)
+    await setup.start()
+    await eventually(lambda: setup.node().schedulable)
     try:
-        yield place
+        yield setup
     finally:
-        await place.end()
+        await setup.end()
         await eventually(lambda: connections(cluster) <= calls)  # TLS takes its time to end
 
 
@@ -130,71 +130,71 @@ def connections(cluster: Cluster) -> int:
     return sum(bool(each.raddr) and each.raddr.port == port for each in psutil.Process().net_connections("tcp"))
 
 
-async def test_it_is_bound_to_the_node_of_its_session_and_counted_once(place: Place) -> None:
-    grant = await place.seat()
+async def test_it_is_bound_to_the_node_of_its_session_and_counted_once(setup: BackendSetup) -> None:
+    grant = await setup.seat()
     assert grant.pod is not None
     assert (grant.pod.limits, grant.env["RUNAI_GPUS"]) == ({"nvidia.com/gpu": "2"}, "0,1")
-    place.create(grant)
-    await eventually(place.is_bound)
-    await place.uses(OURS)
-    await place.unseat()
-    assert place.pod() is None
-    await place.uses(ForeignUse())
+    setup.create(grant)
+    await eventually(setup.is_bound)
+    await setup.uses(OURS)
+    await setup.unseat()
+    assert setup.pod() is None
+    await setup.uses(ForeignUse())
 
 
-async def test_a_pod_that_was_there_first_is_bound_when_its_session_has_its_seat(place: Place) -> None:
-    grant = await place.seat()
-    await place.unseat()
-    place.create(grant)
-    await place.seat()
-    await eventually(place.is_bound)
+async def test_a_pod_that_was_there_first_is_bound_when_its_session_has_its_seat(setup: BackendSetup) -> None:
+    grant = await setup.seat()
+    await setup.unseat()
+    setup.create(grant)
+    await setup.seat()
+    await eventually(setup.is_bound)
 
 
 @pytest.mark.parametrize("bound", [False, True], ids=["before it was bound", "when it was bound"])
-async def test_a_scheduler_that_was_killed_goes_on_with_it(place: Place, bound: bool) -> None:
-    grant = await place.seat()
+async def test_a_scheduler_that_was_killed_goes_on_with_it(setup: BackendSetup, bound: bool) -> None:
+    grant = await setup.seat()
     if bound:
-        place.create(grant)
-        await eventually(place.is_bound)
-    await place.end()
+        setup.create(grant)
+        await eventually(setup.is_bound)
+    await setup.end()
     if not bound:
-        place.create(grant)
-    await place.start()
-    await place.seat()
-    await eventually(place.is_bound)
-    await place.uses(OURS)
-    await place.unseat()
-    assert place.pod() is None, "whoever seated it"
+        setup.create(grant)
+    await setup.start()
+    await setup.seat()
+    await eventually(setup.is_bound)
+    await setup.uses(OURS)
+    await setup.unseat()
+    assert setup.pod() is None, "whoever seated it"
 
 
-async def test_what_asks_for_more_than_its_session_has_is_not_bound_and_says_so(place: Place) -> None:
-    place.create(await place.seat(), gpus=3)
-    await eventually(lambda: place.events() == ["It asks for 3 GPUs; its session has 2."])
-    assert not place.is_bound()
+async def test_what_asks_for_more_than_its_session_has_is_not_bound_and_says_so(setup: BackendSetup) -> None:
+    setup.create(await setup.seat(), gpus=3)
+    await eventually(lambda: setup.events() == ["It asks for 3 GPUs; its session has 2."])
+    assert not setup.is_bound()
 
 
-async def test_no_two_pods_of_a_session_are_bound(place: Place) -> None:
-    grant = await place.seat()
-    place.create(grant)
-    await eventually(place.is_bound)
-    place.create(grant, name="second")
-    await eventually(lambda: {pod.name: pod.node for pod in place.seen()} == {"notebook": place.name, "second": None})
-    place.cluster.api.delete(f"{place.pods}/notebook")
-    await eventually(lambda: [pod.node for pod in place.seen()] == [place.name])
+async def test_no_two_pods_of_a_session_are_bound(setup: BackendSetup) -> None:
+    grant = await setup.seat()
+    setup.create(grant)
+    await eventually(setup.is_bound)
+    setup.create(grant, name="second")
+    await eventually(lambda: {pod.name: pod.node for pod in setup.seen()} == {"notebook": setup.name, "second": None})
+    setup.cluster.api.delete(f"{setup.pods}/notebook")
+    await eventually(lambda: [pod.node for pod in setup.seen()] == [setup.name])
 
 
-async def test_our_label_on_a_pod_in_another_namespace_means_nothing(place: Place) -> None:
-    with place.cluster.namespace() as elsewhere:
-        grant = await place.seat()
+async def test_our_label_on_a_pod_in_another_namespace_means_nothing(setup: BackendSetup) -> None:
+    with setup.cluster.namespace() as elsewhere:
+        grant = await setup.seat()
         pods = f"/api/v1/namespaces/{elsewhere}/pods"
-        place.create(grant, pods=pods)
-        place.create(grant)
-        await eventually(place.is_bound)
-        target = {"kind": "Node", "name": place.name}
-        theirs: Callable[[], Any] = lambda: place.cluster.api.get(f"{pods}/notebook").json()  # noqa: E731
+        setup.create(grant, pods=pods)
+        setup.create(grant)
+        await eventually(setup.is_bound)
+        target = {"kind": "Node", "name": setup.name}
+        theirs: Callable[[], Any] = lambda: setup.cluster.api.get(f"{pods}/notebook").json()  # noqa: E731
         assert "nodeName" not in theirs()["spec"]
-        place.cluster.create(f"{pods}/notebook/binding", {"metadata": {"name": "notebook"}, "target": target})
-        await place.uses(ForeignUse((), 2000, 3000, 2048))
-        await place.unseat()
-        await place.uses(ForeignUse((), 2000, 1500, 1024))
+        setup.cluster.create(f"{pods}/notebook/binding", {"metadata": {"name": "notebook"}, "target": target})
+        await setup.uses(ForeignUse((), 2000, 3000, 2048))
+        await setup.unseat()
+        await setup.uses(ForeignUse((), 2000, 1500, 1024))
         assert "deletionTimestamp" not in theirs()["metadata"]

@@ -15,7 +15,7 @@ from scheduler.engines.kubernetes.backend import kubernetes
 from scheduler.engines.kubernetes.names import pod_name
 from scheduler.engines.local.ports import Ports
 from scheduler.model import JobId, NodeName
-from tests.engines.places import Place
+from tests.engines.backends import BackendSetup
 from tests.engines.remote import ADDRESS, answering
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kubelet import Kubelet
@@ -23,7 +23,7 @@ from tests.kubernetes.kubelet import Kubelet
 NODE = NodeName("here-train")
 
 
-class ClusterPlace(Place):
+class ClusterBackendSetup(BackendSetup):
     """Pods in a namespace of their own, on one node."""
 
     def __init__(self, folder: Path, cluster: Cluster, namespace: str) -> None:

@@ -1,7 +1,7 @@
 """Where the contract of engines is tried: each kind of engine says how a test makes its backend, and breaks what it
 stands on.
 
-`PLACES` has them all. A new engine adds its own and passes `test_contract`.
+`BACKENDS` has them all. A new engine adds its own and passes `test_contract`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.engines.scripted import World, scripted
 from tests.engines.workplace import Reports, processes, supervisors
 
 
-class Place(ABC):
+class BackendSetup(ABC):
     """Where workers run in a test. It outlives schedulers."""
 
     def __init__(self, folder: Path) -> None:
@@ -53,7 +53,7 @@ class Place(ABC):
         """End all that still runs."""
 
 
-class LocalPlace(Place):
+class LocalBackendSetup(BackendSetup):
     def backend(self) -> Backend:
         return local(Setup(StateFolder(self.folder), declared_gpus=8))
 
@@ -67,7 +67,7 @@ class LocalPlace(Place):
                 os.kill(process.pid, signal.SIGKILL)
 
 
-class ScriptedPlace(Place):
+class ScriptedBackendSetup(BackendSetup):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.world = World()
@@ -86,7 +86,7 @@ class ScriptedPlace(Place):
             playing.cancel()
 
 
-class RemotePlace(Place):
+class RemoteBackendSetup(BackendSetup):
     """Agents as processes of their own, which reach the scheduler over HTTP at a port that stays the same."""
 
     def __init__(self, folder: Path) -> None:
@@ -109,20 +109,20 @@ class RemotePlace(Place):
         self.containers.clear()
 
 
-PLACES: Mapping[str, Callable[[Path], Place]] = {
-    "local": LocalPlace,
-    "scripted": ScriptedPlace,
-    "remote": RemotePlace,
+BACKENDS: Mapping[str, Callable[[Path], BackendSetup]] = {
+    "local": LocalBackendSetup,
+    "scripted": ScriptedBackendSetup,
+    "remote": RemoteBackendSetup,
 }
 
 
 class Scheduler(Reports):
     """What a scheduler does with a backend: opens it in order, and hears its reports."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, setup: BackendSetup) -> None:
         super().__init__()
-        self.place = place
-        self.backend = place.backend()
+        self.setup = setup
+        self.backend = setup.backend()
         self._ends = contextlib.AsyncExitStack()
 
     async def open(self) -> None:
@@ -133,7 +133,7 @@ class Scheduler(Reports):
 
     async def serve(self) -> None:
         """Workers are answered; what ran before has been recovered."""
-        await self._ends.enter_async_context(self.place.serving(self.backend))
+        await self._ends.enter_async_context(self.setup.serving(self.backend))
 
     async def close(self) -> None:
         await self._ends.aclose()
@@ -145,7 +145,7 @@ class Scheduler(Reports):
     async def restart(self, *known: tuple[str, int, int]) -> frozenset[AttemptKey]:
         """Another scheduler in the same place, told of these attempts; says which of them were never launched."""
         await self.close()
-        self.backend = self.place.backend()
+        self.backend = self.setup.backend()
         self.reports.clear()
         await self.open()
         never = await self.backend.engine.recover([(JobId(job), number, size) for job, number, size in known])
