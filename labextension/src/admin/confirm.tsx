@@ -2,13 +2,13 @@
 import { useCallback, useEffect, useRef, useState, type ReactElement } from 'react';
 import type { Question } from '../components/question';
 
-interface Asked {
+interface PendingQuestion {
   question: Question;
   answer: (yes: boolean) => void;
 }
 
 export function useConfirm(): [(question: Question) => Promise<boolean>, ReactElement | null] {
-  const [asked, setAsked] = useState<Asked | null>(null);
+  const [asked, setAsked] = useState<PendingQuestion | null>(null);
   const dialog = useRef<HTMLDialogElement>(null);
   const ask = useCallback((question: Question) => new Promise<boolean>(answer => setAsked({ question, answer })), []);
   useEffect(() => {

@@ -34,7 +34,7 @@ export function fieldsOf(project: ProjectView | null): Fields {
 }
 
 /** A field whose text says nothing that could be sent. */
-export class Unreadable extends Error {
+export class InvalidField extends Error {
   constructor(
     readonly field: Field,
     sentence: string
@@ -43,19 +43,19 @@ export class Unreadable extends Error {
   }
 }
 
-/** What the fields declare; policies, quotas, CPUs and memory stay those of `base`. Throws `Unreadable`. */
+/** What the fields declare; policies, quotas, CPUs and memory stay those of `base`. Throws `InvalidField`. */
 export function entryOf(fields: Fields, base: ProjectView | null, trans: Trans): ProjectEntry {
   const number = (field: Field, empty: string): number | null => {
     const text = fields[field].trim();
     const value = Number(text);
     if (text !== '' && !(Number.isFinite(value) && value >= 0)) {
-      throw new Unreadable(field, trans.__('Write a number such as 4 or 0.5, or leave it empty: %1.', empty));
+      throw new InvalidField(field, trans.__('Write a number such as 4 or 0.5, or leave it empty: %1.', empty));
     }
     return text === '' ? null : value;
   };
   const priority = Number(fields.priority.trim() || '0');
   if (!Number.isInteger(priority)) {
-    throw new Unreadable('priority', trans.__('Write a whole number, such as 0 or 10.'));
+    throw new InvalidField('priority', trans.__('Write a whole number, such as 0 or 10.'));
   }
   return {
     name: fields.name.trim(),
@@ -80,7 +80,7 @@ function names(text: string): string[] {
   return [...new Set(text.split(/[\s,]+/).filter(Boolean))];
 }
 
-export interface Promised {
+export interface GuaranteeSum {
   words: string;
   /** More is promised than there is. */
   over: boolean;
@@ -90,13 +90,13 @@ export interface Promised {
  * What would be guaranteed to this project and those beside it, of what there is for all of them; null where the pool is
  * shared out in parts, of which only the preview knows.
  */
-export function promiseOf(
+export function guaranteeSumOf(
   fields: Fields,
   own: string | null,
   projects: readonly ProjectView[],
   pool: PoolView,
   trans: Trans
-): Promised | null {
+): GuaranteeSum | null {
   const parent = projects.find(project => project.name === fields.parent);
   if (projects.some(project => project.parts.length > 0) || parent?.guaranteed === null) {
     return null;
@@ -117,7 +117,7 @@ export function promiseOf(
 }
 
 /** A project and all below it: none of them can be its parent. */
-export function family(name: string, projects: readonly ProjectView[]): ReadonlySet<string> {
+export function subtreeOf(name: string, projects: readonly ProjectView[]): ReadonlySet<string> {
   const found = new Set([name]);
   for (let before = 0; before < found.size;) {
     before = found.size;

@@ -17,7 +17,7 @@ import type { Applied, PoolView, ProjectEntry } from '../model/api';
 import type { Client, SeenProject } from '../model/client';
 import type { PoolState } from '../model/state';
 import { PoolError } from '../model/transport';
-import { entryOf, family, fieldsOf, promiseOf, Unreadable, type Field, type Fields } from './draft';
+import { entryOf, subtreeOf, fieldsOf, guaranteeSumOf, InvalidField, type Field, type Fields } from './draft';
 import { Preview } from './preview';
 import { asTree } from './projects';
 
@@ -76,7 +76,7 @@ export function ProjectDialog({ client, state, pool, name, close }: ProjectDialo
         await act();
       } catch (reason) {
         const error = reason as Error;
-        const field = error instanceof Unreadable || error instanceof PoolError ? error.field : null;
+        const field = error instanceof InvalidField || error instanceof PoolError ? error.field : null;
         setProblem({ sentence: error.message, field });
         setReview(null);
         if (name !== null && error instanceof PoolError && error.status === CHANGED) {
@@ -186,8 +186,8 @@ interface ProjectFieldsProps {
 
 function ProjectFields({ fields, name, state, pool, problem, change }: ProjectFieldsProps): ReactElement {
   const trans = useTrans();
-  const promise = promiseOf(fields, name, state.projects, pool, trans);
-  const own = name === null ? new Set<string>() : family(name, state.projects);
+  const promise = guaranteeSumOf(fields, name, state.projects, pool, trans);
+  const own = name === null ? new Set<string>() : subtreeOf(name, state.projects);
   const text = (field: Field, label: string, help: ReactNode = null, rest: object = {}) => (
     <Labelled label={label} help={help}>
       {(id, helpId) => (

@@ -202,7 +202,7 @@ export function Timeline({ job, now }: { job: JobView; now: number }): ReactElem
       </div>
       <ol>
         <li>{trans.__('%1 started', clock(begin, now))}</li>
-        <li className="runai-Timeline-reason">{parted(before, clock(before.ended ?? begin, now), trans)}</li>
+        <li className="runai-Timeline-reason">{endOf(before, clock(before.ended ?? begin, now), trans)}</li>
         {!waits && (
           <li>
             {trans.__(before.ending === 'failed' ? '%1 tried again' : '%1 went on', clock(runs.at(-1)!.started!, now))}
@@ -215,7 +215,7 @@ export function Timeline({ job, now }: { job: JobView; now: number }): ReactElem
 }
 
 /** How an attempt ended that another one followed; resized or moved, it went on at once, as its reason says. */
-function parted({ ending, reason }: AttemptView, at: string, trans: Trans): string {
+function endOf({ ending, reason }: AttemptView, at: string, trans: Trans): string {
   switch (ending) {
     case 'resized':
     case 'moved':

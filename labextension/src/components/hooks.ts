@@ -78,7 +78,7 @@ function usePointer(ref: RefObject<HTMLElement>): boolean {
 }
 
 /** The value as it was when `held` began, for as long as it lasts. */
-export function useHeld<T>(value: T, held: boolean): T {
+export function useFrozen<T>(value: T, held: boolean): T {
   const kept = useRef(value);
   useLayoutEffect(() => {
     if (!held) {

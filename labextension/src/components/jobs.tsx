@@ -2,7 +2,7 @@
 import { useContext, useMemo, useRef, useState, type KeyboardEvent, type ReactElement, type ReactNode } from 'react';
 import type { JobState, JobView, Me } from '../model/api';
 import { isFinal, type IPoolModel } from '../model/state';
-import { StillContext, useHeld, useKeptFocus, useNow, useShown, useTrans } from './hooks';
+import { StillContext, useFrozen, useKeptFocus, useNow, useShown, useTrans } from './hooks';
 import { JobRow, type JobActions } from './job';
 
 export interface JobListProps {
@@ -29,7 +29,7 @@ export function JobList(props: JobListProps): ReactElement {
   const list = useRef<HTMLDivElement>(null);
   const kept = useKeptFocus(list, '.runai-Job-head[tabindex="0"]');
   const byId = useMemo(() => new Map(jobs.map(job => [job.id, job])), [jobs]);
-  const order = useHeld(
+  const order = useFrozen(
     useMemo(() => ordered(jobs, props.order), [jobs, props.order]),
     useContext(StillContext)
   );

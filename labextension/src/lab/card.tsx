@@ -11,7 +11,7 @@ import { TransContext } from '../components/hooks';
 import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
 import { saveWith } from './saving';
-import { Takeover } from './takeover';
+import { OutputContinuation } from './continuation';
 import { IJobActions, IPoolModel } from './tokens';
 
 /** An output that holds no more than a job's id; how it stands is asked when it is shown. */
@@ -66,17 +66,17 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
   }
 
   override dispose(): void {
-    this._takeover?.dispose();
+    this._continuation?.dispose();
     super.dispose();
   }
 
   /** Whether the job's output is written below the card: by a kernel, and by this page where there is none any more. */
   private _follow(follows: boolean): void {
     if (!follows || !this._id) {
-      this._takeover?.dispose();
-      this._takeover = null;
+      this._continuation?.dispose();
+      this._continuation = null;
     } else {
-      this._takeover ??= new Takeover(
+      this._continuation ??= new OutputContinuation(
         { id: this._id, widget: this },
         this._model,
         JOB_MIME,
@@ -85,7 +85,7 @@ class CardRenderer extends ReactWidget implements IRenderMime.IRenderer {
     }
   }
 
-  private _takeover: Takeover | null = null;
+  private _continuation: OutputContinuation | null = null;
   private _follows = false;
   private _id: string | null = null;
   private _otherwise = '';

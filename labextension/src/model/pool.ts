@@ -9,7 +9,7 @@
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { Event as PoolEvent, JobView, ViewFigures } from './api';
 import { Client, type JobVerb } from './client';
-import { PATIENCE, untilShown, type Patience } from './patience';
+import { TIMING, untilShown, type Timing } from './timing';
 import { readMessages, type Message } from './sse';
 import { inOrder, isFinal, NOTHING, trim, UNFINISHED, type IPoolModel, type PoolState } from './state';
 import { PoolError, UNREACHABLE, type ITransport } from './transport';
@@ -28,12 +28,12 @@ export class PoolModel implements IPoolModel {
   /** `everything`: what all projects and GPUs do is shown, not only what concerns the caller. */
   constructor(
     transport: ITransport,
-    patience: Partial<Patience> = {},
+    timing: Partial<Timing> = {},
     private readonly _everything = false
   ) {
     this.client = new Client(transport);
-    this._patience = { ...PATIENCE, ...patience };
-    this._silence = this._patience.silence;
+    this._timing = { ...TIMING, ...timing };
+    this._silence = this._timing.silence;
   }
 
   get state(): PoolState {
@@ -82,10 +82,10 @@ export class PoolModel implements IPoolModel {
   show(ids: readonly string[]): () => void {
     const shown = [...ids];
     this._rows.add(shown);
-    this._showing ??= setTimeout(() => void this._tellShown(), this._patience.shows);
+    this._showing ??= setTimeout(() => void this._tellShown(), this._timing.shows);
     return () => {
       this._rows.delete(shown);
-      this._showing ??= setTimeout(() => void this._tellShown(), this._patience.shows);
+      this._showing ??= setTimeout(() => void this._tellShown(), this._timing.shows);
     };
   }
 
@@ -111,12 +111,12 @@ export class PoolModel implements IPoolModel {
   // -- the connection ---------------------------------------------------------------------------------------
 
   private async _run(): Promise<void> {
-    let delay = this._patience.firstDelay;
+    let delay = this._timing.firstDelay;
     while (!this.isDisposed) {
       await untilShown(this._disposed.signal);
       try {
         await this._connect(() => {
-          delay = this._patience.firstDelay;
+          delay = this._timing.firstDelay;
         });
         // The stream ended in good order, as when the scheduler restarts: only a failed return is worth a word.
       } catch (reason) {
@@ -126,11 +126,11 @@ export class PoolModel implements IPoolModel {
         const error = reason instanceof PoolError ? reason : new PoolError(UNREACHABLE);
         this._set({ connection: 'lost', problem: error.message });
         if (!error.passing) {
-          delay = this._patience.refusedDelay;
+          delay = this._timing.refusedDelay;
         }
       }
       await this._wait(delay * (0.8 + 0.4 * Math.random()));
-      delay = Math.min(delay * 2, this._patience.longestDelay);
+      delay = Math.min(delay * 2, this._timing.longestDelay);
     }
   }
 
@@ -145,7 +145,7 @@ export class PoolModel implements IPoolModel {
     const look = () => {
       clearTimeout(hiding);
       if (document.hidden) {
-        hiding = setTimeout(stop, this._patience.hidden);
+        hiding = setTimeout(stop, this._timing.hidden);
       }
     };
     document.addEventListener('visibilitychange', look);
@@ -248,7 +248,7 @@ export class PoolModel implements IPoolModel {
 
   private _take(event: PoolEvent): void {
     this._gathered.push(event);
-    this._gathering ??= setTimeout(() => this._apply(), this._patience.gather);
+    this._gathering ??= setTimeout(() => this._apply(), this._timing.gather);
   }
 
   /** Brings the events of the last moment into the state, all at once. */
@@ -329,7 +329,7 @@ export class PoolModel implements IPoolModel {
     // From here on a change asks for another reading: this one may have missed it.
     this._figuring = undefined;
     const began = Date.now();
-    this._figured = began + this._patience.figures;
+    this._figured = began + this._timing.figures;
     try {
       const [pool, projects] = await Promise.all([
         this.client.pool(),
@@ -373,7 +373,7 @@ export class PoolModel implements IPoolModel {
     }
   }
 
-  private readonly _patience: Patience;
+  private readonly _timing: Timing;
   private readonly _disposed = new AbortController();
   private readonly _stateChanged = new Signal<IPoolModel, PoolState>(this);
   private readonly _jobEnded = new Signal<IPoolModel, JobView>(this);

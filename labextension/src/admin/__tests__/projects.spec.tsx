@@ -4,7 +4,7 @@ import { aJob, aProject, Scheduler } from '../../__tests__/scheduler';
 import type { EffectView } from '../../model/api';
 import { PoolModel } from '../../model/pool';
 import { plain } from '../../trans';
-import { entryOf, fieldsOf, promiseOf, Unreadable } from '../draft';
+import { entryOf, fieldsOf, guaranteeSumOf, InvalidField } from '../draft';
 import { PoolPage } from '../page';
 import { effectWords } from '../preview';
 
@@ -33,7 +33,7 @@ describe('the fields of a project', () => {
   });
 
   it.each(['four', '-1', '1e999'])('refuse %j as a number of GPUs', limit => {
-    expect(() => entryOf({ ...fieldsOf(project), limit }, project, plain)).toThrow(Unreadable);
+    expect(() => entryOf({ ...fieldsOf(project), limit }, project, plain)).toThrow(InvalidField);
   });
 });
 
@@ -53,7 +53,7 @@ describe('what is guaranteed', () => {
     ['3', 'research', null, '5 of the 4 GPUs of research guaranteed', true]
   ])('%j below %j is told as it is typed', (guaranteed, parent, own, words, over) => {
     const fields = { ...fieldsOf(null), guaranteed, parent };
-    expect(promiseOf(fields, own, projects, pool, plain)).toEqual({ words, over });
+    expect(guaranteeSumOf(fields, own, projects, pool, plain)).toEqual({ words, over });
   });
 });
 

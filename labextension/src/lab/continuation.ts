@@ -1,5 +1,5 @@
 /**
- * Finds the cell that a job's card stands in, and goes on with its outputs where its kernel no longer does. The rules:
+ * Finds the cell that shows a card and continues its outputs when its kernel no longer writes them. The rules:
  * a page writes into a cell's outputs once, however many views there are of them, and never while a kernel may.
  */
 import type { Widget } from '@lumino/widgets';
@@ -25,8 +25,8 @@ interface Card {
   readonly widget: Widget;
 }
 
-/** Keeps an eye on a card for as long as it is shown. What has been begun goes on for as long as there is the cell. */
-export class Takeover {
+/** Watches a card while it is shown. Once started, the outputs are continued as long as the cell exists. */
+export class OutputContinuation {
   constructor(
     private readonly _card: Card,
     private readonly _model: IPoolModel,
@@ -47,7 +47,7 @@ export class Takeover {
     const job = this._model.state.jobs.get(this._card.id);
     if (area && job?.mine && !writing.has(area.model) && !followed(area.model)) {
       clearInterval(this._timer);
-      void goOn(area.model, job, this._model, this._mime, this._more);
+      void continueOutputs(area.model, job, this._model, this._mime, this._more);
     }
   }
 
@@ -55,7 +55,13 @@ export class Takeover {
 }
 
 /** Writes what a job has shown and shows below its card, until it has ended or the cell is gone. */
-async function goOn(outputs: IOutputs, job: JobView, model: IPoolModel, mime: string, more: string): Promise<void> {
+async function continueOutputs(
+  outputs: IOutputs,
+  job: JobView,
+  model: IPoolModel,
+  mime: string,
+  more: string
+): Promise<void> {
   const place = placeOf(outputs, job.id, mime);
   if (place < 0) {
     return;

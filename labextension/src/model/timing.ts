@@ -1,6 +1,6 @@
-/** How long the model of the pool waits for what. */
-/** How patient the model is, in milliseconds. */
-export interface Patience {
+/** The delays of the model of the pool. */
+/** In milliseconds. */
+export interface Timing {
   firstDelay: number;
   longestDelay: number;
   refusedDelay: number;
@@ -11,11 +11,11 @@ export interface Patience {
   shows: number;
 }
 
-export const PATIENCE: Patience = {
+export const TIMING: Timing = {
   firstDelay: 500,
   longestDelay: 8_000,
   refusedDelay: 30_000,
-  // Until the stream says how often it gives a sign of life.
+  // Until the stream says how often it sends a heartbeat.
   silence: 12_000,
   hidden: 60_000,
   gather: 40,
