@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +127,7 @@ def make_app(
     max_blob: int = MAX_BYTES,
     metrics: Metrics | None = None,
     connections: int | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> Application:
     """The API under `base_url` (with a slash at both ends). `max_blob` bounds a bundle, in bytes; `metrics` is given
     where plans are timed with it; `connections` is how many may be open (default: what the system's limits allow).
@@ -149,6 +152,7 @@ def make_app(
         connections=Connections(IOStream.close, connections),
         disk=Disk(state_dir),
         agents=backend.agents,
+        clock=clock,
     )
     prefix = base_url.rstrip("/")
     routes: list[Any] = [(prefix + pattern(path), handler) for path, handler in ROUTES]

@@ -85,7 +85,7 @@ class PoolApplyHandler(ApiHandler):
         if preview:
             self.answer(await previewed(self.api, after))
         else:
-            self.answer(Applied(preview=False, changes=found, warnings=warnings(after, nodes)))
+            self.answer(Applied(preview=False, changes=found, warnings=warnings(after, nodes, self.api.clock())))
 
 
 class PoolPreviewHandler(ApiHandler):
@@ -102,7 +102,7 @@ class PoolPreviewHandler(ApiHandler):
         remove = self.query(PreviewQuery).remove
         after = without_project(before, entry.name, now) if remove else with_project(before, entry, now)
         found = await previewed(self.api, after)
-        known = warnings(before, self.api.inventory.nodes(before))
+        known = warnings(before, self.api.inventory.nodes(before), now)
         self.answer(found.model_copy(update={"warnings": [w for w in found.warnings if w not in known]}))
 
 

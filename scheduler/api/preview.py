@@ -22,11 +22,12 @@ NAMED = 20
 
 async def previewed(api: Context, after: Pool) -> Applied:
     """Raises `Conflict` where the change would be refused."""
-    before, now = api.controller.snapshot(), api.controller.snapshot(after)
-    refuse_harm(before.pool, after, before.workloads, now.nodes)
-    found = changes(before.pool, after)
+    declared, before, now = api.book.pool, api.controller.snapshot(), api.controller.snapshot(after)
+    refuse_harm(declared, after, before.workloads, now.nodes)
+    found = changes(declared, after)
     effect = await asyncio.to_thread(effects, before, now) if found else {}
-    return Applied(preview=True, changes=found, warnings=warnings(after, now.nodes), effects=effect_views(effect))
+    told = warnings(after, now.nodes, now.now)
+    return Applied(preview=True, changes=found, warnings=told, effects=effect_views(effect))
 
 
 def effect_views(found: Mapping[Effect, Sequence[Workload]]) -> list[EffectView]:

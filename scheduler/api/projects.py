@@ -11,11 +11,12 @@ from scheduler.api.access import Access, leaves
 from scheduler.api.convert import from_milli
 from scheduler.api.views import Guarantees
 from scheduler.controller.usage import averages
-from scheduler.model import Project, ProjectName
+from scheduler.model import Milli, Project, ProjectName
 from scheduler.policy import quotas
 from scheduler.policy.types import ProjectFigures
 from scheduler.pool.file import bounds_entry, policy_entry, project_entry, quota_entries
-from scheduler.schema import PartView, ProjectView
+from scheduler.pool.windows import window_entries
+from scheduler.schema import GuaranteeChangeView, PartView, ProjectView
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
@@ -41,6 +42,7 @@ class ProjectViews:
         self.projects = {project.name: project for project in book.pool.projects}
         self._plan = book.plan
         self._accepting = {project.name for project in leaves(book.pool)}
+        self._in_force = {project.name: project for project in book.pool_at(now).projects}
         self._guarantees = Guarantees(book)
         self._recent_use = averages(book.usage, book.pool, now)
         self._running, self._waiting = _counts(book)
@@ -52,11 +54,12 @@ class ProjectViews:
             _part_view(project.name, part, figures.partitions.get(part, figures), self._guarantees)
             for part in self._guarantees.parts
         ]
-        amounts = [part.guaranteed for part in parts]
+        amounts, now = [part.guaranteed for part in parts], self._in_force[project.name]
         return ProjectView(
             name=project.name,
             parent=project.parent,
-            guaranteed=None if project.guaranteed is None else from_milli(project.guaranteed),
+            guaranteed=_gpus(project.guaranteed),
+            guaranteed_now=_gpus(now.guaranteed),
             guaranteed_in_all=None if None in amounts else sum(filter(None, amounts)),
             limit=None if project.limit is None else from_milli(project.limit),
             weight=None if project.weight is None else from_milli(project.weight),
@@ -67,6 +70,8 @@ class ProjectViews:
             quotas=quota_entries(project),
             order=project.order,
             **bounds_entry(project),
+            windows=window_entries(project),
+            changes=[GuaranteeChangeView(at=each.at, guaranteed=_gpus(each.guaranteed)) for each in now.changes],
             allocated_cpus=from_milli(figures.cpus),
             allocated_memory_gib=figures.memory / 1024,
             parts=parts if len(parts) > 1 else [],
@@ -82,6 +87,10 @@ class ProjectViews:
         )
 
 
+def _gpus(guaranteed: Milli | None) -> float | None:
+    return None if guaranteed is None else from_milli(guaranteed)
+
+
 def _part_view(
     project: ProjectName, part: quotas.PartitionKey, figures: ProjectFigures, guarantees: Guarantees
 ) -> PartView:
@@ -90,7 +99,7 @@ def _part_view(
     return PartView(
         node_pool=node_pool,
         gpu_type=gpu_type,
-        guaranteed=None if guaranteed is None else from_milli(guaranteed),
+        guaranteed=_gpus(guaranteed),
         fair_share=from_milli(figures.fair_share),
         allocated=from_milli(figures.allocated),
         demand=from_milli(figures.demand),

@@ -55,12 +55,12 @@ if TYPE_CHECKING:
 
 
 class Guarantees:
-    """What each project is guaranteed in each part of the pool, and in which part a placement is."""
+    """What each project is guaranteed now in each part of the pool, and in which part a placement is."""
 
     def __init__(self, book: Book) -> None:
         self._nodes = {node.name: node for node in book.nodes}
-        parts = quotas.partition_keys(book.pool.projects)
-        self.parts = {part: quotas.guarantees(part, book.pool.projects) for part in parts}
+        projects = book.in_force.projects
+        self.parts = {part: quotas.guarantees(part, projects) for part in quotas.partition_keys(projects)}
 
     def part_of(self, placement: Iterable[WorkerPlacement]) -> quotas.PartitionKey:
         node = next((self._nodes[worker.node] for worker in placement if worker.node in self._nodes), None)

@@ -103,9 +103,18 @@ def _word(key: str) -> str:
     return key.replace("_", " ")
 
 
+def _listed(value: Any) -> str:
+    if isinstance(value, dict) and "timezone" in value:
+        from scheduler.pool.windows import in_words
+        from scheduler.schema import WindowEntry
+
+        return in_words(WindowEntry.model_validate(value))
+    return str(value)
+
+
 def _value(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, list):
-        return clean(", ".join(map(str, value))) or "nobody"
+        return clean(", ".join(map(_listed, value))) or "nobody"
     return amount(value) if isinstance(value, float) else clean(value)

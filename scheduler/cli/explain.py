@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterable
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from scheduler.cli.connect import connect
-from scheduler.cli.text import STATE_STYLES, Screen, amount, clean, gpus
+from scheduler.cli.text import STATE_STYLES, Screen, amount, clean, clock, gpus
 from scheduler.model import duration
 
 if TYPE_CHECKING:
@@ -73,16 +72,16 @@ def _facts(found: Explanation, now: float) -> Iterable[tuple[str, str]]:
 def _start(found: Explanation, now: float) -> str:
     at = found.estimated_start
     if at is None:
-        return f"Not before {_clock(found.not_before, now)}." if found.not_before else "Not known."
+        return f"Not before {clock(found.not_before, now)}." if found.not_before else "Not known."
     if at <= now:
         return "At any moment."
-    return f"In about {duration(at - now)}, at {_clock(at, now)}{_between(found, now)}."
+    return f"In about {duration(at - now)}, at {clock(at, now)}{_between(found, now)}."
 
 
 def _between(found: Explanation, now: float) -> str:
     if found.earliest_start is None or found.latest_start is None:
         return ""
-    earliest, latest = (_clock(max(now, each), now) for each in (found.earliest_start, found.latest_start))
+    earliest, latest = (clock(max(now, each), now) for each in (found.earliest_start, found.latest_start))
     return "" if earliest == latest else f", likely between {earliest} and {latest}"
 
 
@@ -94,11 +93,6 @@ def _sure(found: Explanation) -> str:
     return f"; 8 in 10 of {found.similar_runs} similar jobs ran {span}"
 
 
-def _clock(at: float, now: float) -> str:
-    moment = datetime.fromtimestamp(at).astimezone()
-    return f"{moment:%H:%M}" if at - now < 20 * 3600 else f"{moment:%Y-%m-%d %H:%M}"
-
-
 def _rows(holders: Iterable[Holder], now: float) -> Iterable[tuple[str, str, str, str, str]]:
     """A line for each project, and below it one for each of its jobs that may be seen."""
     for holder in holders:
@@ -106,5 +100,5 @@ def _rows(holders: Iterable[Holder], now: float) -> Iterable[tuple[str, str, str
         yield holder.project or "(notebooks)", "", "", f"{gpus(holder.gpus)}{over}", ""
         for job in holder.jobs:
             end = job.expected_end
-            until = "" if end is None else "any moment" if end <= now else f"about {_clock(end, now)}"
+            until = "" if end is None else "any moment" if end <= now else f"about {clock(end, now)}"
             yield "", job.name, job.user, gpus(job.gpus), until

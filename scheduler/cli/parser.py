@@ -267,6 +267,10 @@ def _project(commands: Commands) -> None:
     command.add_argument("--member", action="append", metavar="USER",
                          help="who may submit, instead of those before; '*' is everybody; may be repeated")  # fmt: skip
     command.add_argument("--group", action="append", metavar="GROUP", help="a JupyterHub group that may; likewise")
+    command.add_argument("--window", action="append", type=values.window, metavar="WINDOW",
+                         help="when it is guaranteed another number of GPUs, instead of the windows before, as "
+                         "'mon-fri 09:00-12:00 Europe/Berlin guaranteed=20', perhaps with dates such as "
+                         "2026-12-01..2026-12-07; `none`: no windows; may be repeated")  # fmt: skip
     command.add_argument("--quota", action="append", type=values.quota, default=[], metavar="PART,AMOUNTS",
                          help="what it has of a type of GPU or a node pool, as gpu_type=A100,guaranteed=4,limit=8; "
                          "with no amounts nothing is said of that part any more; may be repeated")  # fmt: skip

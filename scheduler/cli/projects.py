@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from scheduler.cli.apply import tell, tell_effects, tell_warnings
 from scheduler.cli.connect import connect
-from scheduler.cli.text import Screen, amount, bar, clean
+from scheduler.cli.text import Screen, amount, bar, clean, clock
 from scheduler.errors import NotFound
 from scheduler.model import number
+from scheduler.pool.windows import in_words
 
 if TYPE_CHECKING:
     from scheduler.client import Client
@@ -85,6 +87,8 @@ def _describe(project: ProjectView) -> None:
     facts = [
         ("below", project.parent or ""),
         ("guaranteed", amount(project.guaranteed, "without bound")),
+        *(("windows" if not n else "", in_words(window)) for n, window in enumerate(project.windows)),
+        ("now", _in_force(project) if project.windows else ""),
         ("limit", amount(project.limit, "none")),
         ("weight", amount(project.weight, "as the guarantee")),
         ("priority", project.priority),
@@ -110,6 +114,14 @@ def _describe(project: ProjectView) -> None:
     for label, value in facts:
         if value != "":
             screen.line(f"  {label:<10}  {clean(value)}")
+
+
+def _in_force(project: ProjectView) -> str:
+    """`guaranteed 2, 20 from 09:00`"""
+    told = f"guaranteed {amount(project.guaranteed_now, 'without bound')}"
+    for change in project.changes[:1]:
+        told += f", {amount(change.guaranteed, 'without bound')} from {clock(change.at, time.time())}"
+    return told
 
 
 def _beside(allocated: float, guaranteed: float | None, limit: float | None, unit: str = "") -> str:
@@ -203,6 +215,8 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
         given["members"] = options.member
     if options.group is not None:
         given["groups"] = options.group
+    if options.window is not None:
+        given["windows"] = [window for window in options.window if window is not None]
     return given
 
 

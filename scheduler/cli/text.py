@@ -12,6 +12,7 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TextIO
 
 from scheduler.model import ONE, duration, gpu_count, number
@@ -121,6 +122,12 @@ def took(seconds: float | None) -> str:
 def ago(at: float, now: float) -> str:
     seconds = now - at
     return "now" if seconds < 1 else f"{duration(seconds)} ago"
+
+
+def clock(at: float, now: float) -> str:
+    """`14:10`, with the date where that is not within 20 hours."""
+    moment = datetime.fromtimestamp(at).astimezone()
+    return f"{moment:%H:%M}" if at - now < 20 * 3600 else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def bar(part: float, over: float, whole: float, columns: int = 16) -> str:

@@ -54,6 +54,12 @@ def _quota_of(text: str) -> dict[str, Any]:
     return quota
 
 
+def _window_of(text: str) -> dict[str, Any] | None:
+    from scheduler.pool.windows import read_window
+
+    return None if text == "none" else read_window(text)
+
+
 def _ruled(text: str) -> tuple[str, Any]:
     """A rule of a project's policy, such as `maxima.max_runtime=2h`, and its value."""
     name, _, value = text.partition("=")
@@ -83,6 +89,10 @@ bound = _reader(
 share = _reader(_fraction, "is not a share; write a number above 0 and up to 1")
 numbers = _reader(_factors, "is not a list of factors; write numbers above 0 with commas between them")
 amounts = _reader(_amounts_of, "is not a list of amounts; write numbers with commas between them")
+window = _reader(
+    _window_of,
+    'is not a window; write one such as "mon-fri 09:00-12:00 Europe/Berlin guaranteed=20", or `none`',
+)
 quota = _reader(
     _quota_of,
     "is not a quota; write one such as gpu_type=A100,guaranteed=4,limit=8 or node_pool=fast,limit=2",

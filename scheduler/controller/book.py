@@ -22,6 +22,7 @@ from scheduler.model import (
     Milli,
     Node,
     Pool,
+    PoolInForce,
     ProjectName,
     ProjectUsage,
     Session,
@@ -31,6 +32,7 @@ from scheduler.model import (
     WorkerPlacement,
     Workload,
     WorkloadId,
+    pool_at,
 )
 from scheduler.policy import Decision, Forecast, Plan
 from scheduler.store import ChangeSet
@@ -62,6 +64,19 @@ class Book:
         self._workloads: dict[WorkloadId, Workload] = {}
         self._dependent: dict[JobId, Job] = {}
         self._changed: dict[WorkloadId, None] | None = None
+        self._in_force: tuple[Pool, PoolInForce] | None = None
+
+    def pool_at(self, now: float) -> Pool:
+        """The pool with the guarantees that are in force now."""
+        if self._in_force is None or self._in_force[0] is not self.pool or not self._in_force[1].holds_at(now):
+            self._in_force = self.pool, pool_at(self.pool, now)
+        return self._in_force[1].pool
+
+    @property
+    def in_force(self) -> Pool:
+        """The same, as of when it was asked for last: for the latest plan, or since."""
+        known = self._in_force
+        return self.pool if known is None or known[0] is not self.pool else known[1].pool
 
     @property
     def jobs(self) -> Mapping[WorkloadId, Job]:

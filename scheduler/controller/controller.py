@@ -36,7 +36,7 @@ from scheduler.controller.statewriter import StateWriter
 from scheduler.controller.submissions import Submissions
 from scheduler.engines.backend import Backend
 from scheduler.errors import RunaiError
-from scheduler.model import Job, JobId, JobState, Node, Pool, Session, SessionId, Workload, WorkloadId
+from scheduler.model import Job, JobId, JobState, Node, Pool, Session, SessionId, Workload, WorkloadId, pool_at
 from scheduler.policy import Action, Decision, Forecast, Plan, Snapshot, SnapshotPlanner, forecast
 from scheduler.pool.changes import refuse_harm
 from scheduler.store import ChangeSet, EventRecord, Store
@@ -266,9 +266,9 @@ class Controller:
         if blocked:
             workloads = [workload for workload in workloads if workload.id not in blocked]
         if pool is None:
-            pool, nodes = decided.pool, decided.nodes
+            pool, nodes = decided.pool_at(now), decided.nodes
         else:
-            nodes = self.book.run_times.residuals.mark(self._nodes(pool))
+            pool, nodes = pool_at(pool, now).pool, self.book.run_times.residuals.mark(self._nodes(pool))
         used = usage.shares(decided.usage, pool, nodes, now)
         return Snapshot(now, pool, nodes, (*workloads, *self._sessions.requested()), used)
 
@@ -312,6 +312,7 @@ class Controller:
 
     def _carry_out(self, planned: PlannedActions) -> None:
         self.book.plan = planned.plan
+        self.book.pool_at(planned.snapshot.now)
         self._forecaster.look(planned.snapshot)
         holdings = Holdings(self._decided.nodes, self._decided.standing)
         self._jobs.nominate(planned.plan.promises)

@@ -14,6 +14,7 @@ from scheduler.model.declared import (
     Defaults,
     Environment,
     ForeignUse,
+    GuaranteeChange,
     Maxima,
     Node,
     NodePool,
@@ -26,6 +27,7 @@ from scheduler.model.declared import (
     ReclaimUpTo,
     Settings,
     User,
+    Window,
 )
 from scheduler.model.names import (
     AttemptKey,
@@ -67,6 +69,7 @@ from scheduler.model.running import (
     held_by,
 )
 from scheduler.model.usage import ProjectUsage
+from scheduler.model.windows import PoolInForce, begins_on, guaranteed_at, pool_at
 from scheduler.model.wording import cpu_count, duration, gpu_count, memory_size, number
 
 __all__ = [
@@ -85,6 +88,7 @@ __all__ = [
     "ForeignUse",
     "Framework",
     "GpuKey",
+    "GuaranteeChange",
     "Job",
     "JobId",
     "JobKind",
@@ -99,6 +103,7 @@ __all__ = [
     "Parameter",
     "PlacementStyle",
     "Pool",
+    "PoolInForce",
     "Program",
     "Project",
     "ProjectName",
@@ -116,16 +121,20 @@ __all__ = [
     "Shape",
     "User",
     "UserName",
+    "Window",
     "WorkerGroup",
     "WorkerPlacement",
     "Workload",
     "WorkloadId",
+    "begins_on",
     "cpu_count",
     "duration",
     "gpu_count",
+    "guaranteed_at",
     "held_by",
     "memory_size",
     "number",
+    "pool_at",
     "relative_throughputs",
     "session_request",
     "size_of",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 
 from scheduler.model.amounts import ONE, MiB, Milli
@@ -188,6 +189,32 @@ class QueueOrder(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """A time at which a project is guaranteed another number of GPUs (`None`: without bound).
+
+    It begins `start` minutes after midnight of each day of `days` (0 is Monday) from `first` to `last`, by the clocks
+    of `timezone` (a name of the IANA database), and ends before `end` of the same day, or of the next day where `end`
+    is not after `start`.
+    """
+
+    guaranteed: Milli | None
+    timezone: str
+    days: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6)
+    start: int = 0
+    end: int = 1440
+    first: date | None = None
+    last: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GuaranteeChange:
+    """From `at`, a project is guaranteed another number of GPUs."""
+
+    at: float
+    guaranteed: Milli | None
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """A queue. Projects form a tree; a leaf takes jobs.
 
@@ -195,6 +222,9 @@ class Project:
     worth where that is 0). `members` and `groups` name who may submit; `"*"` in `members` is everybody. `order=None` is
     that of the project above, or that of the pool's settings. With each guaranteed GPU come the CPUs and the memory
     that a node has for each of its GPUs, unless `cpus` and `memory` say how much is guaranteed.
+
+    `guaranteed` is outside its `windows`. In a snapshot it is what is in force, and `changes` are the next ones of it
+    (`windows.pool_at`); nobody declares these.
     """
 
     name: ProjectName
@@ -211,13 +241,18 @@ class Project:
     order: QueueOrder | None = None
     cpus: Bounds = Bounds()
     memory: Bounds = Bounds()
+    windows: tuple[Window, ...] = ()
+    changes: tuple[GuaranteeChange, ...] = ()
 
     @property
     def all_guaranteed(self) -> Milli | None:
-        """GPUs guaranteed in all parts of the pool together; `None`: without bound."""
-        if self.guaranteed is None:
-            return None
-        return self.guaranteed + sum(quota.guaranteed or 0 for quota in self.quotas)
+        """GPUs guaranteed in all parts of the pool together, in the window with the most; `None`: without bound."""
+        most: Milli = 0
+        for guaranteed in (self.guaranteed, *(window.guaranteed for window in self.windows)):
+            if guaranteed is None:
+                return None
+            most = max(most, guaranteed)
+        return most + sum(quota.guaranteed or 0 for quota in self.quotas)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ class Cycle:
     def plan(self) -> Plan:
         self.planner.prepare()
         self.wakeup.note(self.planner.apply_aging(self.now))
+        self.wakeup.note(self.planner.next_change)
         self.planner.share_out()
         self._stop_broken_gangs()
         self._seat_sessions()

@@ -46,6 +46,7 @@ class PlannerState:
 
     def __init__(self, pool: Pool, nodes: Iterable[Node], workloads: Iterable[Workload] = ()) -> None:
         self.pool = pool
+        self.next_change = min([project.changes[0].at for project in pool.projects if project.changes], default=None)
         index = NodeIndex(nodes)
         self.state = PoolState(index)
         self.topology = Topology(index.all, pool.topology)

@@ -8,15 +8,34 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 
 from scheduler.errors import Conflict
-from scheduler.model import ONE, Environment, Milli, Node, Pool, Project, ProjectName, Workload, WorkloadId, gpu_count
+from scheduler.model import (
+    ONE,
+    Environment,
+    Milli,
+    Node,
+    Pool,
+    Project,
+    ProjectName,
+    Workload,
+    WorkloadId,
+    gpu_count,
+    guaranteed_at,
+    pool_at,
+)
 from scheduler.policy import quotas
 from scheduler.pool.file import file_of
 from scheduler.schema import Change, PoolFile
+
+CHECKED = 20
+"""At so many of the next changes of guarantees it is checked whether these can be kept."""
 
 Kind = Literal["node_pool", "project", "user", "settings", "pool"]
 
@@ -142,15 +161,30 @@ def _some(ids: Sequence[str]) -> str:
 # -- what an administrator should know ----------------------------------------------------------------------
 
 
-def warnings(pool: Pool, nodes: Iterable[Node]) -> list[str]:
-    """Sentences about promises that the GPUs there are (`nodes`, as `pool` divides them) cannot keep."""
+def warnings(pool: Pool, nodes: Iterable[Node], now: float) -> list[str]:
+    """Sentences about promises that the GPUs there are (`nodes`, as `pool` divides them) cannot keep, now or in a
+    window."""
     nodes = list(nodes)
+    guarantees = [*_train_promises(pool, nodes), *_family_promises(pool.projects)]
     return [
         *_build_promises(pool, _there(pool, nodes)[Environment.BUILD]),
-        *_train_promises(pool, nodes),
-        *_family_promises(pool.projects),
+        *guarantees,
+        *_promises_in_windows(pool, nodes, guarantees, now),
         *_closed_projects(pool.projects),
     ]
+
+
+def _promises_in_windows(pool: Pool, nodes: Sequence[Node], known: Sequence[str], now: float) -> Iterable[str]:
+    """What cannot be kept once the next windows begin, each sentence once with the first time at which it holds."""
+    told = set(known)
+    changes = {change.at: project for project in pool_at(pool, now).pool.projects for change in project.changes}
+    for at in sorted(changes)[:CHECKED]:
+        then = replace(pool, projects=tuple(replace(p, guaranteed=guaranteed_at(p, at)) for p in pool.projects))
+        zone = changes[at].windows[0].timezone
+        for sentence in (*_train_promises(then, nodes), *_family_promises(then.projects)):
+            if sentence not in told:
+                told.add(sentence)
+                yield f"From {datetime.fromtimestamp(at, ZoneInfo(zone)):%Y-%m-%d %H:%M} ({zone}): {sentence}"
 
 
 def _there(pool: Pool, nodes: Iterable[Node]) -> dict[Environment, Milli]:

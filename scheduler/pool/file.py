@@ -37,6 +37,7 @@ from scheduler.model import (
     UserName,
 )
 from scheduler.pool.rules import check_pool
+from scheduler.pool.windows import window_entries, windows_of
 from scheduler.schema import (
     NodePoolEntry,
     PolicyEntry,
@@ -203,6 +204,7 @@ def project_entry(project: Project) -> ProjectEntry:
         quotas=quota_entries(project),
         order=project.order,
         **bounds_entry(project),
+        windows=window_entries(project),
     )
 
 
@@ -346,6 +348,7 @@ def _project(entry: ProjectEntry, place: str, known: Project | None, now: float,
         order=entry.order,
         cpus=cpus,
         memory=memory,
+        windows=windows_of(entry.windows, amount("limit"), f"{place}.windows"),
     )
     if project.limit is not None and project.guaranteed is not None and project.limit < project.guaranteed:
         raise Invalid(

@@ -21,6 +21,7 @@ from scheduler.schema.jobs import (
 from scheduler.schema.pool import (
     EnvironmentTotals,
     GpuView,
+    GuaranteeChangeView,
     Me,
     NodeView,
     Occupant,
@@ -50,6 +51,7 @@ from scheduler.schema.poolfile import (
     QuotaEntry,
     SettingsEntry,
     UserEntry,
+    WindowEntry,
 )
 from scheduler.schema.submission import (
     ArrayMember,
@@ -92,6 +94,7 @@ __all__ = [
     "FileSubmit",
     "GpuView",
     "GroupSubmit",
+    "GuaranteeChangeView",
     "Holder",
     "HolderJob",
     "JobPage",
@@ -128,6 +131,7 @@ __all__ = [
     "UserEntry",
     "ViewFigures",
     "WaitingView",
+    "WindowEntry",
     "Wire",
     "WorkerView",
 ]

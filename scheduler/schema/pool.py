@@ -8,7 +8,7 @@ from pydantic import Field
 
 from scheduler.model import Environment, QueueOrder, SessionState
 from scheduler.schema.jobs import WorkerView
-from scheduler.schema.poolfile import PolicyEntry, QuotaEntry
+from scheduler.schema.poolfile import PolicyEntry, QuotaEntry, WindowEntry
 from scheduler.schema.wire import Wire
 
 
@@ -76,10 +76,18 @@ class PartView(Wire):
     over_quota: float
 
 
+class GuaranteeChangeView(Wire):
+    """From `at`, a project is guaranteed another number of GPUs."""
+
+    at: float
+    guaranteed: float | None = Field(description="null: without bound")
+
+
 class ProjectView(Wire):
     """Amounts in GPUs. `could_start` is how many more would start now.
 
     `guaranteed_in_all` has what `quotas` guarantee, too; `parts` is empty where the whole pool is shared out as one.
+    `guaranteed` is outside `windows`, and `guaranteed_now` and `guaranteed_in_all` are what is in force.
     """
 
     name: str
@@ -98,6 +106,9 @@ class ProjectView(Wire):
     limit_cpus: float | None = None
     guaranteed_memory_gib: float | None = Field(None, description="null: what comes with its guaranteed GPUs")
     limit_memory_gib: float | None = None
+    windows: list[WindowEntry] = Field(default_factory=list)
+    guaranteed_now: float | None = Field(None, description="null: without bound")
+    changes: list[GuaranteeChangeView] = Field(default_factory=list, description="the next ones of `guaranteed_now`")
     allocated_cpus: float = Field(0, description="of jobs that ask for CPUs")
     allocated_memory_gib: float = Field(0, description="of jobs that ask for memory")
     parts: list[PartView]

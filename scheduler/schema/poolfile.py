@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints
 
 from scheduler.model import Environment, PlacementStyle, QueueOrder, Settings
 from scheduler.schema.wire import Name, Wire
@@ -85,6 +86,37 @@ class QuotaEntry(Wire):
     limit: float | None = Field(None, ge=0, description="GPUs; null: none of its own")
 
 
+def _quoted(time: object) -> object:
+    """YAML reads 12:00 without quotes as a number."""
+    if not isinstance(time, str):
+        raise ValueError('must be a time of day in quotes, such as "09:00"')
+    return time
+
+
+TimeOfDay = Annotated[
+    str, StringConstraints(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"), BeforeValidator(_quoted)
+]
+
+_DAY = "(mon|tue|wed|thu|fri|sat|sun)"
+
+Days = Annotated[str, StringConstraints(pattern=f"^{_DAY}(-{_DAY})?(,{_DAY}(-{_DAY})?)*$")]
+
+
+class WindowEntry(Wire):
+    """A time at which the project is guaranteed another number of GPUs. A window that does not end after it begins
+    ends on the next day; `days`, `first` and `last` are those on which it begins."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    days: Days = Field("mon-sun", description="of the week, such as `mon-fri` or `tue,fri`")
+    from_: TimeOfDay = Field("00:00", alias="from", description="by the clocks of the time zone")
+    to: TimeOfDay = Field("24:00", description="by the clocks of the time zone")
+    first: date | None = Field(None, description="the first date; null: none")
+    last: date | None = Field(None, description="the last date; null: none")
+    timezone: str = Field(description="a name of the IANA database, such as `Europe/Berlin`")
+    guaranteed: float | None = Field(ge=0, description="GPUs; null: without bound")
+
+
 class ProjectEntry(Wire):
     name: Name
     parent: str | None = None
@@ -107,6 +139,9 @@ class ProjectEntry(Wire):
         None, ge=0, description="memory; null: what comes with the GPUs that it is guaranteed"
     )
     limit_memory_gib: float | None = Field(None, ge=0, description="memory; null: none")
+    windows: list[WindowEntry] = Field(
+        default_factory=list, max_length=50, description="times at which another number of GPUs is guaranteed"
+    )
 
 
 class UserEntry(Wire):

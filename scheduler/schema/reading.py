@@ -19,6 +19,7 @@ from pydantic import BaseModel, StringConstraints, ValidationError
 
 from scheduler.errors import Invalid
 from scheduler.model import ONE, MiB, Milli
+from scheduler.schema.poolfile import Days, TimeOfDay
 from scheduler.schema.wire import AfterId, Name
 
 M = TypeVar("M", bound=BaseModel)
@@ -62,7 +63,11 @@ _NAME = "must be 1 to 128 letters, digits, blanks or any of . _ @ / -, with a le
 _AFTER = "must be the id or the name of a job, or the id of an array, perhaps with :any behind it"
 
 
-_RULES = {_pattern(Name): _NAME, _pattern(AfterId): _AFTER}
+_TIME = 'must be a time of day in quotes, such as "09:00"'
+
+_DAYS = "must be days of the week, such as mon-fri or tue,fri"
+
+_RULES = {_pattern(Name): _NAME, _pattern(AfterId): _AFTER, _pattern(TimeOfDay): _TIME, _pattern(Days): _DAYS}
 """What a pattern means, for people."""
 
 
@@ -102,7 +107,7 @@ def _keys_at(kind: type[BaseModel], path: Sequence[str | int]) -> list[str]:
             annotation = kind.model_fields[part].annotation
             below = [annotation, *getattr(annotation, "__args__", ())]
             kind = next(t for t in below if isinstance(t, type) and issubclass(t, BaseModel))
-    return list(kind.model_fields)
+    return [field.alias or name for name, field in kind.model_fields.items()]
 
 
 class _Loader(yaml.SafeLoader):

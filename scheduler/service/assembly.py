@@ -352,6 +352,6 @@ async def _bring_about(options: Options, folder: StateFolder, controller: Contro
         options.log.error("The pool file %s is not applied: %s", options.pool_file, error.sentence)
         return
     options.log.info("The pool file %s is applied; %d changes", options.pool_file, len(found))
-    for warning in warnings(after, inventory.nodes(after)):
+    for warning in warnings(after, inventory.nodes(after), time.time()):
         options.log.warning(warning)
     folder.remember_pool_file(digest)

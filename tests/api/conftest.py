@@ -178,6 +178,7 @@ async def running(
         max_blob=max_blob,
         metrics=metrics,
         connections=connections,
+        clock=clock,
     )
     undocumented = _watch_statuses(app)
     server = make_server(app)

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from scheduler.cli.parser import parser
-from scheduler.schema import NodePoolEntry, PoolFile, ProjectEntry, QuotaEntry, SettingsEntry, UserEntry
+from scheduler.schema import NodePoolEntry, PoolFile, ProjectEntry, QuotaEntry, SettingsEntry, UserEntry, WindowEntry
 from scheduler.service.app import FROM_ENVIRONMENT, RunaiService
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
@@ -89,6 +89,7 @@ def test_every_option_of_the_service_is_on_the_page() -> None:
         ("`node_pools[]`", NodePoolEntry),
         ("`projects[]`", ProjectEntry),
         ("`projects[].quotas[]`", QuotaEntry),
+        ("`projects[].windows[]`", WindowEntry),
         ("`users[]`", UserEntry),
         ("`settings`", SettingsEntry),
     ],
@@ -96,7 +97,9 @@ def test_every_option_of_the_service_is_on_the_page() -> None:
 def test_every_key_of_the_pool_file_is_on_the_page(heading: str | None, kind: type[BaseModel]) -> None:
     text = (PAGES / "pool-file.md").read_text("utf-8").partition("\n## ")[0] if heading is None else ""
     page = text or sections("pool-file.md")[heading or ""]
-    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(kind.model_fields)
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [
+        field.alias or name for name, field in kind.model_fields.items()
+    ]
 
 
 def test_the_example_on_the_page_is_a_pool_file() -> None:

@@ -52,6 +52,9 @@ ARRAY = "api/test_http.py::test_an_array_is_kept_whole_or_not_at_all"
 TEMPLATE = MAGIC + "a_template_is_begun_with_and_the_line_wins"
 SEARCH = "jupyter_ext/test_search.py::test_trials_are_chosen_reported_pruned_and_the_best_ones_result_is_in_hand"
 
+WINDOWS = "live/test_windows.py::test_"
+IN_FORCE = WINDOWS + "a_window_guarantees_gpus_from_its_start_to_its_end"
+
 POOL_FILE = {
     "PoolFile.node_pools": ENVIRONMENT,
     "PoolFile.projects": MEMBERS,
@@ -84,6 +87,9 @@ POOL_FILE = {
     "ProjectEntry.guaranteed_memory_gib": BESIDE,
     "ProjectEntry.limit_cpus": LIMIT_BESIDE,
     "ProjectEntry.limit_memory_gib": LIMIT_BESIDE,
+    "ProjectEntry.windows": IN_FORCE,
+    **dict.fromkeys([f"WindowEntry.{key}" for key in ("from", "to", "timezone", "guaranteed")], IN_FORCE),
+    **dict.fromkeys([f"WindowEntry.{key}" for key in ("days", "first", "last")], WINDOWS + "days_and_dates_say_when"),
     "QuotaEntry.node_pool": QUOTA,
     "QuotaEntry.gpu_type": QUOTA,
     "QuotaEntry.guaranteed": QUOTA,
@@ -261,7 +267,7 @@ def keys_of(*kinds: type[BaseModel]) -> Iterator[str]:
         if isinstance(kind, type) and issubclass(kind, BaseModel) and kind not in seen:
             seen.add(kind)
             for name, field in kind.model_fields.items():
-                yield f"{kind.__name__}.{name}"
+                yield f"{kind.__name__}.{field.alias or name}"
                 left.append(field.annotation)
 
 

@@ -127,7 +127,7 @@ def test_how_nodes_are_filled_may_change_at_any_time() -> None:
     ],
 )
 def test_a_promise_that_cannot_be_kept_is_a_warning(text: str, sentence: str) -> None:
-    found = warnings(pool(text), NODES)
+    found = warnings(pool(text), NODES, 0.0)
     assert len(found) == 1
     assert sentence in found[0]
 
@@ -146,4 +146,4 @@ def test_more_build_gpus_than_there_are_are_promised_only_by_saying_so() -> None
 
 def test_a_pool_that_keeps_its_promises_has_no_warnings() -> None:
     text = "projects: [{name: a, guaranteed: 6}, {name: b, parent: a, guaranteed: 6, groups: [g]}]"
-    assert warnings(pool(text), NODES) == []
+    assert warnings(pool(text), NODES, 0.0) == []

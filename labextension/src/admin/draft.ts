@@ -43,7 +43,7 @@ export class InvalidField extends Error {
   }
 }
 
-/** What the fields declare; policies, quotas, CPUs and memory stay those of `base`. Throws `InvalidField`. */
+/** What the fields declare; policies, quotas, CPUs, memory and windows stay those of `base`. Throws `InvalidField`. */
 export function entryOf(fields: Fields, base: ProjectView | null, trans: Trans): ProjectEntry {
   const number = (field: Field, empty: string): number | null => {
     const text = fields[field].trim();
@@ -72,7 +72,8 @@ export function entryOf(fields: Fields, base: ProjectView | null, trans: Trans):
     guaranteed_cpus: base?.guaranteed_cpus ?? null,
     limit_cpus: base?.limit_cpus ?? null,
     guaranteed_memory_gib: base?.guaranteed_memory_gib ?? null,
-    limit_memory_gib: base?.limit_memory_gib ?? null
+    limit_memory_gib: base?.limit_memory_gib ?? null,
+    windows: base?.windows ?? []
   };
 }
 

@@ -173,6 +173,13 @@ export interface GroupSubmit {
   leader: boolean;
 }
 
+/** From at, a project is guaranteed another number of GPUs. */
+export interface GuaranteeChangeView {
+  at: number;
+  /** null: without bound */
+  guaranteed: number | null;
+}
+
 /** What a job runs: a notebook cell, a script, a whole notebook or any command. */
 export type JobKind = 'cell' | 'script' | 'notebook' | 'command';
 
@@ -377,6 +384,8 @@ export interface ProjectEntry {
   guaranteed_memory_gib: number | null;
   /** memory; null: none */
   limit_memory_gib: number | null;
+  /** times at which another number of GPUs is guaranteed */
+  windows: WindowEntry[];
 }
 
 export interface ProjectList {
@@ -387,6 +396,7 @@ export interface ProjectList {
  * Amounts in GPUs. could_start is how many more would start now.
  *
  * guaranteed_in_all has what quotas guarantee, too; parts is empty where the whole pool is shared out as one.
+ * guaranteed is outside windows, and guaranteed_now and guaranteed_in_all are what is in force.
  */
 export interface ProjectView {
   name: string;
@@ -408,6 +418,11 @@ export interface ProjectView {
   /** null: what comes with its guaranteed GPUs */
   guaranteed_memory_gib: number | null;
   limit_memory_gib: number | null;
+  windows: WindowEntry[];
+  /** null: without bound */
+  guaranteed_now: number | null;
+  /** the next ones of guaranteed_now */
+  changes: GuaranteeChangeView[];
   /** of jobs that ask for CPUs */
   allocated_cpus: number;
   /** of jobs that ask for memory */
@@ -509,6 +524,27 @@ export interface WaitingView {
   estimated_start: number | null;
   earliest_start: number | null;
   latest_start: number | null;
+}
+
+/**
+ * A time at which the project is guaranteed another number of GPUs. A window that does not end after it begins
+ * ends on the next day; days, first and last are those on which it begins.
+ */
+export interface WindowEntry {
+  /** of the week, such as mon-fri or tue,fri */
+  days: string;
+  /** by the clocks of the time zone */
+  from: string;
+  /** by the clocks of the time zone */
+  to: string;
+  /** the first date; null: none */
+  first: string | null;
+  /** the last date; null: none */
+  last: string | null;
+  /** a name of the IANA database, such as Europe/Berlin */
+  timezone: string;
+  /** GPUs; null: without bound */
+  guaranteed: number | null;
 }
 
 export interface WorkerView {
