@@ -141,7 +141,7 @@ def _submit(commands: Commands) -> None:
         usage="jupyter runai submit [options] SCRIPT [-- ARGUMENTS]\n       jupyter runai submit [options] -- COMMAND",
         description="""\
 Send a job to the pool, with a copy of the files of the current folder (without hidden ones, caches,
-virtual environments and what .gitignore names): later changes do not affect it.""",
+virtual environments and files that .gitignore names). Later changes do not affect it.""",
         epilog="""\
 examples:
   jupyter runai submit train.py
@@ -162,13 +162,13 @@ def _list(commands: Commands) -> None:
     command.add_argument("--project", help="only jobs of this project")
     command.add_argument("--array", metavar="ARRAY", help="only the jobs of this array")
     command.add_argument("--mine", action="store_true", help="only your own jobs")
-    command.add_argument("--limit", type=values.count, default=30, metavar="N", help="at most so many (30)")
+    command.add_argument("--limit", type=values.count, default=30, metavar="N", help="maximum number of entries (30)")
     _format(command)
 
 
 def _status(commands: Commands) -> None:
     command = _command(
-        commands, "status", "status:run", "show the pool at a glance, or one job in full and why it waits"
+        commands, "status", "status:run", "show a summary of the pool, or one job in full and why it waits"
     )
     command.add_argument("job", nargs="?", metavar="JOB", help="the id of a job")
     _format(command)
@@ -183,19 +183,19 @@ def _explain(commands: Commands) -> None:
 
 
 def _logs(commands: Commands) -> None:
-    command = _command(commands, "logs", "jobs:logs", "print what a job has written")
+    command = _command(commands, "logs", "jobs:logs", "print the log of a job")
     command.add_argument("job", metavar="JOB", help="the id of a job")
-    command.add_argument("-f", "--follow", action="store_true", help="go on until it ends")
-    command.add_argument("--rank", type=values.whole, default=0, metavar="N", help="of this worker (0)")
-    command.add_argument("--attempt", type=values.count, metavar="N", help="of this attempt (the latest)")
+    command.add_argument("-f", "--follow", action="store_true", help="keep printing until the job ends")
+    command.add_argument("--rank", type=values.whole, default=0, metavar="N", help="the log of this worker (0)")
+    command.add_argument("--attempt", type=values.count, metavar="N", help="the log of this attempt (the latest)")
 
 
 def _outputs(commands: Commands) -> None:
     command = _command(
-        commands, "outputs", "jobs:outputs", "list what a job left in $RUNAI_OUTPUT_DIR, or bring it here"
+        commands, "outputs", "jobs:outputs", "list the files of a job in $RUNAI_OUTPUT_DIR, or copy them here"
     )
     command.add_argument("job", metavar="JOB", help="the id of a job")
-    command.add_argument("--to", metavar="FOLDER", help="bring the files to FOLDER")
+    command.add_argument("--to", metavar="FOLDER", help="copy the files to FOLDER")
     _format(command)
 
 
@@ -203,7 +203,7 @@ def _verbs(commands: Commands) -> None:
     for verb, summary in (
         ("cancel", "end jobs for good"),
         ("pause", "stop jobs until they are resumed"),
-        ("resume", "let paused jobs go on"),
+        ("resume", "queue paused jobs again"),
         ("delete", "delete jobs that have ended, with their logs, outputs and checkpoints"),
     ):
         command = _command(commands, verb, f"jobs:{verb}", summary)
@@ -221,14 +221,14 @@ def _project(commands: Commands) -> None:
         description="Projects and their quotas.",
     )
     verbs = whole.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=project)
-    command = _command(verbs, "list", "projects:show_list", "list all projects and how they stand")
+    command = _command(verbs, "list", "projects:show_list", "list all projects with their use of GPUs")
     _format(command)
     command = _command(verbs, "show", "projects:show", "show one project")
     command.add_argument("name", metavar="NAME")
     _format(command)
     command = _command(
-        verbs, "set", "projects:change", "add a project, or change what is given of it",
-        epilog="In place of an amount, `none` stands for without bound, no limit, or the weight that goes by itself.",
+        verbs, "set", "projects:change", "add a project, or change the given settings of a project",
+        epilog="Instead of an amount, write `none` for an unlimited guarantee, no limit, or the default weight.",
     )  # fmt: skip
     command.add_argument("name", metavar="NAME")
     command.add_argument("--parent", metavar="NAME", help="the project above it; `none`: at the top")
@@ -258,24 +258,27 @@ def _project(commands: Commands) -> None:
         type=values.bound,
         default=argparse.SUPPRESS,
         metavar="N",
-        help="its part of what stands idle",
+        help="its part of the idle GPUs",
     )
     command.add_argument("--priority", type=int, metavar="N", help="among its siblings; higher first")
     command.add_argument("--order", choices=[*QueueOrder, "none"],
-                         help="of its jobs of one priority: the older first, or those of the user who uses least, then "
-                         "the one that was served least; `none`: as the project above")  # fmt: skip
+                         help="order of jobs of the same priority: the oldest first, or those of the user who uses "
+                         "least, then the job that was served least; `none`: as the project above")  # fmt: skip
     command.add_argument("--member", action="append", metavar="USER",
-                         help="who may submit, instead of those before; '*' is everybody; may be repeated")  # fmt: skip
-    command.add_argument("--group", action="append", metavar="GROUP", help="a JupyterHub group that may; likewise")
+                         help="a user who may submit; replaces the present members; '*': everybody; may be "
+                         "repeated")  # fmt: skip
+    command.add_argument(
+        "--group", action="append", metavar="GROUP", help="a JupyterHub group that may submit; likewise"
+    )
     command.add_argument("--window", action="append", type=values.window, metavar="WINDOW",
-                         help="when it is guaranteed another number of GPUs, instead of the windows before, as "
-                         "'mon-fri 09:00-12:00 Europe/Berlin guaranteed=20', perhaps with dates such as "
-                         "2026-12-01..2026-12-07; `none`: no windows; may be repeated")  # fmt: skip
+                         help="a time at which it is guaranteed another number of GPUs, such as 'mon-fri 09:00-12:00 "
+                         "Europe/Berlin guaranteed=20', optionally with dates such as 2026-12-01..2026-12-07; "
+                         "replaces the present windows; `none`: no windows; may be repeated")  # fmt: skip
     command.add_argument("--quota", action="append", type=values.quota, default=[], metavar="PART,AMOUNTS",
-                         help="what it has of a type of GPU or a node pool, as gpu_type=A100,guaranteed=4,limit=8; "
-                         "with no amounts nothing is said of that part any more; may be repeated")  # fmt: skip
+                         help="its quota of a type of GPU or a node pool, such as gpu_type=A100,guaranteed=4,limit=8; "
+                         "without amounts, the quota is removed; may be repeated")  # fmt: skip
     command.add_argument("--policy", action="append", type=values.rule, default=[], metavar="RULE=VALUE",
-                         help="a rule for its jobs, as maxima.gpus=4; `none` takes one away; may be "
+                         help="a rule for its jobs, such as maxima.gpus=4; `none` removes a rule; may be "
                               "repeated")  # fmt: skip
     command.add_argument(
         "--preview", action="store_true", help="only show what would change, and which jobs would stop, move or start"
@@ -285,10 +288,10 @@ def _project(commands: Commands) -> None:
 
 
 def _apply(commands: Commands) -> None:
-    command = _command(commands, "apply", "apply:run", "bring about what a pool file declares")
+    command = _command(commands, "apply", "apply:run", "apply a pool file")
     what = command.add_mutually_exclusive_group(required=True)
     what.add_argument("-f", "--file", metavar="FILE", help="the pool file, in YAML; `-` reads standard input")
-    what.add_argument("--show", action="store_true", help="print the pool file of the pool as it is")
+    what.add_argument("--show", action="store_true", help="print the pool file of the current pool")
     command.add_argument(
         "--preview", action="store_true", help="only show what would change, and which jobs would stop, move or start"
     )
@@ -296,46 +299,44 @@ def _apply(commands: Commands) -> None:
 
 
 def _drain(commands: Commands) -> None:
-    command = _command(commands, "drain", "nodes:drain", "give a node no new work; what runs there runs to its end")
+    command = _command(commands, "drain", "nodes:drain", "give a node no new work; running work continues to its end")
     command.add_argument("node", metavar="NODE")
-    command.add_argument("--reason", default="", help="why, for everybody who looks at the node")
+    command.add_argument("--reason", default="", help="the reason, shown with the node")
     command = _command(commands, "undrain", "nodes:undrain", "let a drained node take work again")
     command.add_argument("node", metavar="NODE")
 
 
 def _audit(commands: Commands) -> None:
-    command = _command(commands, "audit", "audit:run", "show who changed what of the pool, the newest change first")
+    command = _command(
+        commands, "audit", "audit:run", "show the changes of the pool and who made them, the newest first"
+    )
     command.add_argument("--user", help="only what this user has changed")
     command.add_argument("--name", help="only changes of the project, node pool or user of this name")
-    command.add_argument("--limit", type=values.count, default=30, metavar="N", help="at most so many (30)")
+    command.add_argument("--limit", type=values.count, default=30, metavar="N", help="maximum number of entries (30)")
     _format(command)
 
 
 def _snapshot(commands: Commands) -> None:
-    command = _command(commands, "snapshot", "snapshot:run", "print the pool as it is now as a scenario, for `plan`")
+    command = _command(commands, "snapshot", "snapshot:run", "print the current pool as a scenario, for `plan`")
     _format(command)
 
 
 def _plan(commands: Commands) -> None:
-    command = _command(
-        commands, "plan", "plan:run", "print what the policy decides for a pool that is described in a file"
-    )
+    command = _command(commands, "plan", "plan:run", "print the policy's plan for a pool that is described in a file")
     command.add_argument("file", metavar="FILE", help="a scenario in YAML or JSON; `-` reads standard input")
-    command.add_argument("--lines", action="store_true", help="one scenario in JSON a line")
+    command.add_argument("--lines", action="store_true", help="read one scenario in JSON per line")
     command.add_argument(
-        "--cycles", type=values.count, metavar="N", help="play so many cycles and print the last state"
+        "--cycles", type=values.count, metavar="N", help="simulate this many cycles and print the last state"
     )
-    command.add_argument("--timing", action="store_true", help="write the seconds of deciding to standard error")
+    command.add_argument("--timing", action="store_true", help="write the seconds of each decision to standard error")
 
 
 def _simulate(commands: Commands) -> None:
     command = _command(
-        commands, "simulate", "simulate:run", "play a trace of jobs by the policy and by others, side by side"
+        commands, "simulate", "simulate:run", "simulate a trace of jobs with this and other policies, and compare them"
     )
     command.add_argument("trace", metavar="TRACE", help="a CSV table of jobs, plain or gzip")
-    command.add_argument(
-        "--ignore", type=values.names, metavar="COLUMN,…", help="columns of the table that are not to be read"
-    )
+    command.add_argument("--ignore", type=values.names, metavar="COLUMN,…", help="columns of the table to ignore")
     command.add_argument("--nodes", type=values.count, required=True, metavar="N", help="nodes of the shared pool")
     command.add_argument(
         "--gpus-per-node", type=values.count, default=8, metavar="N", help="GPUs of a node (default: 8)"
@@ -345,55 +346,55 @@ def _simulate(commands: Commands) -> None:
         "--quantile",
         type=values.share,
         default=0.95,
-        help="of demand, for partitions and guarantees (default: 0.95)",
+        help="quantile of demand for partitions and guarantees (default: 0.95)",
     )
     command.add_argument(
         "--learn",
         type=values.amount,
         default=0.0,
         metavar="DAYS",
-        help="size partitions on the first days, play the rest",
+        help="size partitions on the first days, simulate the rest",
     )
-    command.add_argument("--policies", type=values.names, metavar="A,B", help="which to play (default: all)")
+    command.add_argument("--policies", type=values.names, metavar="A,B", help="the policies to simulate (default: all)")
     command.add_argument(
-        "--scale", type=values.numbers, metavar="X,Y", help="also play on pools so many times as large"
+        "--scale", type=values.numbers, metavar="X,Y", help="also simulate pools larger by these factors"
     )
     command.add_argument(
         "--restart-cost",
         type=values.amounts,
         metavar="S,T",
-        help="seconds that a stop costs (60); more of them are played beside the first",
+        help="seconds that a stop costs (60); further values are simulated in addition to the first",
     )
     command.add_argument(
         "--checkpoint-every",
         type=values.amount,
         metavar="SECONDS",
-        help="jobs save so often by themselves, not when they are stopped",
+        help="jobs save at this interval, and not when they are stopped",
     )
     command.add_argument(
         "--sessions",
         type=values.whole,
         default=0,
         metavar="PEOPLE",
-        help="also play with people's build sessions, with and without lending",
+        help="also simulate build sessions of this many people, with and without lending",
     )
-    command.add_argument("--seed", type=values.whole, default=1, metavar="N", help="of the sessions (1)")
+    command.add_argument("--seed", type=values.whole, default=1, metavar="N", help="random seed of the sessions (1)")
     command.add_argument(
         "--every",
         type=values.amount,
         default=0.0,
         metavar="SECONDS",
-        help="gather changes within it into one plan",
+        help="plan at most once in this time",
     )
     command.add_argument(
         "--estimate-every",
         type=values.amount,
         metavar="SECONDS",
-        help="estimate the starts of waiting jobs so often, and say how good the estimates were",
+        help="estimate the starts of waiting jobs at this interval, and measure how good the estimates were",
     )
     command.add_argument("--report", metavar="FILE", help="draw the results as a page")
-    command.add_argument("-o", "--output", choices=["json"], help="print it for programs")
+    command.add_argument("-o", "--output", choices=["json"], help="print the result as JSON")
 
 
 def _format(command: Any) -> None:
-    command.add_argument("-o", "--output", choices=["json", "yaml"], help="print it for programs")
+    command.add_argument("-o", "--output", choices=["json", "yaml"], help="print the result as JSON or YAML")

@@ -107,16 +107,16 @@ class Option:
 
     @property
     def former_keys(self) -> tuple[str, ...]:
-        """What a job file called it in earlier versions."""
+        """Its keys in job files of earlier versions."""
         return tuple(flag.strip("-").replace("-", "_") for flag in self.former)
 
     @property
     def flag(self) -> str:
-        """What it is called in sentences."""
+        """Its name in sentences."""
         return self.flags[-1]
 
     def value_of(self, text: str) -> Any:
-        """What the text in a form's field says: of several assignments each has a line. Raises `ValueError`."""
+        """The value of the text in a form's field; several assignments have a line each. Raises `ValueError`."""
         if self.kind is SWITCH:
             return self.kind.read(text) and self.sets
         if self.kind in (VARIABLES, PARAMETERS):
@@ -125,7 +125,7 @@ class Option:
         return self.kind.read(text.strip())
 
     def meaning(self, mark: str = "") -> str:
-        """What it does, how it is written, and what holds without it; `mark` is put around what is to be typed."""
+        """What it does, how to write it, and its default; `mark` is put around text to type."""
         marked = [f"{mark}{word}{mark}" for word in self.kind.choices]
         choices = f": {', '.join(marked[:-1])}{' or ' * (len(marked) > 1)}{marked[-1]}" if marked else ""
         example = f", such as {mark}{self.example}{mark}" if self.example else ""
@@ -167,22 +167,22 @@ OPTIONS: tuple[Option, ...] = (
            via=Interface.MAGIC | FILES | Interface.DIALOG,
            flags=("--out",), offers=Offer.VARIABLE, label="Returned variables", basic=True),
     Option("in", NAMES, Group.ALONG,
-           "send only the files that match; of a cell also, only the variables that are named",
+           "send only the files that match; for a cell, also only the variables that are named",
            via=NOT_IN_THE_API, example="data/*.csv", offers=Offer.VARIABLE,
-           more="Patterns are those of `.gitignore`; a hidden file is sent where a pattern spells its name out.",
+           more="Patterns are those of `.gitignore`; a hidden file is sent only if a pattern contains its full name.",
            label="Files"),
     Option("no_files", SWITCH, Group.ALONG, "send no files", via=NOT_IN_THE_API,
            more="The command line then runs a script where it is; the magic and the panel still send the script "
            "itself."),
     Option("no_capture", SWITCH, Group.ALONG, "send no variables", via=Interface.MAGIC),
     Option("env", VARIABLES, Group.ALONG, "set an environment variable of the job",
-           more="On a line, `NAME` alone passes on the value that the variable has there.",
+           more="On a line, `NAME` alone passes on the current value of the variable.",
            label="Environment variables"),
     Option("notebook_parameters", PARAMETERS, Group.ALONG, "set a parameter of the notebook",
            via=LINES | Interface.DIALOG, flags=("-p", "--parameter"), label="Notebook parameters"),
     # -- how it is queued
     Option("name", TEXT, Group.QUEUE, "name of the job", default="the script, notebook or program"),
-    Option("project", TEXT, Group.QUEUE, "project of the job", default="first that takes your jobs",
+    Option("project", TEXT, Group.QUEUE, "project of the job", default="your first project",
            offers=Offer.PROJECT, basic=True),
     Option("priority", WHOLE, Group.QUEUE, "priority within the project; the highest starts first", default="50",
            basic=True),
@@ -199,10 +199,11 @@ OPTIONS: tuple[Option, ...] = (
            example="10m", label="Minimum run time"),
     Option("idle_timeout", DURATION, Group.TIMES, "stop the job when its GPUs have been idle for this time",
            example="30m",
-           more="Idle is below 5 % on all of its GPUs; where use cannot be measured, the option has no effect."),
+           more="A job is idle if the utilisation of all its GPUs is below 5 %. If it cannot be measured, the option "
+           "has no effect."),
     Option("expected_runtime", DURATION, Group.TIMES, "estimate of the run time, from which start times are predicted",
            example="40m", default="learned from earlier jobs",
-           more="Nobody is stopped for an [estimate](../explanation/policy.md#when) that was too short.",
+           more="No job is stopped because its [estimate](../explanation/policy.md#when) was too short.",
            label="Expected run time"),
     Option("grace", DURATION, Group.TIMES, "time between SIGTERM and SIGKILL when an attempt is stopped", default="30s",
            label="Grace period"),
@@ -213,12 +214,12 @@ OPTIONS: tuple[Option, ...] = (
            "job has its own `RUNAI_ARRAY_INDEX`."),
     Option("sweep", SPACE, Group.MANY, "run one job for each combination of values", via=NOT_IN_THE_API,
            example="lr=0.1,0.01;bs=32",
-           more="A cell and a notebook get the values as variables, a command where `{NAME}` stands, or else behind it "
-           "as `--NAME VALUE`; `RUNAI_PARAMETERS` has them as JSON. See [Sweeps](../how-to/sweep.md)."),
+           more="A cell and a notebook get the values as variables. A command gets each value in place of `{NAME}`, or "
+           "else as `--NAME VALUE` at its end. `RUNAI_PARAMETERS` has them as JSON. See [Sweeps](../how-to/sweep.md)."),
     Option("max_parallel", COUNT, Group.MANY, "number of jobs of an array or a sweep that may run at the same time",
            via=NOT_IN_THE_API, former=("--at-once",), default="all", more="A search runs four at a time by default.",
            label="Jobs at a time"),
-    Option("search", choice(["optuna"]), Group.MANY, "search for the best values, and stop trials without prospects",
+    Option("search", choice(["optuna"]), Group.MANY, "search for the best values, and stop unpromising trials",
            via=Interface.MAGIC,
            more="`--sweep` names ranges and choices: `lr=1e-5..1e-1:log;n=1..8`. Needs the extra `search`."),
     Option("trials", COUNT, Group.MANY, "number of jobs of a search", via=Interface.MAGIC, default="20"),
@@ -227,20 +228,20 @@ OPTIONS: tuple[Option, ...] = (
     Option("maximize", TEXT, Group.MANY, "the best job is the one that reports the most of this metric",
            via=Interface.MAGIC, metavar="METRIC"),
     # -- templates and files
-    Option("file", TEXT, Group.KEPT, "begin with a job file; - reads standard input", via=Interface.COMMAND_LINE,
-           flags=("-f", "--file"), metavar="FILE", more="Options win over what the [file](job-file.md) says."),
-    Option("template", TEXT, Group.KEPT, "begin with a template", via=LINES, offers=Offer.TEMPLATE,
-           more="Options win over what the [template](job-file.md#templates) says."),
+    Option("file", TEXT, Group.KEPT, "start from a job file; - reads standard input", via=Interface.COMMAND_LINE,
+           flags=("-f", "--file"), metavar="FILE", more="Options override the [file](job-file.md)."),
+    Option("template", TEXT, Group.KEPT, "start from a template", via=LINES, offers=Offer.TEMPLATE,
+           more="Options override the [template](job-file.md#templates)."),
     Option("save_template", TEXT, Group.KEPT, "save these options as a template", via=LINES, offers=Offer.TEMPLATE),
     Option("dry_run", SWITCH, Group.KEPT, "print what would be sent, as a job file, and send nothing", via=LINES),
     # -- once it is sent
     Option("detach", SWITCH, Group.THEN, "return the job immediately, without waiting for it", via=Interface.MAGIC,
            flags=("--no-wait", "--detach")),
-    Option("wait", SWITCH, Group.THEN, "show the output until the job ends; the status is 1 where it fails",
+    Option("wait", SWITCH, Group.THEN, "show the output until the job ends; the exit status is 1 if it fails",
            via=Interface.COMMAND_LINE),
     Option("bring_to", TEXT, Group.THEN, "wait, and copy the job's output files to this folder",
            via=Interface.COMMAND_LINE, flags=("--out",), metavar="FOLDER"),
-    Option("output", choice(["json", "yaml"]), Group.THEN, "print it for programs", via=LINES,
+    Option("output", choice(["json", "yaml"]), Group.THEN, "print the result as JSON or YAML", via=LINES,
            flags=("-o", "--output"), metavar="FORM"),
 )  # fmt: skip
 

@@ -182,7 +182,7 @@ export const OPTIONS: readonly SubmitOption[] = [
     name: 'in',
     label: 'Files',
     field: 'names',
-    help: 'Send only the files that match; of a cell also, only the variables that are named.',
+    help: 'Send only the files that match; for a cell, also only the variables that are named.',
     group: 'What is sent and returned',
     basic: false,
     example: 'data/*.csv',
@@ -251,7 +251,7 @@ export const OPTIONS: readonly SubmitOption[] = [
     group: 'How it is queued',
     basic: true,
     example: '',
-    standard: 'first that takes your jobs',
+    standard: 'your first project',
     metavar: 'NAME',
     choices: [],
     offers: 'project'
