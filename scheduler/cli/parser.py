@@ -267,9 +267,7 @@ def _project(commands: Commands) -> None:
     command.add_argument("--member", action="append", metavar="USER",
                          help="a user who may submit; replaces the present members; '*': everybody; may be "
                          "repeated")  # fmt: skip
-    command.add_argument(
-        "--group", action="append", metavar="GROUP", help="a JupyterHub group that may submit; likewise"
-    )
+    command.add_argument("--group", action="append", metavar="GROUP", help="a JupyterHub group that may; likewise")
     command.add_argument("--window", action="append", type=values.window, metavar="WINDOW",
                          help="a time at which it is guaranteed another number of GPUs, such as 'mon-fri 09:00-12:00 "
                          "Europe/Berlin guaranteed=20', optionally with dates such as 2026-12-01..2026-12-07; "
