@@ -35,8 +35,9 @@ from scheduler.model import (
     gpu_count,
     held_by,
 )
+from scheduler.policy import Action, DryRun
 from scheduler.policy.similar import between
-from scheduler.schema import Explanation, Holder, HolderJob, SpeedView
+from scheduler.schema import DryRunView, Explanation, Holder, HolderJob, SpeedView
 
 if TYPE_CHECKING:
     from scheduler.controller.book import Book
@@ -91,6 +92,19 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
         would_help=would_help(
             job, decision, others=any(other.request.project != job.request.project for other, _ in holding)
         ),
+    )
+
+
+def dry_run_view(found: DryRun, job: Job, book: Book, access: Access) -> DryRunView:
+    decision = found.decision
+    return DryRunView(
+        starts=decision.action is Action.START,
+        after=len(decision.after),
+        over_quota=found.over_quota,
+        reason=discretion.told(decision.reason, job, book, access),
+        estimated_start=decision.estimated_start,
+        not_before=found.until,
+        **start_range(decision),
     )
 
 

@@ -12,12 +12,12 @@ from scheduler.api.access import Scope
 from scheduler.api.base import ApiHandler
 from scheduler.api.convert import jobs_of, with_defaults
 from scheduler.api.endpoint import endpoint
-from scheduler.api.explain import explanation
+from scheduler.api.explain import dry_run_view, explanation
 from scheduler.api.submitting import job_of_submission, with_ids
 from scheduler.errors import Conflict, Forbidden, Invalid, NotFound
 from scheduler.model import Job, JobId, JobState, ProjectName, UserName
 from scheduler.pool.rules import rules_of
-from scheduler.schema import ArraySubmit, ArrayView, Explanation, JobPage, JobSubmit, JobView
+from scheduler.schema import ArraySubmit, ArrayView, DryRunView, Explanation, JobPage, JobSubmit, JobView
 from scheduler.store import JobFilter
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
@@ -114,6 +114,22 @@ class CheckHandler(SubmitHandler):
         await self.api.controller.check(job)
         self.set_status(204)
         self.finish()
+
+
+class DryRunHandler(SubmitHandler):
+    @endpoint(
+        "What would happen to a job if it were submitted now; it is not queued",
+        Scope.SUBMIT,
+        body=JobSubmit,
+        answer=DryRunView,
+        refuses=(Invalid, Conflict),
+    )
+    async def post(self) -> None:
+        sent = await self._with_ids(self.body(JobSubmit))
+        job = self._job(sent)
+        self._check_blobs(job, sent)
+        found = await self.api.controller.dry_run(job)
+        self.answer(dry_run_view(found, job, self.api.book, self.access))
 
 
 class JobsHandler(SubmitHandler):

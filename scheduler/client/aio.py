@@ -62,6 +62,7 @@ class AsyncClient:
     project_preview = _method(calls.project_preview)
     project_delete = _method(calls.project_delete)
     check = _method(calls.check)
+    dry_run = _method(calls.dry_run)
     submit = _method(calls.submit)
     submit_array = _method(calls.submit_array)
     jobs = _method(calls.jobs)

@@ -24,6 +24,7 @@ from scheduler.schema import (
     ArrayView,
     AuditPage,
     DisplayLine,
+    DryRunView,
     Explanation,
     JobPage,
     JobSubmit,
@@ -166,6 +167,11 @@ def project_delete(name: str) -> Call[None]:
 def check(job: JobSubmit) -> Call[None]:
     """Have a job refused as `submit` would, before what it takes along is put there. It queues nothing."""
     return Call("POST", "jobs/check", _nothing, **_json(job))
+
+
+def dry_run(job: JobSubmit) -> Call[DryRunView]:
+    """What would happen to a job if it were submitted now. It queues nothing."""
+    return Call("POST", "jobs/dry-run", _view(DryRunView), patient=True, **_json(job))
 
 
 def submit(job: JobSubmit, *, idempotency_key: str | None = None) -> Call[JobView]:

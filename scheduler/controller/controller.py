@@ -37,7 +37,7 @@ from scheduler.controller.submissions import Submissions
 from scheduler.engines.backend import Backend
 from scheduler.errors import RunaiError
 from scheduler.model import Job, JobId, JobState, Node, Pool, Session, SessionId, Workload, WorkloadId, pool_at
-from scheduler.policy import Action, Decision, Forecast, Plan, Snapshot, SnapshotPlanner, forecast
+from scheduler.policy import Action, Decision, DryRun, Forecast, Plan, Snapshot, SnapshotPlanner, dry_run, forecast
 from scheduler.pool.changes import refuse_harm
 from scheduler.store import ChangeSet, EventRecord, Store
 
@@ -89,6 +89,7 @@ class Controller:
         self._blocked: Mapping[WorkloadId, Decision] = {}
         self._requested: Mapping[WorkloadId, Workload] = {}
         self._pauses = Pauses()
+        self._trying = asyncio.Lock()
         self._next_retry: float | None = None
         self._releases = 0
 
@@ -347,16 +348,31 @@ class Controller:
             return  # the plan is older than GPUs that the session might get
         self._sessions.pass_over(SessionId(session), decision)
 
+    async def dry_run(self, job: Job) -> DryRun:
+        """What would happen to this job if it were submitted now; refused as `submit` refuses it, and not kept."""
+        await self.check(job)
+        job = replace(job, state=JobState.QUEUED)
+        async with self._trying:
+            if blocked := dependencies.blocked((job,), self._decided.jobs, {}):
+                return DryRun(blocked[job.id])
+            workload = self.book.run_times.workload(job)
+            found = await asyncio.to_thread(dry_run, self.snapshot(), workload, partial(self._runs_like, job))
+        start = found.decision.estimated_start
+        if start is None:
+            return found
+        return replace(found, decision=replace(found.decision, start_range=self._forecaster.range(start)))
+
     def _forecast(self, snapshot: Snapshot) -> Forecast:
         """In another thread: when those that wait will start, where any run time is known."""
-        run_times, jobs = self.book.run_times, self.book.jobs
+        known = self.book.run_times.similar or any(w.request.expected_runtime is not None for w in snapshot.workloads)
+        return forecast(snapshot, partial(self._runs_like, None)) if known else Forecast()
 
-        def runs_like(workload: Workload) -> Sequence[float]:
-            job = jobs.get(workload.id)
-            return () if job is None else run_times.runs_like(job)
-
-        known = run_times.similar or any(w.request.expected_runtime is not None for w in snapshot.workloads)
-        return forecast(snapshot, runs_like) if known else Forecast()
+    def _runs_like(self, submitted: Job | None, workload: Workload) -> Sequence[float]:
+        """How long jobs like a workload ran, which is that of a job that has not ended or of one that is tried out."""
+        if submitted is not None and workload.id == submitted.id:
+            return self.book.run_times.runs_like(submitted)
+        job = self.book.jobs.get(workload.id)
+        return () if job is None else self.book.run_times.runs_like(job)
 
     def _publish_forecast(self, found: Forecast) -> None:
         self.book.forecast = found

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from scheduler.controller.loop import Loop
 from scheduler.model import WorkloadId
-from scheduler.policy import Accuracy, Forecast, Snapshot
+from scheduler.policy import Accuracy, Forecast, Range, Snapshot
 
 PAUSE = 1.0
 """Seconds before a look ahead: a plan is carried out first, and those that follow it at once are seen with it."""
@@ -47,6 +47,10 @@ class Forecaster(Loop):
     def started(self, workload: WorkloadId) -> None:
         """One that waited starts now."""
         self._accuracy.came(workload, self._clock())
+
+    def range(self, start: float) -> Range | None:
+        """The earliest and the latest start that are likely, where `start` is the estimate."""
+        return self._accuracy.range(self._clock(), start)
 
     async def _once(self) -> None:
         assert self._latest is not None

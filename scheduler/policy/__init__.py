@@ -1,8 +1,9 @@
 """Pure decisions: a snapshot in, a plan out. No I/O, no clock, no randomness of its own."""
 
 from scheduler.policy.accuracy import Accuracy, Statement
+from scheduler.policy.dryrun import DryRun, dry_run
 from scheduler.policy.effects import Effect, effects
-from scheduler.policy.forecast import Forecast, forecast
+from scheduler.policy.forecast import Forecast, Range, forecast
 from scheduler.policy.planner import Planner, SnapshotPlanner, decide
 from scheduler.policy.residuals import Residuals
 from scheduler.policy.similar import SimilarRuns
@@ -12,17 +13,20 @@ __all__ = [
     "Accuracy",
     "Action",
     "Decision",
+    "DryRun",
     "Effect",
     "Forecast",
     "Plan",
     "Planner",
     "ProjectFigures",
+    "Range",
     "Residuals",
     "SimilarRuns",
     "Snapshot",
     "SnapshotPlanner",
     "Statement",
     "decide",
+    "dry_run",
     "effects",
     "forecast",
 ]

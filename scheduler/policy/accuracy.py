@@ -50,7 +50,7 @@ class Statement:
 
     @property
     def ahead(self) -> float:
-        return max(SOON, self.start - self.at)
+        return _ahead(self.at, self.start)
 
 
 @dataclass(slots=True)
@@ -64,15 +64,18 @@ class Accuracy:
         """The ranges of these estimates, which are told now."""
         overdue, bounds, found = self._overdue(now), dict[int, Range | None](), dict[WorkloadId, Range]()
         for id, start in starts.items():
-            ahead = max(SOON, start - now)
-            distance = _distance(ahead)
+            distance = _distance(_ahead(now, start))
             if distance not in bounds:
                 bounds[distance] = self._bounds(distance, overdue)
-            range = bounds[distance]
+            range = _around(now, start, bounds[distance])
             if range is not None:
-                found[id] = (min(start, now + range[0] * ahead), max(start, now + range[1] * ahead))
-            self._note(id, Statement(now, start, found.get(id)))
+                found[id] = range
+            self._note(id, Statement(now, start, range))
         return found
+
+    def range(self, now: float, start: float) -> Range | None:
+        """The range of one estimate, which is no promise to any job."""
+        return _around(now, start, self._bounds(_distance(_ahead(now, start)), self._overdue(now)))
 
     def came(self, id: WorkloadId, at: float) -> list[Statement]:
         """A job starts; what it was told."""
@@ -119,6 +122,18 @@ class Accuracy:
 
 def _differs(before: Statement, now: Statement) -> bool:
     return abs(now.start - before.start) > max(SOON, NOTABLE * (now.start - now.at))
+
+
+def _ahead(now: float, start: float) -> float:
+    return max(SOON, start - now)
+
+
+def _around(now: float, start: float, bounds: Range | None) -> Range | None:
+    """The range of a start, of the quantiles of what came relative to what was told."""
+    if bounds is None:
+        return None
+    ahead = _ahead(now, start)
+    return min(start, now + bounds[0] * ahead), max(start, now + bounds[1] * ahead)
 
 
 def _distance(ahead: float) -> int:

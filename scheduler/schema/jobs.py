@@ -176,6 +176,20 @@ class Explanation(Wire):
     would_help: list[str]
 
 
+class DryRunView(Wire):
+    """What would happen to a job if it were submitted now. Where it would wait, `reason` says why; where it starts in
+    GPUs that others hold, `after` is how many have to stop or shrink first."""
+
+    starts: bool
+    after: int
+    over_quota: bool = Field(description="its project would hold more than its guarantee: others may get its GPUs back")
+    reason: str
+    estimated_start: float | None
+    earliest_start: float | None = Field(None, description="the range in which it is likely to start, by how good …")
+    latest_start: float | None = Field(None, description="… such estimates have been; null: too few to say")
+    not_before: float | None = Field(description="where the look ahead has seen so far, and no start until then")
+
+
 class OutputFile(Wire):
     path: str
     size: int

@@ -45,6 +45,7 @@ PUT    /api/v1/projects/{name}               401 401 403 403 403 403 403 200 401
 DELETE /api/v1/projects/{name}               401 401 403 403 403 403 403 204 401
 POST   /api/v1/jobs                          401 401 403 403 201 201 403 201 401
 POST   /api/v1/jobs/check                    401 401 403 403 204 204 403 204 401
+POST   /api/v1/jobs/dry-run                  401 401 403 403 200 200 403 200 401
 POST   /api/v1/arrays                        401 401 403 403 201 201 403 201 401
 GET    /api/v1/jobs                          401 401 403 200 200 200 200 200 401
 GET    /api/v1/jobs/{job_id}                 401 401 403 200 200 200 404 200 401
@@ -94,6 +95,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("PUT", "/api/v1/projects/{name}"): {"name": "spare", "guaranteed": 1},
     ("POST", "/api/v1/jobs"): {"command": ["true"], "project": "vision"},
     ("POST", "/api/v1/jobs/check"): {"command": ["true"], "project": "vision"},
+    ("POST", "/api/v1/jobs/dry-run"): {"command": ["true"], "project": "vision"},
     ("POST", "/api/v1/arrays"): {
         "job": {"command": ["true"], "project": "vision"},
         "members": [{"index": 0}],

@@ -13,7 +13,7 @@ import pytest
 
 from scheduler.api.metrics import waited
 from scheduler.model import Attempt, Job, JobId, JobKind, JobState, Program, ProjectName, Request
-from scheduler.schema import JobPage, JobView, Me, PoolFile, PoolView, Problem, ProjectList
+from scheduler.schema import DryRunView, JobPage, JobView, Me, PoolFile, PoolView, Problem, ProjectList
 
 
 async def refused(service: Any, status: int, method: str, path: str, who: str = "owner", **sent: Any) -> Problem:
@@ -54,7 +54,8 @@ async def test_bad_input_gets_one_sentence_and_its_field(
     if field is not None:
         assert problem.field == field
     assert words in problem.detail
-    assert await refused(service, 422, "POST", "jobs/check", content=body) == problem
+    for path in ("jobs/check", "jobs/dry-run"):
+        assert await refused(service, 422, "POST", path, content=body) == problem
     assert (await service.http["owner"].get("jobs")).json()["jobs"] == []
 
 
@@ -63,6 +64,34 @@ async def test_what_would_be_taken_is_checked_and_not_queued(service: Any) -> No
     answer = await owner.post("jobs/check", json={"command": ["x"], "gpus": 1, "kind": "cell"})
     assert (answer.status_code, answer.content) == (204, b"")
     assert (await owner.get("jobs")).json()["jobs"] == []
+
+
+async def test_a_dry_run_tells_what_a_submission_then_does(service: Any) -> None:
+    owner = service.http["owner"]
+    pool = (await owner.get("pool")).json()
+    train = pool["train"]["gpus"]
+
+    async def dry_run(**job: Any) -> DryRunView:
+        answer = await owner.post("jobs/dry-run", json={"command": ["x"], "project": "vision", **job})
+        assert answer.status_code == 200, answer.text
+        return DryRunView.model_validate_json(answer.content)
+
+    assert (await dry_run(gpus=1)).model_dump(include={"starts", "after", "over_quota"}) == {
+        "starts": True,
+        "after": 0,
+        "over_quota": False,
+    }
+    assert (await dry_run(gpus=train)).over_quota
+    first = await service.submit(gpus=train, name="first", expected_runtime=3600)
+    await service.until(first["id"], JobState.RUNNING)
+    found = await dry_run(gpus=1)
+    started = (await owner.get(f"jobs/{first['id']}")).json()["started"]
+    assert (found.starts, found.estimated_start) == (False, pytest.approx(started + 3600, abs=60))
+    second = await service.submit(gpus=1)
+    assert found.reason == (await owner.get(f"jobs/{second['id']}")).json()["reason"]
+    after = await dry_run(gpus=1, after=["first"])
+    assert (after.starts, after.estimated_start, after.reason) == (False, None, "Waits for job first to succeed.")
+    assert (await service.http["admin"].get("jobs")).json()["jobs"][0]["id"] == second["id"]  # and no more
 
 
 async def test_a_project_of_others_is_refused_with_those_that_are_open(service: Any) -> None:
