@@ -16,11 +16,10 @@ from pydantic import BaseModel, ConfigDict
 from tornado.web import authenticated
 
 from jupyter_ext import options
-from jupyter_ext.dialog import FormHandler, at_field, value_of
+from jupyter_ext.dialog import CELL, FormHandler, at_field, given_of, value_of
 from scheduler.errors import Invalid, RunaiError
-from scheduler.model import JobKind
 from scheduler.submission import jobfile
-from scheduler.submission.options import BY_NAME, Interface, Option, of
+from scheduler.submission.options import Interface, Option, of
 from scheduler.submission.values import NAMES, PARAMETERS, SWITCH, VARIABLES
 
 MAGIC = "%%runai_train"
@@ -61,10 +60,9 @@ def line_of(fields: Mapping[str, str], before: str = "") -> str:
     Raises what is refused, with the field that is at fault.
     """
     values = {name: value_of(name, text) for name, text in fields.items()}
-    given = {name: value for name, value in values.items() if Interface.JOB_FILE in BY_NAME[name].via}
-    runs = {"name": "cell", "kind": JobKind.CELL.value, "command": ["python"]}
+    given = given_of(values, CELL)
     try:
-        jobfile.array_of(given, jobfile.submission(jobfile.merge(given, runs)))
+        jobfile.array_of(given, jobfile.submission(given))
     except RunaiError as error:
         raise at_field(error, values) from None
     words = [MAGIC]

@@ -27,6 +27,8 @@ from jupyter_ext.proxy import MAX_BODY, RunaiHandler
 from scheduler.client import Address, Client
 from scheduler.errors import Invalid, Misused, NotFound, RunaiError, TooLarge
 from scheduler.files.bundle import survey
+from scheduler.model import JobKind
+from scheduler.schema import DryRunView
 from scheduler.submission import jobfile, notebooks
 from scheduler.submission.arguments import in_words
 from scheduler.submission.options import BY_NAME, Interface
@@ -34,6 +36,10 @@ from scheduler.submission.programs import SCRIPT, Program, program_of
 
 RUN = "run"
 """The field of the form that says what to run."""
+
+CELL = Program(JobKind.CELL, "cell", ("python",))
+ANYTHING = Program(JobKind.COMMAND, "job", ("python",))
+"""What a dry run takes for a program that is not known yet."""
 
 F = TypeVar("F", bound=BaseModel)
 
@@ -45,6 +51,16 @@ class Form(BaseModel):
 
     folder: str
     run: str
+    options: dict[str, str]
+
+
+class DryRunForm(BaseModel):
+    """The same form while it is filled in; what it runs is `None` for a cell."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    folder: str = ""
+    run: str | None = None
     options: dict[str, str]
 
 
@@ -68,9 +84,7 @@ def send(form: Form, folder: Path, address: Address) -> Sent:
     except RunaiError as error:
         error.field = error.field or RUN
         raise
-    given = {name: value for name, value in values.items() if Interface.JOB_FILE in BY_NAME[name].via}
-    runs = {"kind": program.kind.value, "command": [*program.command]}
-    given = jobfile.merge({"name": program.name, "env": sending.environment()}, given, runs)
+    given = given_of(values, program, env=sending.environment())
     said: list[str] = []
     try:
         sent = jobfile.submission(given)
@@ -83,6 +97,31 @@ def send(form: Form, folder: Path, address: Address) -> Sent:
         raise at_field(error, values) from None
     job = jobs[0]
     return Sent(job.array or job.id, sent.name or job.name, job.project, job.state.value, len(jobs), " ".join(said))
+
+
+def dry_run(form: DryRunForm, folder: Path, address: Address) -> DryRunView:
+    """What would happen if this were sent now. Raises what is refused, but for what it runs, which need not be known
+    yet."""
+    values = {name: value_of(name, text) for name, text in form.options.items()}
+    try:
+        program = CELL if form.run is None else _program(form.run, folder, values)
+    except RunaiError:
+        program = ANYTHING
+    given = given_of(values, program)
+    try:
+        sent = jobfile.submission(given)
+        jobfile.array_of(given, sent)
+        with Client(address.url, address.token, address.folder) as client:
+            return client.dry_run(sent)
+    except RunaiError as error:
+        raise at_field(error, values) from None
+
+
+def given_of(values: Mapping[str, Any], program: Program, **more: Any) -> dict[str, Any]:
+    """What a job file would say of it."""
+    options = {name: value for name, value in values.items() if Interface.JOB_FILE in BY_NAME[name].via}
+    runs = {"kind": program.kind.value, "command": [*program.command]}
+    return jobfile.merge({"name": program.name, **more}, options, runs)
 
 
 def _values(form: Form) -> dict[str, Any]:
@@ -179,6 +218,22 @@ class SubmitHandler(FormHandler):
             return
         self.set_status(201)
         self.finish(json.dumps({name: getattr(sent, name) for name in Sent.__slots__}))
+
+
+class DryRunHandler(FormHandler):
+    """`/runai/dry-run`: what would happen to a form, or to that of a cell, if it were sent now."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        try:
+            form = self.form(DryRunForm, "options, and a folder and a line to run where it is no cell's")
+            address = await self.settings["runai_upstream"].address()
+            found = await asyncio.to_thread(dry_run, form, self.folder(form.folder), address)
+        except RunaiError as error:
+            self.problem(error)
+            return
+        self.finish(found.model_dump_json())
 
 
 class FilesHandler(FormHandler):

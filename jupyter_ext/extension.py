@@ -15,7 +15,7 @@ from traitlets import Bool
 
 from jupyter_ext.cell_line import CellLineHandler
 from jupyter_ext.connection import Mode
-from jupyter_ext.dialog import FilesHandler, SubmitHandler
+from jupyter_ext.dialog import DryRunHandler, FilesHandler, SubmitHandler
 from jupyter_ext.frontend import RENDERER
 from jupyter_ext.proxy import EventsHandler, ProxyHandler, StatusHandler, StreamHandler
 from jupyter_ext.relay import Relay
@@ -46,6 +46,7 @@ class RunaiExtension(ExtensionApp):
         handlers: list[tuple[Any, ...]] = [
             (r"/runai/status", StatusHandler),
             (r"/runai/jobs", SubmitHandler),
+            (r"/runai/dry-run", DryRunHandler),
             (r"/runai/files", FilesHandler),
             (r"/runai/line", CellLineHandler),
             (r"/runai/api/v1/events", EventsHandler),

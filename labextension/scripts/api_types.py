@@ -36,6 +36,7 @@ VIEWS = (
     schema.Applied,
     schema.NodeDrain,
     schema.AuditPage,
+    schema.DryRunView,
 )
 """What the front end reads; whatever these refer to comes along."""
 

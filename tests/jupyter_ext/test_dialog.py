@@ -154,6 +154,25 @@ async def test_what_is_wrong_is_one_sentence_at_its_field(
     assert len(pool.client.jobs().jobs) == before
 
 
+async def dry_run(fetch: Any, **form: Any) -> Any:
+    return json.loads((await fetch("runai", "dry-run", method="POST", body=json.dumps(form))).body)
+
+
+@pytest.mark.parametrize("runs", [{}, {"folder": "digits", "run": "train.py"}, {"folder": "digits", "run": "'"}])
+async def test_what_would_happen_is_told_before(
+    jp_fetch: Any, folder: Path, pool: RunningPool, runs: dict[str, str]
+) -> None:
+    before = len(pool.client.jobs().jobs)
+    found = await dry_run(jp_fetch, **runs, options={"gpus": "1", "sweep": "lr=1,2"})
+    assert (found["starts"], found["after"], found["estimated_start"]) == (True, 0, None)
+    with pytest.raises(HTTPClientError) as refused:
+        await dry_run(jp_fetch, **runs, options={"gpus": "64", "workers": "2"})
+    assert refused.value.response is not None
+    problem = json.loads(refused.value.response.body)
+    assert (problem["status"], problem["field"]) == (422, "gpus")
+    assert len(pool.client.jobs().jobs) == before
+
+
 async def test_only_folders_of_the_file_browser_are_sent(jp_fetch: Any, folder: Path) -> None:
     for path in ("../", "digits/../..", "none"):
         with pytest.raises(HTTPClientError) as refused:
@@ -209,6 +228,7 @@ async def test_what_is_no_form_is_told_what_a_form_has(jp_fetch: Any) -> None:
     for path, parts in (
         ("jobs", "a folder, a line to run and options"),
         ("line", "the line above the cell and options"),
+        ("dry-run", "options, and a folder and a line to run where it is no cell's"),
     ):
         with pytest.raises(HTTPClientError) as refused:
             await jp_fetch("runai", path, method="POST", body='["x"]')

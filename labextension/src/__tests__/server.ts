@@ -1,4 +1,5 @@
 /** The user's own server behind the transport: it keeps the forms that are sent, and answers as it is told. */
+import type { DryRunView } from '../model/api';
 import type { Sent } from '../model/submission';
 import type { ITransport } from '../model/transport';
 
@@ -11,6 +12,18 @@ export const SENT: Sent = {
   files: ''
 };
 
+/** Of a job that starts at once. */
+export const STARTS: DryRunView = {
+  starts: true,
+  after: 0,
+  over_quota: false,
+  reason: '',
+  estimated_start: null,
+  earliest_start: null,
+  latest_start: null,
+  not_before: null
+};
+
 export interface Form {
   folder: string;
   run: string;
@@ -20,6 +33,9 @@ export interface Form {
 export class Server implements ITransport {
   readonly forms: Form[] = [];
   readonly looked: string[] = [];
+  readonly tried: Form[] = [];
+  /** What would happen to a form. */
+  dryRun: DryRunView = { ...STARTS };
   /** What the next form is refused with: a sentence, and the field that is at fault. */
   refuses: [string, string | null][] = [];
   /** What is waited for before an answer to a form. */
@@ -36,6 +52,10 @@ export class Server implements ITransport {
     }
     if (path === 'line') {
       return this._line(JSON.parse(init.body as string) as { line: string; options?: Record<string, string> });
+    }
+    if (path === 'dry-run') {
+      this.tried.push(JSON.parse(init.body as string) as Form);
+      return this._refused() ?? json(this.dryRun);
     }
     this.forms.push(JSON.parse(init.body as string) as Form);
     await this.before;

@@ -1,17 +1,20 @@
 /** The form of a job: what to run, the options that most jobs need, and the others folded away. */
 import { useEffect, useId, useRef, useState, useSyncExternalStore, type ReactElement } from 'react';
-import { bytes } from '../model/format';
+import { bytes, outcome } from '../model/format';
 import { OPTIONS, type OfferKind, type SubmitOption } from '../model/options';
 import type { IPoolModel, PoolState } from '../model/state';
 import { JobSubmission, RUN, type Submission, type SubmissionState } from '../model/submission';
 import type { Trans } from '../trans';
-import { usePool, useTrans } from './hooks';
+import { useNow, usePool, useTrans } from './hooks';
 
 const BASIC = OPTIONS.filter(option => option.basic);
 const GROUPS = [...new Set(OPTIONS.map(option => option.group))].map(group => ({
   group,
   options: OPTIONS.filter(option => option.group === group && !option.basic)
 }));
+
+/** How long nothing is written, and the figures of the pool stay as they are, before it is tried out, in milliseconds. */
+const RESTING = 400;
 
 export interface SubmitFormProps {
   submission: Submission;
@@ -31,6 +34,10 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
   useEffect(() => {
     void submission.look();
   }, [submission]);
+  useEffect(() => {
+    const timer = setTimeout(() => void submission.tryOut(), RESTING);
+    return () => clearTimeout(timer);
+  }, [submission, state.run, state.values, pool.projects]);
   useEffect(() => {
     if (folded) {
       setOpen(true);
@@ -57,6 +64,7 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
     <div className="runai-Submit" ref={form}>
       {submission instanceof JobSubmission && <RunField submission={submission} state={state} />}
       <div className="runai-Submit-fields">{BASIC.filter(applies).map(asked)}</div>
+      <DryRun found={state.dryRun} />
       <details open={open} onToggle={event => setOpen(event.currentTarget.open)}>
         <summary>{trans.__('More options')}</summary>
         {GROUPS.map(({ group, options }) => (
@@ -77,6 +85,25 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
           {state.refusal.sentence}
         </div>
       )}
+    </div>
+  );
+}
+
+/** What would happen if it were sent now; the line keeps its height while that is not known. */
+function DryRun({ found }: { found: SubmissionState['dryRun'] }) {
+  const trans = useTrans();
+  const now = useNow();
+  const said = found && ('sentence' in found ? found.sentence : outcome(found, now, trans));
+  const kind = !found
+    ? undefined
+    : 'sentence' in found
+      ? 'refused'
+      : found.starts && !found.over_quota
+        ? 'starts'
+        : 'waits';
+  return (
+    <div className="runai-Submit-outcome" role="status" data-kind={kind}>
+      {said}
     </div>
   );
 }

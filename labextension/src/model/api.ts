@@ -93,6 +93,25 @@ export interface DisplayLine {
   output: Record<string, unknown>;
 }
 
+/**
+ * What would happen to a job if it were submitted now. Where it would wait, reason says why; where it starts in
+ * GPUs that others hold, after is how many have to stop or shrink first.
+ */
+export interface DryRunView {
+  starts: boolean;
+  after: number;
+  /** its project would hold more than its guarantee: others may get its GPUs back */
+  over_quota: boolean;
+  reason: string;
+  estimated_start: number | null;
+  /** the range in which it is likely to start, by how good … */
+  earliest_start: number | null;
+  /** … such estimates have been; null: too few to say */
+  latest_start: number | null;
+  /** where the look ahead has seen so far, and no start until then */
+  not_before: number | null;
+}
+
 /** What would happen at once to some jobs of a project; ids names the first 20 of them. */
 export interface EffectView {
   action: 'stop' | 'move' | 'resize' | 'start';

@@ -1,5 +1,5 @@
 /** How times, amounts and states are said: short, local, with units. */
-import type { JobState, JobView } from './api';
+import type { DryRunView, JobState, JobView } from './api';
 import type { Trans } from '../trans';
 
 /** A length of time: `<1 s`, `41 s`, `38 min`, `2 h 10 min`, `3 d 4 h`. */
@@ -183,8 +183,24 @@ export function news(job: JobView, trans: Trans): string {
   return same ? job.reason.slice(word.length).replace(/^[\s.;:,]+/, '') : job.reason;
 }
 
+/** What would happen to a job if it were sent now. */
+export function outcome(found: DryRunView, now: number, trans: Trans): string {
+  if (!found.starts) {
+    return join(likely(found, now, trans), found.reason).replace(/^./, letter => letter.toUpperCase());
+  }
+  const starts = found.after
+    ? trans._n('Starts once %1 job has made room.', 'Starts once %1 jobs have made room.', found.after)
+    : trans.__('Starts now.');
+  const over = trans.__('It is over quota: another project may get its GPUs back, and what it has not saved is lost.');
+  return found.over_quota ? `${starts} ${over}` : starts;
+}
+
 /** When a job is likely to start; what was foretold and has not happened yet may happen any moment. */
-function likely(job: JobView, now: number, trans: Trans): string {
+function likely(
+  job: Pick<JobView, 'estimated_start' | 'earliest_start' | 'latest_start'>,
+  now: number,
+  trans: Trans
+): string {
   const start = job.estimated_start;
   if (start === null) {
     return '';

@@ -3,6 +3,7 @@
  * user's own server reads the options, which are given as text; what it refuses stands at the field that is at fault.
  */
 import { Signal, type ISignal } from '@lumino/signaling';
+import type { DryRunView } from './api';
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
 
 /** The field that says what to run, in a refusal. */
@@ -48,6 +49,8 @@ export interface SubmissionState {
   /** What was written, by the names of the options. */
   readonly values: Readonly<Record<string, string>>;
   readonly files: Files | Refusal | null;
+  /** What would happen if it were sent now; null while that is not known. */
+  readonly dryRun: DryRunView | Refusal | null;
   /** The line that will stand above the cell. */
   readonly line: string;
   readonly refusal: Refusal | null;
@@ -61,7 +64,7 @@ export abstract class Submission<T = unknown> {
     values: Readonly<Record<string, string>> = {},
     run = ''
   ) {
-    this._state = { run, values, files: null, line: '', refusal: null, sending: false };
+    this._state = { run, values, files: null, dryRun: null, line: '', refusal: null, sending: false };
   }
 
   get state(): SubmissionState {
@@ -81,6 +84,24 @@ export abstract class Submission<T = unknown> {
   /** Asks the server for what is wanted. */
   protected abstract ask(options: Record<string, string>): Promise<T>;
 
+  /** What it runs, as the server is told of it for a dry run. */
+  protected abstract get runs(): object;
+
+  /** Finds out what would happen if it were sent now. */
+  async tryOut(): Promise<void> {
+    this._trying?.abort();
+    const trying = (this._trying = new AbortController());
+    const body = JSON.stringify({ ...this.runs, options: this._options() });
+    const dryRun = await asked<DryRunView>(this.server, 'dry-run', {
+      method: 'POST',
+      body,
+      signal: trying.signal
+    }).catch((error: PoolError) => refusalOf(error));
+    if (!trying.signal.aborted) {
+      this.change({ dryRun });
+    }
+  }
+
   /** What was written for an option; an empty text takes it away. */
   set(name: string, text: string): void {
     const values = { ...this._state.values, [name]: text };
@@ -96,9 +117,8 @@ export abstract class Submission<T = unknown> {
       return null;
     }
     this.change({ sending: true, refusal: null });
-    const options = Object.entries(this._state.values).filter(([name]) => this.takes(name));
     try {
-      const sent = await this.ask(Object.fromEntries(options));
+      const sent = await this.ask(this._options());
       this.change({ sending: false });
       return sent;
     } catch (error) {
@@ -118,7 +138,12 @@ export abstract class Submission<T = unknown> {
     this._changed.emit();
   }
 
+  private _options(): Record<string, string> {
+    return Object.fromEntries(Object.entries(this._state.values).filter(([name]) => this.takes(name)));
+  }
+
   private _state: SubmissionState;
+  private _trying: AbortController | null = null;
   private readonly _changed = new Signal<this, void>(this);
 }
 
@@ -180,6 +205,10 @@ export class JobSubmission extends Submission<Sent> {
     });
   }
 
+  protected get runs(): object {
+    return { folder: this.folder, run: this.state.run };
+  }
+
   private get _isNotebook(): boolean {
     return this.state.run.trim().replace(/["']$/, '').endsWith('.ipynb');
   }
@@ -225,6 +254,10 @@ export class CellSubmission extends Submission<string> {
 
   protected ask(options: Record<string, string>): Promise<string> {
     return this._line(options);
+  }
+
+  protected get runs(): object {
+    return {};
   }
 
   private async _line(options: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<string> {

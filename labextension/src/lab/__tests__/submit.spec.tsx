@@ -2,7 +2,7 @@
 import { act, cleanup, configure, fireEvent, screen, waitFor, within } from '@testing-library/react';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Scheduler } from '../../__tests__/scheduler';
-import { SENT, Server } from '../../__tests__/server';
+import { SENT, Server, STARTS } from '../../__tests__/server';
 import { OPTIONS } from '../../model/options';
 import { PoolModel } from '../../model/pool';
 import { JobSubmission, type Sent } from '../../model/submission';
@@ -79,6 +79,19 @@ describe('the dialog of a job', () => {
   it('says what goes with the job', async () => {
     const dialog = await open();
     await waitFor(() => expect(dialog.textContent).toContain('Runs in a copy of the folder digits: 2 files (62 B).'));
+  });
+
+  it('says what would happen if it were sent now, and says it anew when something is chosen otherwise', async () => {
+    const dialog = await open();
+    const said = () => dialog.querySelector('[role="status"]')!.textContent;
+    await waitFor(() => expect(said()).toBe('Starts now.'));
+    server.dryRun = { ...STARTS, starts: false, reason: 'Waits for 4 GPUs.', estimated_start: Date.now() / 1000 - 1 };
+    write('GPUs', '4');
+    await waitFor(() => expect(said()).toBe('About to start · Waits for 4 GPUs.'));
+    expect(server.tried.at(-1)).toEqual({ folder: 'digits', run: 'train.py', options: { gpus: '4' } });
+    server.dryRun = { ...STARTS, after: 2, over_quota: true };
+    write('GPUs', '2');
+    await waitFor(() => expect(said()).toContain('Starts once 2 jobs have made room. It is over quota: '));
   });
 
   it('closes with what was sent', async () => {

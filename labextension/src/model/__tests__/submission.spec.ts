@@ -76,6 +76,28 @@ describe('a submission', () => {
     expect(server.looked).toEqual(['files?folder=digits', 'files?folder=digits&in=*.py']);
   });
 
+  it('is tried out as it is written, and a refusal is said in the place of what would happen', async () => {
+    const [submission, server] = begin();
+    submission.set('gpus', '2');
+    await submission.tryOut();
+    expect(submission.state.dryRun).toEqual(server.dryRun);
+    expect(server.tried).toEqual([{ folder: 'digits', run: 'train.py', options: { gpus: '2' } }]);
+    server.refuses = [['64 GPUs: this pool has 6.', 'gpus']];
+    await submission.tryOut();
+    expect(submission.state.dryRun).toEqual({ field: 'gpus', sentence: '64 GPUs: this pool has 6.' });
+    expect(submission.state.refusal).toBeNull();
+    expect(server.forms).toEqual([]);
+  });
+
+  it('shows what came of the latest form that was tried out', async () => {
+    const [submission, server] = begin();
+    const first = submission.tryOut();
+    submission.set('gpus', '4');
+    server.dryRun = { ...server.dryRun, starts: false, reason: 'Waits.' };
+    await Promise.all([submission.tryOut(), first]);
+    expect(submission.state.dryRun).toEqual(server.dryRun);
+  });
+
   it('says that nobody answers', async () => {
     const [submission, server] = begin();
     server.down = true;
@@ -112,6 +134,13 @@ describe('the line above a cell', () => {
     expect(await submission.send()).toBeNull();
     expect(submission.state.line).toBe('%%runai_train');
     expect(submission.state.refusal).toEqual({ field: 'gpus', sentence: "'-1' is not an amount." });
+  });
+
+  it('is tried out with the options of the cell', async () => {
+    const server = new Server();
+    const submission = await CellSubmission.of(server, '%%runai_train --gpus 4\nfit()');
+    await submission.tryOut();
+    expect(server.tried).toEqual([{ options: { gpus: '4' } }]);
   });
 
   it('replaces the one that is there', () => {
