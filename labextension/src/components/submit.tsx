@@ -64,7 +64,7 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
     <div className="runai-Submit" ref={form}>
       {submission instanceof JobSubmission && <RunField submission={submission} state={state} />}
       <div className="runai-Submit-fields">{BASIC.filter(applies).map(asked)}</div>
-      <DryRun found={state.dryRun} />
+      <DryRun found={state.refusal ? null : state.dryRun} />
       <details open={open} onToggle={event => setOpen(event.currentTarget.open)}>
         <summary>{trans.__('More options')}</summary>
         {GROUPS.map(({ group, options }) => (

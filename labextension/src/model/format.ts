@@ -191,7 +191,9 @@ export function outcome(found: DryRunView, now: number, trans: Trans): string {
   const starts = found.after
     ? trans._n('Starts once %1 job has made room.', 'Starts once %1 jobs have made room.', found.after)
     : trans.__('Starts now.');
-  const over = trans.__('It is over quota: another project may get its GPUs back, and what it has not saved is lost.');
+  const over = trans.__(
+    'It is over quota: it is paused when another project needs its guaranteed GPUs, and loses what it has not saved.'
+  );
   return found.over_quota ? `${starts} ${over}` : starts;
 }
 
