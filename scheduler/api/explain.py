@@ -101,7 +101,7 @@ def dry_run_view(found: DryRun, job: Job, book: Book, access: Access) -> DryRunV
         starts=decision.action is Action.START,
         after=len(decision.after),
         over_quota=found.over_quota,
-        reason=discretion.told(decision.reason, job, book, access),
+        reason=redaction.redacted(decision.reason, job, book, access),
         estimated_start=decision.estimated_start,
         not_before=found.until,
         **start_range(decision),
