@@ -102,7 +102,7 @@ class Access:
 
     def sees_project(self, name: str | None) -> bool:
         """Whether the caller may see the jobs and the members of this project."""
-        return self.caller.admin or name in self.seen_projects
+        return name in self.seen_projects or self.caller.admin
 
     def sees_job(self, job: Job) -> bool:
         return self.owns(job) or self.sees_project(job.request.project)

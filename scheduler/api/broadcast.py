@@ -53,7 +53,7 @@ PATIENCE = 30.0
 
 AFTER_FAULT = 1.0
 
-CARE = 0.5
+CARE = 1.0
 """How often, in seconds, that is looked at."""
 
 CHECK_EVERY, CHECKS, ASKING = 30.0, 25, 10
@@ -298,7 +298,7 @@ class Broadcast:
             self._figures.renew()
             for number, listener in enumerate(list(self._listeners.values())):
                 self._show_to(listener)
-                if (early := began + (number - AT_ONCE) / RATE - loop.time()) > SLICE:
+                if (early := began + (number - AT_ONCE) / RATE - loop.time()) > TOGETHER:
                     await asyncio.sleep(early)
                 if slices.over:
                     await slices.rest()

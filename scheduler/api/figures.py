@@ -29,17 +29,23 @@ AT_LEAST = 30.0
 PART = 0.1
 """… and by this part of the time that is left."""
 
+_HEAD, _REST = written(Event(id=0, at=0.0, kind="view.figures", subject="", data={})).split(b'"id":0,"at":0.0')
+_TOLD = b'%b"id":%%d,"at":%%.3f%b' % (_HEAD, _REST.replace(b'"data":{}', b'"data":{%b}'))
+"""An event of figures: made for each listener, so it is not worth a model."""
+
 
 class Piece:
     """Something that is told when it has changed: what it was then, and the texts that were made of it.
 
-    `reworded` is the number of the latest change of a waiting job's reason.
+    `reworded` is the number of the latest change of a waiting job's reason; `source` is what a project's figures were
+    made of.
     """
 
-    __slots__ = ("changed", "reworded", "texts", "value")
+    __slots__ = ("changed", "reworded", "source", "texts", "value")
 
     def __init__(self) -> None:
         self.changed = self.reworded = 0
+        self.source: tuple[object, ...] = ()
         self.value: Any = None
         self.texts: dict[Hashable, bytes] = {}
 
@@ -96,8 +102,7 @@ class Figures:
             parts.append(b'"jobs":[' + b",".join(rows) + b"]")
         listener.seen, listener.added = self.number, frozenset()
         if parts:
-            event = Event(id=listener.told, at=self._clock(), kind="view.figures", subject="", data={})
-            yield written(event).replace(b'"data":{}', b'"data":{' + b",".join(parts) + b"}", 1)
+            yield _TOLD % (listener.told, self._clock(), b",".join(parts))
 
     def reasons(self, listener: Listener) -> Iterator[bytes]:
         """What jobs wait for, each as an event of its own with the job's view: for who keeps no view of the pool."""
@@ -181,7 +186,8 @@ class Figures:
             self._fresh.add((name, named))
             counts = self._views_of_projects()
             project = counts.projects.get(name)
-            if project is not None:
+            if project is not None and piece.source != (source := counts.source(project)):
+                piece.source = source
                 self._put(piece, counts.view(project, named=named))
         return piece
 

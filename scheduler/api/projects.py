@@ -40,16 +40,23 @@ class ProjectViews:
 
     def __init__(self, book: Book, now: float) -> None:
         self.projects = {project.name: project for project in book.pool.projects}
-        self._plan = book.plan
+        self._pool = book.pool
+        self._figures = book.plan.projects
         self._accepting = {project.name for project in leaves(book.pool)}
         self._in_force = {project.name: project for project in book.pool_at(now).projects}
         self._guarantees = Guarantees(book)
         self._recent_use = averages(book.usage, book.pool, now)
         self._running, self._waiting = _counts(book)
 
+    def source(self, project: Project) -> tuple[object, ...]:
+        """What the view of a project is made of, but for its recent use."""
+        name = project.name
+        figures = self._figures.get(name, _NOTHING)
+        return project, self._pool, figures, self._running.get(name, 0), self._waiting.get(name, 0)
+
     def view(self, project: Project, *, named: bool) -> ProjectView:
         """`named`: with its members and groups."""
-        figures = self._plan.projects.get(project.name, _NOTHING)
+        figures = self._figures.get(project.name, _NOTHING)
         parts = [
             _part_view(project.name, part, figures.partitions.get(part, figures), self._guarantees)
             for part in self._guarantees.parts

@@ -10,6 +10,7 @@ import asyncio
 import copy
 import errno
 import logging
+import os
 import socket
 from collections.abc import Iterable
 from typing import Any, cast
@@ -70,13 +71,12 @@ class Server(HTTPServer):
             while True:
                 try:
                     connection, address = await loop.sock_accept(listening)
-                except OSError as error:
-                    if error.errno in _EXHAUSTED:
-                        log.warning("No connection can be taken (%s); trying again soon.", error.strerror)
+                    self.handle_stream(IOStream(connection), address)
+                except (OSError, MemoryError) as error:
+                    if (number := errno.ENOMEM if isinstance(error, MemoryError) else error.errno) in _EXHAUSTED:
+                        log.warning("No connection can be taken (%s); trying again soon.", os.strerror(number))
                         if not self.connections.make_room():
                             await asyncio.sleep(PAUSE)
-                    continue
-                self.handle_stream(IOStream(connection), address)
                 await asyncio.sleep(0)  # those who are connected come in between
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
@@ -100,13 +100,13 @@ class Server(HTTPServer):
             self.connections.closed(stream)
 
 
-def make_server(app: Application) -> Server:
-    """The server for `make_app`'s application. The API's handlers bound the bodies that they take; these are the
-    pages'."""
+def make_server(app: Application, *, headers: float = HEADERS, body: float = BODY) -> Server:
+    """The server for `make_app`'s application, with other limits of time where they are given. The API's handlers bound
+    the bodies that they take; these are the pages'."""
     return Server(
         app,
         max_body_size=MAX_JSON,
         max_header_size=64 * 1024,
-        idle_connection_timeout=HEADERS,
-        body_timeout=BODY,
+        idle_connection_timeout=headers,
+        body_timeout=body,
     )

@@ -101,6 +101,15 @@ class Book:
         """What holds GPUs or waits for them, as the policy sees it."""
         return MappingProxyType(self._workloads)
 
+    def workloads_but(self, left_out: Collection[WorkloadId]) -> Collection[Workload]:
+        """All workloads but these."""
+        if not left_out:
+            return self._workloads.values()
+        others = self._workloads.copy()
+        for id in left_out:
+            others.pop(id, None)
+        return others.values()
+
     @property
     def standing(self) -> Iterator[Workload]:
         """Those that hold GPUs."""

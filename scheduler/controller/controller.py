@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections import ChainMap
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -83,7 +83,7 @@ class Controller:
         self.open_session, self.close_session = self._sessions.open, self._sessions.close
         self._deletion = Deletion(self._writer, store, backend.files, clock)
         self._forecaster = Forecaster(self._forecast, self._publish_forecast, clock)
-        self._checkpoints = Checkpoints(backend.files, lambda: self._decided.jobs.values(), self._jobs.saved)
+        self._checkpoints = Checkpoints(backend.files, lambda: self._decided.holding.values(), self._jobs.saved)
         self._idleness = Idleness()
         self._looking: asyncio.TimerHandle | None = None
         self._blocked: Mapping[WorkloadId, Decision] = {}
@@ -263,9 +263,7 @@ class Controller:
 
     def _snapshot(self, now: float, blocked: Mapping[WorkloadId, Decision], pool: Pool | None = None) -> Snapshot:
         decided = self._decided
-        workloads: Iterable[Workload] = decided.workloads.values()
-        if blocked:
-            workloads = [workload for workload in workloads if workload.id not in blocked]
+        workloads = decided.workloads_but(blocked)
         if pool is None:
             pool, nodes = decided.pool_at(now), decided.nodes
         else:

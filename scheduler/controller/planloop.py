@@ -48,6 +48,7 @@ class PlanLoop(Loop):
         self._look = look
         self._carry_out = carry_out
         self._clock = clock
+        self._nominations: dict[WorkloadId, tuple[WorkerPlacement, ...]] = {}
 
     def open(self) -> None:
         super().open()
@@ -63,13 +64,24 @@ class PlanLoop(Loop):
     # -- in a thread --------------------------------------------------------------------------------------
 
     def _pick_actions(self, snapshot: Snapshot) -> PlannedActions:
+        self._note_nominations(snapshot)
         plan = self._decide(snapshot)
         # Both are worked out when they are first asked for: here in the thread, so that no request waits for it.
         len(plan.stop_order.over_quota), len(plan.stop_order.positions)
         acts = {workload: decision for workload, decision in plan.changes.items() if _changes_something(decision)}
-        nominations = {workload.id: workload.nomination for workload in snapshot.workloads if workload.nomination}
-        lost = {id: c for id, c in nominations.items() if plan.decisions[id].placement[: len(c)] != c}
+        lost = {id: c for id, c in self._nominations.items() if plan.decisions[id].placement[: len(c)] != c}
         return PlannedActions(snapshot, plan, acts, lost)
+
+    def _note_nominations(self, snapshot: Snapshot) -> None:
+        changed = snapshot.changed
+        if changed is None:
+            self._nominations = {}
+            changed = {workload.id: workload for workload in snapshot.workloads}
+        for id, workload in changed.items():
+            if workload is not None and workload.nomination:
+                self._nominations[id] = workload.nomination
+            else:
+                self._nominations.pop(id, None)
 
 
 def _changes_something(decision: Decision) -> bool:

@@ -9,7 +9,7 @@ no range is made. Pure and bounded; the same calls in the same order give the sa
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import ceil, log2
 
@@ -84,10 +84,9 @@ class Accuracy:
             self._outcomes[_distance(statement.ahead)].append((at - statement.at) / statement.ahead)
         return told
 
-    def keep(self, waiting: Iterable[WorkloadId]) -> None:
+    def keep(self, waiting: Collection[WorkloadId]) -> None:
         """Only these still wait; what the others were told will never be known to be right or wrong."""
-        still = set(waiting)
-        self.statements = {id: told for id, told in self.statements.items() if id in still}
+        self.statements = {id: told for id, told in self.statements.items() if id in waiting}
 
     def _note(self, id: WorkloadId, statement: Statement) -> None:
         told = self.statements.get(id)

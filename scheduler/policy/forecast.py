@@ -54,10 +54,13 @@ def _nothing_similar(workload: Workload) -> Sequence[float]:
 def forecast(snapshot: Snapshot, similar: SimilarRunTimes = _nothing_similar) -> Forecast:
     """Play the policy forward from a snapshot."""
     future = _Future(snapshot, similar)
-    for _ in range(max(1, min(STEPS, LOOKS // max(1, len(snapshot.workloads))))):
-        if not future.unstarted or not future.step():
-            return Forecast(future.starts)
-    return Forecast(future.starts, future.now)
+    try:
+        for _ in range(max(1, min(STEPS, LOOKS // max(1, len(snapshot.workloads))))):
+            if not future.unstarted or not future.step():
+                return Forecast(future.starts)
+        return Forecast(future.starts, future.now)
+    finally:
+        future.dissolve()
 
 
 class _Future:
@@ -75,7 +78,7 @@ class _Future:
         self._workloads = {workload.id: workload for workload in snapshot.workloads}
         self._leaving = [workload.id for workload in snapshot.workloads if workload.stopping]
         self._ends: list[tuple[float, WorkloadId]] = []
-        for workload in sorted(snapshot.workloads, key=_of_a_kind):
+        for workload in sorted([each for each in snapshot.workloads if each.running], key=_of_a_kind):
             self._note_end(workload)
 
     def step(self) -> bool:
@@ -95,6 +98,10 @@ class _Future:
             self._release_stopping(plan)
             return True  # at the same instant: others may fit now
         return self._advance(plan.again_at)
+
+    def dissolve(self) -> None:
+        """Nothing more is asked of it."""
+        self._planner.dissolve()
 
     def _release_stopping(self, plan: Plan) -> None:
         """Workloads that were stopping are gone, or continue in the places that they are nominated for."""

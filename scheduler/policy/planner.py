@@ -28,7 +28,8 @@ def decide(snapshot: Snapshot) -> Plan:
         state = PlannerState(snapshot.pool, snapshot.nodes, snapshot.workloads)
         state.set_usage(snapshot.usage)
         plan = Cycle(state, snapshot.now).plan()
-    return replace(plan, stop_order=stop_order(snapshot, plan.changes))
+    concerned = [each for each in snapshot.workloads if each.running or each.id in plan.changes]
+    return replace(plan, stop_order=stop_order(snapshot, concerned, plan.changes))
 
 
 @contextmanager
@@ -82,6 +83,14 @@ class Planner:
             with self._state.state.trial():
                 return Cycle(self._state, now).plan()
 
+    def dissolve(self) -> None:
+        """Let go of one workload after the other: of a hundred thousand at once is one step of the interpreter, in
+        which every other thread waits."""
+        workloads = self._state.workloads
+        self._state.waiting.clear()
+        while workloads:
+            workloads.popitem()
+
     def _take_in(self) -> None:
         """Apply the changes, those first that give GPUs back: a new workload may stand where others stood."""
         self.read, self._unread = self._unread + len(self._changed), 0
@@ -116,6 +125,7 @@ class SnapshotPlanner:
         self._pool = Pool()
         self._nodes: tuple[Node, ...] = ()
         self._workloads: dict[WorkloadId, Workload] = {}
+        self._running: dict[WorkloadId, Workload] = {}
         self._decisions: Decisions | None = None
 
     def __call__(self, snapshot: Snapshot) -> Plan:
@@ -124,6 +134,7 @@ class SnapshotPlanner:
         if planner is None or self._pool != snapshot.pool:
             planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
             self._workloads = {workload.id: workload for workload in snapshot.workloads}
+            self._running = {workload.id: workload for workload in snapshot.workloads if workload.running}
         else:
             if self._nodes != snapshot.nodes:
                 if self._decisions is not None:
@@ -134,7 +145,8 @@ class SnapshotPlanner:
         plan = planner.plan(snapshot.now, snapshot.usage)
         assert isinstance(plan.decisions, Decisions)
         self._decisions = plan.decisions.frozen()
-        plan = replace(plan, decisions=self._decisions, stop_order=stop_order(snapshot, plan.changes))
+        concerned = {**self._running, **{id: self._workloads[id] for id in plan.changes}}.values()
+        plan = replace(plan, decisions=self._decisions, stop_order=stop_order(snapshot, concerned, plan.changes))
         self._planner, self.read = planner, planner.read
         return plan
 
@@ -147,6 +159,10 @@ class SnapshotPlanner:
 
     def _take_over(self, planner: Planner, changes: Mapping[WorkloadId, Workload | None]) -> None:
         for id, workload in changes.items():
+            if workload is None or not workload.running:
+                self._running.pop(id, None)
+            else:
+                self._running[id] = workload
             if workload is None:
                 if self._workloads.pop(id, None) is not None:
                     planner.drop(id)

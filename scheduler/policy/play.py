@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from scheduler.model import Workload, WorkloadId
@@ -23,11 +23,12 @@ def carry_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
     return replace(snapshot, workloads=tuple(workloads))
 
 
-def stop_order(snapshot: Snapshot, changes: Mapping[WorkloadId, Decision]) -> StopOrder:
-    """Who would be stopped next for other projects, once these decisions are carried out."""
+def stop_order(snapshot: Snapshot, concerned: Iterable[Workload], changes: Mapping[WorkloadId, Decision]) -> StopOrder:
+    """Who would be stopped next for other projects, once these decisions are carried out. `concerned` are the workloads
+    that run and those that the decisions change."""
 
     def workloads() -> Iterator[Workload]:
-        for workload in [w for w in snapshot.workloads if w.running or w.id in changes]:
+        for workload in concerned:
             decision = changes.get(workload.id)
             if decision is None:
                 yield workload

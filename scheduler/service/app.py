@@ -219,6 +219,7 @@ class RunaiService(JupyterApp):
             logging.getLogger(name).parent = self.log  # what the rooms log goes where the application logs
         for handler in self.log.handlers:
             handler.addFilter(Repeats())
+        self.log.setLevel(min(handler.level for handler in self.log.handlers))  # else all is made, and thrown away
         from scheduler.service.assembly import Options, serve  # `--help` needs none of it
 
         options = Options(

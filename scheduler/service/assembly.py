@@ -45,8 +45,10 @@ from scheduler.files.text import read_text
 from scheduler.policy import SnapshotPlanner
 from scheduler.pool.changes import changes, warnings
 from scheduler.pool.file import parse, pool_of
+from scheduler.service.garbage import collect_garbage
 from scheduler.service.retention import Retention
 from scheduler.service.standby import standing_by
+from scheduler.service.threads import start_threads
 from scheduler.store import Store
 from scheduler.telemetry import Inventory
 
@@ -60,10 +62,6 @@ GLANCE = 0.5
 SWITCH = 0.001
 """How many seconds a plan, which is made in a thread, goes on when the event loop wants the interpreter (Python: 5
 ms)."""
-
-COLLECT = (10_000, 20, 20)
-"""When garbage is looked for, as `gc.set_threshold` has it. With Python's own numbers a plan over many jobs sets it off
-again and again, and with thousands of listeners each time costs a tenth of a second."""
 
 CLOSING = 0.5
 """How many seconds requests have to notice that their connection is closed, at the end."""
@@ -107,7 +105,8 @@ async def serve(options: Options) -> None:
     if options.operator and options.engine != "kubernetes":
         raise Invalid("The operator needs the Kubernetes engine; set engine to kubernetes.", field="operator")
     sys.setswitchinterval(SWITCH)
-    gc.set_threshold(*COLLECT)
+    start_threads()
+    garbage = asyncio.create_task(collect_garbage())
     stopped = _stop_signals()
     gone = asyncio.create_task(_orphaned(os.getppid())) if options.hub_managed else None
     folder = StateFolder(options.state_dir)
@@ -142,6 +141,7 @@ async def serve(options: Options) -> None:
                     )
                 options.log.info("Stopping; running jobs continue")
         finally:
+            garbage.cancel()
             if lost is not None:
                 lost.cancel()
             await ours.leadership.release()

@@ -6,6 +6,8 @@ import logging
 import time
 from collections.abc import Callable
 
+from scheduler.errors import shortage
+
 MOST = 20
 """So many warnings and errors from one place in the code are written in a minute."""
 
@@ -13,7 +15,8 @@ MINUTE = 60.0
 
 
 class Repeats(logging.Filter):
-    """Leaves out what is over `MOST`, and says with the next one after the minute how many those were."""
+    """Leaves out what is over `MOST`, and says with the next one after the minute how many those were. What the machine
+    has run out of is said in a sentence: where it happened to be noticed tells nothing."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -23,6 +26,13 @@ class Repeats(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
+        short = shortage(record.exc_info[1]) if record.exc_info else None
+        if short is not None:
+            record.msg, record.args, record.exc_info = (
+                f"{record.getMessage().rstrip('.')}: {short.sentence}",
+                None,
+                None,
+            )
         error = record.exc_info[0] if record.exc_info else None
         place = (record.name, record.pathname, record.lineno, error)
         now = self._clock()

@@ -8,10 +8,11 @@ import itertools
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -154,6 +155,7 @@ async def running(
     max_blob: int = MAX_BYTES,
     send_buffer: int | None = None,
     connections: int | None = None,
+    limits: Mapping[str, float] = MappingProxyType({}),
     backend: Backend | None = None,
     clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[Service]:
@@ -181,7 +183,7 @@ async def running(
         clock=clock,
     )
     undocumented = _watch_statuses(app)
-    server = make_server(app)
+    server = make_server(app, **limits)
     sockets = bind_sockets(0, "127.0.0.1")
     if send_buffer is not None:
         sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)

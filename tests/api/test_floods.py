@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import httpx
@@ -60,6 +60,19 @@ async def test_one_user_holds_a_quarter_of_the_connections(start: Any, eventuall
         assert (await service.http["mate"].get("me")).status_code == 200
     await eventually(lambda: connections.requests_of("ann") == 0)
     assert (await owner.get("me")).status_code == 200
+
+
+async def test_who_never_finishes_a_request_is_closed_and_others_are_answered(start: Any) -> None:
+    service = await start(limits={"headers": 2.0, "body": 2.0})
+    slow = b"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: token owner\r\nContent-Length: 9\r\n\r\nhalf"
+    async with AsyncExitStack() as stack:
+        unfinished = [await connect(service, stack, sent) for sent in (*list(UNFINISHED.values())[:3], slow)]
+        assert (await service.http["mate"].get("me")).status_code == 200
+        async with asyncio.timeout(30):
+            for reader in unfinished:
+                with suppress(ConnectionResetError):
+                    await reader.read()  # to its end
+        assert (await service.http["mate"].get("me")).status_code == 200
 
 
 async def test_streams_do_not_give_way(start: Any) -> None:

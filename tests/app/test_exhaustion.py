@@ -9,7 +9,9 @@ import resource
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -21,7 +23,9 @@ import pytest
 from scheduler.client import Client
 from scheduler.discovery.embedded import ensure
 from scheduler.errors import Unavailable
+from scheduler.model import JobState
 from scheduler.schema import JobSubmit
+from scheduler.service.threads import start_threads
 from tests.app.conftest import on
 
 if TYPE_CHECKING:
@@ -188,3 +192,70 @@ def test_jobs_may_open_as_many_files_as_the_scheduler_was_started_with(service: 
         assert client.log(job).split() == [str(soft).encode(), str(hard).encode()]
     if sys.platform == "linux":
         assert resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+
+
+# -- threads and memory -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def without_memory(service: Service, left: int) -> Iterator[None]:
+    """The service gets no more than so many bytes of address space; a thread needs 8 MiB of them."""
+    if sys.platform != "linux":
+        pytest.skip("Another process's limits can only be changed on Linux.")
+    assert service.process is not None
+    process = psutil.Process(service.process.pid)
+    limits = resource.prlimit(process.pid, resource.RLIMIT_AS)
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (process.memory_info().vms + left, limits[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(process.pid, resource.RLIMIT_AS, limits)
+
+
+def test_work_goes_on_where_there_are_no_more_threads(service: Service) -> None:
+    service.start()
+    with service.client() as client, without_memory(service, left=6 * 2**20), ThreadPoolExecutor(20) as pool:
+        ids = pool.map(lambda _: client.submit(JobSubmit(command=["true"], gpus=0)).id, range(20))
+        assert {client.wait(id, 60).state for id in ids} == {"succeeded"}
+        pages = pool.map(lambda _: client.jobs(state=[JobState.SUCCEEDED]).jobs, range(100))  # read in threads
+        assert {len(page) for page in pages} == {20}
+    assert "Traceback" not in service.log.read_text()
+
+
+def test_without_threads_for_its_start_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, started = threading.Thread.start, list[threading.Thread]()
+
+    def begin(thread: threading.Thread) -> None:
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", begin)
+    with pytest.raises(Unavailable, match="has no threads left"):
+        start_threads()
+    monkeypatch.undo()
+    for thread in started:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_without_memory_it_says_so_and_goes_on(service: Service) -> None:
+    url = service.start().url
+    content = os.urandom(3_000_000)
+    address = f"{url}api/v1/blobs/{hashlib.sha256(content).hexdigest()}"
+    token = {"Authorization": f"Bearer {service.folder.read_token()}"}
+
+    def refused() -> str | None:
+        try:
+            answer = httpx.put(address, content=content, headers=token)
+        except httpx.TransportError:  # there was none for a connection either
+            return None
+        return answer.json()["detail"] if answer.status_code == 503 else None
+
+    with without_memory(service, left=0):
+        assert service.until(refused) == "The scheduler's machine has no memory left; try again in a moment."
+    assert httpx.put(address, content=content, headers=token).is_success
+    with service.client() as client:
+        assert client.wait(client.submit(JobSubmit(command=["true"], gpus=0)).id, 60).state == "succeeded"
+    assert "Traceback" not in service.log.read_text()

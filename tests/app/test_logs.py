@@ -7,6 +7,23 @@ import logging
 from scheduler.service.logs import MINUTE, MOST, Repeats
 
 
+def test_what_the_machine_has_run_out_of_is_said_without_a_traceback() -> None:
+    log, written = logging.Logger("a room"), list[str]()
+    handler = logging.Handler()
+    handler.emit = lambda record: written.append(handler.format(record))  # type: ignore[method-assign]
+    handler.addFilter(Repeats())
+    log.addHandler(handler)
+    for error in (MemoryError(), RuntimeError("can't start new thread"), ValueError("a fault")):
+        try:
+            raise error
+        except Exception:
+            log.exception("It fails.")
+    memory, threads, fault = written
+    assert memory == "It fails: The scheduler's machine has no memory left; try again in a moment."
+    assert threads == "It fails: The scheduler's machine has no threads left; try again in a moment."
+    assert "Traceback" in fault
+
+
 def test_repeats_are_left_out_and_counted() -> None:
     now = 0.0
     log, written = logging.Logger("a room"), list[str]()

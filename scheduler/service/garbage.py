@@ -1,0 +1,58 @@
+"""Looks for garbage between requests, a little at a time.
+
+Python's collector starts wherever an object happens to be made, and goes through all that is young. A plan or forecast
+over a hundred thousand jobs makes a million objects, in a thread: everybody would wait for that. So it is turned off,
+and the event loop collects: often what is young, unless that is so much that somebody is at work who will let go of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from itertools import count
+
+EVERY = 0.25
+"""Seconds between two looks."""
+
+FEW, MANY = 500, 20_000
+"""Fewer new objects than this are not worth a look; more than the latter are let go of by themselves or else stay, …"""
+
+PATIENCE = 240
+"""… which is decided after so many looks."""
+
+MIDDLE, OLD = 20, 240
+"""Every so many collections include what has survived one, or all that has come since what is known to stay."""
+
+STAYS = 50_000
+"""So many objects that have survived all of them are known to stay, and are not looked through again."""
+
+NEVER_SURE = 300_000
+"""After so many collections, about a day, what was known to stay is looked through as well."""
+
+
+async def collect_garbage() -> None:
+    """Collect in this event loop, and nowhere else."""
+    gc.disable()
+    try:
+        for collection in count(1):
+            looks = 0
+            await asyncio.sleep(EVERY)
+            while not FEW <= gc.get_count()[0] <= MANY and looks < PATIENCE:
+                looks += 1
+                await asyncio.sleep(EVERY)
+            collect(collection)
+    finally:
+        gc.enable()
+
+
+def collect(number: int) -> None:
+    """The collection of this number."""
+    if gc.get_count()[0] > MANY:
+        gc.freeze()
+        return
+    if number % NEVER_SURE == 0:
+        gc.unfreeze()
+    generation = 2 if number % OLD == 0 else 1 if number % MIDDLE == 0 else 0
+    gc.collect(generation)
+    if generation == 2 and len(gc.get_objects(2)) > STAYS:
+        gc.freeze()
