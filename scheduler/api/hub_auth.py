@@ -49,9 +49,8 @@ class HubAuthenticator(Authenticator):
         # The hub's class keeps its answer on the handler; a long stream asks anew.
         vars(handler).pop("_cached_hub_user", None)
         model = await self.hub.get_user(handler, sync=False)
-        access = self.hub.access_scopes
-        if model is not None and access and not self.hub.check_scopes(access, model):
-            needed = " or ".join(sorted(access))
+        if model is not None and not self._opens(model):
+            needed = " or ".join(sorted(self.hub.access_scopes))
             raise Forbidden(f"This needs the scope {needed}, which your token does not have.")
         return None if model is None else self.caller(model)
 
@@ -63,7 +62,12 @@ class HubAuthenticator(Authenticator):
         if same(token, self.hub.api_token):
             return SERVICE
         model = await self.hub.user_for_token(token, sync=False)
-        return None if model is None else self.caller(model)
+        return None if model is None or not self._opens(model) else self.caller(model)
+
+    def _opens(self, model: Mapping[str, Any]) -> bool:
+        """Whether a token may be used at this service."""
+        access = self.hub.access_scopes
+        return not access or bool(self.hub.check_scopes(access, model))
 
     def caller(self, model: Mapping[str, Any]) -> Caller:
         """Who a user model of the hub describes, and what their token may do here."""

@@ -40,10 +40,10 @@ class ProjectViews:
 
     def __init__(self, book: Book, now: float) -> None:
         self.projects = {project.name: project for project in book.pool.projects}
-        self._pool = book.pool
+        self._pool = book.pool_at(now)
         self._figures = book.plan.projects
         self._accepting = {project.name for project in leaves(book.pool)}
-        self._in_force = {project.name: project for project in book.pool_at(now).projects}
+        self._in_force = {project.name: project for project in self._pool.projects}
         self._guarantees = Guarantees(book)
         self._recent_use = averages(book.usage, book.pool, now)
         self._running, self._waiting = _counts(book)

@@ -11,12 +11,14 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from jupyterhub.services.auth import HubOAuth
+from tornado.httputil import HTTPHeaders
 
 from scheduler.api.hub_auth import HubAuthenticator
 from scheduler.model import Pool, Project, ProjectName, UserName
@@ -148,6 +150,16 @@ async def test_a_token_for_something_else_opens_nothing_here(hub: Hub, behind: A
         answer = await me(behind, hub.token("ann", scope, access=False)[0])
         assert answer.status_code == 403
         assert answer.json()["detail"] == f"This needs the scope {ACCESS}, which your token does not have."
+
+
+async def test_a_stream_is_not_continued_with_a_token_for_something_else(hub: Hub, behind: Any) -> None:
+    """Asked again while it runs, the hub may no longer give leave to access this service."""
+    for access in (True, False):
+        token = hub.token("ann", "custom:runai:read", access=access)[0]
+        request: Any = SimpleNamespace(headers=HTTPHeaders({"Authorization": f"token {token}"}))
+        handler: Any = SimpleNamespace(request=request)
+        caller = await behind.app.settings["api"].authenticator.remember(handler)()
+        assert (caller is not None) == access
 
 
 async def test_a_reader_cannot_submit(hub: Hub, behind: Any) -> None:
