@@ -47,6 +47,10 @@ class KubeLeaseSpawner(LeaseSpawner, KubeSpawner):
 
         return options
 
+    def get_env(self) -> dict[str, str]:
+        """With the name by which the scheduler finds out what image and volumes jobs of this server have."""
+        return {**super().get_env(), "RUNAI_NOTEBOOK": self.pod_name}
+
     # -- the lease, and the pod that has it --------------------------------------------------------------
 
     async def _open(self) -> Lease | None:

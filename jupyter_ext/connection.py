@@ -52,4 +52,4 @@ def connect() -> Client:
 
 @lru_cache(maxsize=4)
 def _client(address: Address) -> Client:
-    return Client(address.url, address.token, address.folder)
+    return Client(address.url, address.token, address.folder, address.notebook)

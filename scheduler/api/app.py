@@ -155,6 +155,7 @@ def make_app(
         disk=Disk(state_dir),
         agents=backend.agents,
         clock=clock,
+        notebooks=backend.notebooks,
     )
     prefix = base_url.rstrip("/")
     routes: list[Any] = [(prefix + pattern(path), handler) for path, handler in ROUTES]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scheduler.controller import Controller
     from scheduler.controller.book import Book
     from scheduler.engines.agents.agents import Agents
+    from scheduler.engines.backend import Notebooks
     from scheduler.engines.base import Traits
     from scheduler.engines.files import JobFiles
     from scheduler.files.blobs import Blobs
@@ -47,6 +48,7 @@ class Context:
     connections: Connections[IOStream]
     disk: Disk
     agents: Agents | None = None
+    notebooks: Notebooks | None = None
     clock: Callable[[], float] = time.time
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     broadcast: Broadcast = field(init=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -20,7 +21,13 @@ from scheduler.pool.rules import rules_of
 from scheduler.schema import ArraySubmit, ArrayView, DryRunView, Explanation, JobPage, JobSubmit, JobView
 from scheduler.store import JobFilter
 
+_SERVER = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
+
+_NOTEBOOK = (
+    "Runai-Notebook",
+    "the notebook server that this is sent from, whose image and volumes the job has (RUNAI_NOTEBOOK there)",
+)
 
 
 class JobQuery(BaseModel):
@@ -58,8 +65,21 @@ class SubmitHandler(ApiHandler):
                 field=field,
             )
 
-    def _job(self, sent: JobSubmit) -> Job:
-        return job_of_submission(self.api, self.caller, sent, self._key())
+    async def _job(self, sent: JobSubmit) -> Job:
+        (job,) = await self._as_in_the_notebook([job_of_submission(self.api, self.caller, sent, self._key())])
+        return job
+
+    async def _as_in_the_notebook(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """Jobs that are sent from a notebook server run in its image, unless they choose another, with its volumes."""
+        server = self.request.headers.get("Runai-Notebook")
+        if self.api.notebooks is None or server is None:
+            return jobs
+        if not _SERVER.fullmatch(server):
+            raise Invalid("Runai-Notebook: this is not the name of a pod; unset RUNAI_NOTEBOOK.", field="image")
+        found = await self.api.notebooks.container(self.caller.name, server)
+        chosen = jobs[0].program.container.image or (found.image if self.api.traits.images else None)
+        container = replace(found, image=chosen)
+        return [replace(job, program=replace(job.program, container=container)) for job in jobs]
 
     def _key(self) -> str | None:
         key = self.request.headers.get("Idempotency-Key")
@@ -75,7 +95,7 @@ class ArraysHandler(SubmitHandler):
         body=ArraySubmit,
         answer=ArrayView,
         status=201,
-        headers=(("Idempotency-Key", "the same key from the same caller gives the same array"),),
+        headers=(("Idempotency-Key", "the same key from the same caller gives the same array"), _NOTEBOOK),
         refuses=(Invalid, Conflict),
     )
     async def post(self) -> None:
@@ -91,6 +111,7 @@ class ArraysHandler(SubmitHandler):
             idempotency_key=self._key(),
         )
         self._check_blobs(jobs[0], sent.job)
+        jobs = await self._as_in_the_notebook(jobs)
         jobs = await self.api.controller.submit_array(jobs)
         array = jobs[0].request.array
         if array is None:
@@ -109,7 +130,7 @@ class CheckHandler(SubmitHandler):
     )
     async def post(self) -> None:
         sent = await self._with_ids(self.body(JobSubmit))
-        job = self._job(sent)
+        job = await self._job(sent)
         self._check_blobs(job, sent)
         await self.api.controller.check(job)
         self.set_status(204)
@@ -139,12 +160,12 @@ class JobsHandler(SubmitHandler):
         body=JobSubmit,
         answer=JobView,
         status=201,
-        headers=(("Idempotency-Key", "the same key from the same caller gives the same job"),),
+        headers=(("Idempotency-Key", "the same key from the same caller gives the same job"), _NOTEBOOK),
         refuses=(Invalid, Conflict),
     )
     async def post(self) -> None:
         sent = await self._with_ids(self.body(JobSubmit))
-        job = self._job(sent)
+        job = await self._job(sent)
         self._check_blobs(job, sent)
         job = await self.api.controller.submit(job)
         self.set_header("Location", f"{self.api.base_url}api/v1/jobs/{job.id}")

@@ -13,11 +13,15 @@ from scheduler.errors import Unauthenticated, Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`url` is the scheduler's base, before `/api/v1`; `folder` is the state folder that says so, where one does."""
+    """`url` is the scheduler's base, before `/api/v1`; `folder` is the state folder that says so, where one does.
+
+    `notebook` is the notebook server that asks, as the engine calls it, where it is a pod of the engine's.
+    """
 
     url: str
     token: str = field(repr=False)
     folder: Path | None = None
+    notebook: str = ""
 
     def is_held(self) -> bool:
         """Whether the scheduler that is meant still runs. After its end anybody may listen at its address."""
@@ -35,7 +39,7 @@ def find(environment: Mapping[str, str] | None = None) -> Address:
     """
     given = os.environ if environment is None else environment
     if url := given.get("RUNAI_URL"):
-        return Address(url, _token(given))
+        return Address(url, _token(given), notebook=given.get("RUNAI_NOTEBOOK", ""))
     path = given.get("RUNAI_STATE_DIR")
     folder = StateFolder(Path(path).expanduser() if path else default_state_dir())
     endpoint = folder.endpoint()

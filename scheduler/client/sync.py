@@ -85,10 +85,11 @@ class Client:
     close_session = _method(calls.close_session)
     sessions = _method(calls.sessions)
 
-    def __init__(self, url: str, token: str, folder: Path | None = None) -> None:
-        """`url` is the scheduler's base, before `/api/v1`. With its state folder, nobody else is sent the token."""
+    def __init__(self, url: str, token: str, folder: Path | None = None, notebook: str = "") -> None:
+        """`url` is the scheduler's base, before `/api/v1`. With its state folder, nobody else is sent the token.
+        `notebook` is the notebook server that asks, as in `Address`."""
         self.url = url
-        address = Address(url, token, folder)
+        address = Address(url, token, folder, notebook)
         check = partial(refuse_strangers, address)
         self._http = httpx.Client(**options(address), event_hooks={"request": [check]})
 
@@ -96,7 +97,7 @@ class Client:
     def from_environment(cls) -> Self:
         """The client for the scheduler that `find` finds."""
         address = find()
-        return cls(address.url, address.token, address.folder)
+        return cls(address.url, address.token, address.folder, address.notebook)
 
     def close(self) -> None:
         self._http.close()

@@ -29,9 +29,10 @@ LISTENING = httpx.Timeout(30.0, connect=5.0, read=QUIET)
 def options(address: Address) -> dict[str, Any]:
     """How httpx reaches the scheduler. One on this machine is never asked through a proxy."""
     host = urlsplit(address.url).hostname or ""
+    notebook = {"Runai-Notebook": address.notebook} if address.notebook else {}
     return {
         "base_url": f"{address.url.rstrip('/')}/api/v1/",
-        "headers": {"Authorization": f"Bearer {address.token}"},
+        "headers": {"Authorization": f"Bearer {address.token}", **notebook},
         "timeout": TIMEOUT,
         "trust_env": host not in ("127.0.0.1", "::1", "localhost"),
         "follow_redirects": False,

@@ -66,6 +66,12 @@ def admit_traits(request: Request, traits: Traits) -> None:
             raise Invalid("This pool cannot share a GPU; ask for whole GPUs.", field=field)
 
 
+def admit_image(program: Program, traits: Traits) -> None:
+    """Raises `Invalid` for a job that chooses its image, where it cannot."""
+    if program.container.image is not None and not traits.images:
+        raise Invalid("Jobs cannot choose an image on this pool; leave out image.", field="image")
+
+
 def admit_program(program: Program, traits: Traits) -> None:
     """Raises `Invalid` for a script or a notebook that is to run where it lies, where workers don't see that place."""
     in_place = program.kind in (JobKind.SCRIPT, JobKind.NOTEBOOK) and not program.blobs
@@ -100,6 +106,7 @@ def admit_job_text(job: Job) -> None:
         outputs=" ".join(program.outputs),
         gpu_types=" ".join(request.gpu_types or ()),
         prefer=request.prefer,
+        image=program.container.image,
     )
 
 

@@ -10,6 +10,7 @@ slurm = "runai_slurm:backend"
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
@@ -22,6 +23,7 @@ from scheduler.engines.base import Engine, Traits
 from scheduler.engines.files import JobFiles
 from scheduler.engines.leadership import Leadership
 from scheduler.errors import Invalid
+from scheduler.model import Container, UserName
 from scheduler.telemetry import Inventory
 
 GROUP = "jupyter_runai.engines"
@@ -49,12 +51,24 @@ class Setup:
     config: Config = field(default_factory=Config)
 
 
+class Notebooks(ABC):
+    """Users' notebook servers, as far as the engine can tell what they are made of."""
+
+    @abstractmethod
+    async def container(self, user: UserName, server: str) -> Container:
+        """What a user's server runs in, as far as a job can have the same. `server` is how the engine calls it.
+
+        Raises `Invalid` where it is no server of that user's, and `Unavailable` where that cannot be read now.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """Where workers run, their files, the nodes, and who leads. Its parts are opened one by one, leadership first.
 
     `traits` say what the engine can do: what it cannot is refused before it is queued.
-    `agents` answers the agents of its workers, where it has them run by some.
+    `agents` answers the agents of its workers, where it has them run by some. `notebooks` are those whose images and
+    volumes jobs have, too.
     """
 
     engine: Engine
@@ -62,6 +76,7 @@ class Backend:
     inventory: Inventory
     leadership: Leadership
     agents: Agents | None = None
+    notebooks: Notebooks | None = None
     traits: Traits = field(default_factory=Traits)
 
 

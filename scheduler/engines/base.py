@@ -39,11 +39,13 @@ class Traits:
     `shares`: a worker or a session can have part of a GPU.
     `picks_gpus`: the engine chooses the GPUs of its node that a worker gets (as a device plugin does). The numbers in a
     placement then only count them: no number is known to be a certain GPU, and the nodes have no `devices`.
+    `images`: a job can choose the image that its workers run in.
     `shared_folders`: workers see the folders of who submits at the same paths. Without it a job has only what was sent.
     """
 
     shares: bool = True
     picks_gpus: bool = False
+    images: bool = False
     shared_folders: bool = True
 
 

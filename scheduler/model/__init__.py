@@ -42,6 +42,7 @@ from scheduler.model.names import (
 from scheduler.model.requested import (
     After,
     ArrayPlace,
+    Container,
     Framework,
     JobKind,
     LargeFile,
@@ -81,6 +82,7 @@ __all__ = [
     "AttemptKey",
     "Avoided",
     "Bounds",
+    "Container",
     "Defaults",
     "Ending",
     "Environment",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from scheduler.model.amounts import ONE, MiB, Milli
 from scheduler.model.declared import Environment
@@ -152,13 +153,23 @@ class LargeFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Container:
+    """What a worker's container is made of, where the engine runs containers: its `image` (`None`: the engine's own),
+    and `volumes` with their `mounts`, each an object as the engine's API has it."""
+
+    image: str | None = None
+    volumes: tuple[Mapping[str, Any], ...] = ()
+    mounts: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """What a job runs: `command` (argv) in a working directory filled from the content-addressed `bundle` and `files`.
 
     `outputs` are the names a cell brings back. `grace` is the time between SIGTERM and SIGKILL,
     `max_runtime` the longest that one attempt may take, `idle_timeout` how long it may leave its GPUs idle,
     `retries` how often a failed attempt is tried again.
-    `parameters` are values by name that tell it from the other jobs of a sweep.
+    `parameters` are values by name that tell it from the other jobs of a sweep. `container` is what it runs in.
     """
 
     kind: JobKind
@@ -173,6 +184,7 @@ class Program:
     files: tuple[LargeFile, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     framework: Framework = Framework.NONE
+    container: Container = Container()
 
     @property
     def blobs(self) -> frozenset[str]:

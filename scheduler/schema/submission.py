@@ -68,6 +68,9 @@ class JobSubmit(Wire):
         description="workers of several shapes, which start together, instead of equal workers",
     )
     node_pools: list[str] | None = Field(None, description="node pools that the job may use, in order of preference")
+    image: str | None = Field(
+        None, min_length=1, max_length=1000, description="on Kubernetes, the container image that the workers run in"
+    )
     priority: int = Field(50, ge=0, le=1000, description="priority within the project; the highest starts first")
     preemptible: bool = Field(
         True, description="false: never stop it for other jobs; it must fit into the project's guarantee"

@@ -162,6 +162,10 @@ OPTIONS: tuple[Option, ...] = (
            metavar="LEVEL", label="Prefer within"),
     Option("groups", GROUPS, Group.NEEDS, "workers of several shapes, which start together, instead of equal workers",
            via=FILES),
+    Option("image", TEXT, Group.NEEDS, "on Kubernetes, the container image that the workers run in",
+           example="quay.io/jupyter/pytorch-notebook", default="that of the notebook, else the pool's",
+           more="It needs `python3` (3.8 or later). See "
+           "[Choose the image](../how-to/kubernetes.md#choose-the-image)."),
     # -- what goes along and comes back
     Option("outputs", NAMES, Group.ALONG, "variables that the cell returns",
            via=Interface.MAGIC | FILES | Interface.DIALOG,

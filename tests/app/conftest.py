@@ -120,11 +120,11 @@ class Service:
         self.process.terminate()
         return self.process.wait(PATIENCE)
 
-    def client(self) -> Client:
+    def client(self, notebook: str = "") -> Client:
         endpoint, token = self.folder.endpoint(), self.folder.read_token()
         assert endpoint is not None
         assert token is not None
-        return Client(endpoint.url, token)
+        return Client(endpoint.url, token, notebook=notebook)
 
     def cli(self, *words: str, check: bool = True) -> Done:
         """Run `jupyter runai …` in the working folder (in this process: a start of Python less, and the same

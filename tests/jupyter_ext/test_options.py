@@ -31,6 +31,7 @@ ARRIVES: dict[str, tuple[str, Any]] = {
     "node_pools": ("--node-pool fast,slow", ["fast", "slow"]),
     "require": ("--require rack", "rack"),
     "prefer": ("--prefer node", "node"),
+    "image": ("--image team/train:1", "team/train:1"),
     "in": ("--in '*.txt'", ["a.txt"]),
     "no_files": ("--no-files", True),
     "env": ("--env A=1 --env B=x=y", {"A": "1", "B": "x=y"}),

@@ -17,9 +17,11 @@ from scheduler.engines.kubernetes.manifests import PodPlan
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.engines.kubernetes.template import KEYS, merge
 from scheduler.errors import Invalid
-from scheduler.model import JobId, Shape
+from scheduler.model import Container, JobId, Shape
 
 PLAN = PodPlan(Worker(JobId("j-1"), 2, 3), "n1", 4, Shape(cpus=1500, memory=2048))
+
+NOTHING_CHOSEN = Container()
 
 
 def settings(**own: Any) -> Kubernetes:
@@ -27,8 +29,9 @@ def settings(**own: Any) -> Kubernetes:
     return Kubernetes(config=Config(Kubernetes=given))
 
 
-def made(size: int = 1, **own: Any) -> Any:
-    return manifests.pod(PLAN, size, 30.0, {"runai.jupyter.org/user": "ann"}, "runai-agent-0", settings(**own))
+def made(size: int = 1, container: Container = NOTHING_CHOSEN, **own: Any) -> Any:
+    about = {"runai.jupyter.org/user": "ann"}
+    return manifests.pod(PLAN, size, 30.0, about, container, "runai-agent-0", settings(**own))
 
 
 def test_a_pod_is_a_worker_with_its_agent() -> None:

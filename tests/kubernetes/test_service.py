@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,9 @@ import httpx
 import pytest
 
 from hub_spawner.ports import any_free
+from scheduler.errors import Invalid
 from scheduler.model import JobState
-from scheduler.schema import JobSubmit, JobView
+from scheduler.schema import ArrayMember, ArraySubmit, JobSubmit, JobView
 from tests.app.conftest import Service, end_all, until
 from tests.jupyter_ext.pool import Kernel
 from tests.kubernetes.chart import define_resources
@@ -271,6 +273,79 @@ def test_a_job_whose_pod_is_evicted_by_others_is_queued_again_and_loses_nothing(
 def _waits(job: JobView) -> JobView | None:
     """A job whose plan has been made."""
     return job if job.state == "queued" and "Needs" in job.reason else None
+
+
+def test_a_job_runs_in_the_image_that_it_names(service: KubernetesService) -> None:
+    with service.config.open("a") as config:
+        config.write("c.Kubernetes.image = 'tests.local/nowhere:1'\n")
+    service.start()
+    job = service.submit(*python("print('here')"), image=PYTHON)
+    assert service.ended(job).state == "succeeded", service.log.read_text()
+    with service.config.open("a") as config:
+        config.write("c.Kubernetes.pod_template['spec']['containers'][0]['image'] = 'tests.local/nowhere:1'\n")
+    service.kill()
+    service.start()
+    with pytest.raises(Invalid, match="cannot choose an image"):
+        service.submit(*python("pass"), image=PYTHON)
+    service.leaves_nothing()
+
+
+def test_a_job_runs_in_the_image_of_its_notebook_with_the_volumes_that_any_node_can_mount(
+    service: KubernetesService, namespace: str, node: Node, tmp_path: Path
+) -> None:
+    with service.config.open("a") as config:
+        config.write("c.Kubernetes.image = 'tests.local/nowhere:1'\n")
+        config.write(f"c.Kubernetes.notebooks_namespace = {namespace!r}\n")
+    for name in ("host", "claimed"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "name").write_text(name)
+    claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+    amount = {"storage": "1Mi"}
+    volume = f"claimed-{namespace}"
+    own = {"storageClassName": "", "accessModes": ["ReadWriteOnce"], "resources": {"requests": amount}}
+    shared = {**own, "accessModes": ["ReadWriteMany"], "volumeName": volume}
+    service.cluster.create("/api/v1/persistentvolumes", {
+        "metadata": {"name": volume},
+        "spec": {"capacity": amount, "accessModes": ["ReadWriteMany"], "hostPath": {"path": f"{tmp_path / 'claimed'}"}},
+    })  # fmt: skip
+    try:
+        service.cluster.create(claims, {"metadata": {"name": "own"}, "spec": own})
+        service.cluster.create(claims, {"metadata": {"name": "shared"}, "spec": shared})
+        kinds: dict[str, dict[str, Any]] = {
+            "host": {"hostPath": {"path": f"{tmp_path / 'host'}"}},
+            "claimed": {"persistentVolumeClaim": {"claimName": "shared"}},
+            "own": {"persistentVolumeClaim": {"claimName": "own"}},
+        }
+        mounts = [{"name": name, "mountPath": f"/volumes/{name}"} for name in kinds]
+        for user in (getpass.getuser(), "another"):
+            service.cluster.create(f"/api/v1/namespaces/{namespace}/pods", {
+                "metadata": {"name": f"jupyter-{user}", "annotations": {"hub.jupyter.org/username": user}},
+                "spec": {
+                    "schedulerName": "nobody",
+                    "containers": [{"name": "notebook", "image": PYTHON, "volumeMounts": mounts}],
+                    "volumes": [{"name": name, **kind} for name, kind in kinds.items()],
+                },
+            })  # fmt: skip
+        code = "import glob; print([open(name).read() for name in sorted(glob.glob('/volumes/*/name'))])"
+        service.start()
+        for seen in (["claimed", "host"], []):
+            with service.client(notebook=f"jupyter-{getpass.getuser()}") as client:
+                jobs = [client.submit(JobSubmit(command=python(code)))]
+                array = ArraySubmit(job=JobSubmit(command=python(code)), members=[ArrayMember(index=0)])
+                jobs += client.submit_array(array).jobs
+                for job in jobs:
+                    assert service.ended(job).state == "succeeded", service.log.read_text()
+                    assert service.log_of(job) == f"{seen}\n"
+            with service.config.open("a") as config:
+                config.write("c.Kubernetes.notebook_volumes = False\n")
+            service.kill()
+            service.start()
+        for stranger in ("jupyter-another", "gone", "../secrets"):
+            with service.client(notebook=stranger) as client, pytest.raises(Invalid, match="unset"):
+                client.submit(JobSubmit(command=["true"]))
+        service.leaves_nothing()
+    finally:
+        service.cluster.api.delete(f"/api/v1/persistentvolumes/{volume}")
 
 
 def test_an_image_that_is_not_there_fails_the_job_and_says_so(service: KubernetesService) -> None:

@@ -154,6 +154,7 @@ SUBMITTED = {
     "JobSubmit.workers": SUBMISSION + "each_worker_gets_its_gpus",
     "JobSubmit.min_workers": SUBMISSION + "with_min_workers_it_begins_with_fewer",
     "JobSubmit.framework": PROGRAMS + "workers_find_each_other_as_their_framework_has_it",
+    "JobSubmit.image": "kubernetes/test_service.py::test_a_job_runs_in_the_image_that_it_names",
     "JobSubmit.groups": GANG,
     "JobSubmit.node_pools": SUBMISSION + "gpu_types_and_node_pools_say_where_it_may_run",
     "JobSubmit.priority": SUBMISSION + "the_higher_priority_starts_first",
@@ -243,6 +244,8 @@ KUBERNETES_SETTINGS = dict.fromkeys(
 ) | {
     "start_seconds": "kubernetes/test_service.py::test_a_pod_that_does_not_start_in_time_gives_its_gpus_back",
     "lease_seconds": "kubernetes/test_replicas.py::test_lease_seconds_say_how_long_a_silent_leader_is_waited_for",
+    "notebook_volumes": "kubernetes/test_service.py::"
+    "test_a_job_runs_in_the_image_of_its_notebook_with_the_volumes_that_any_node_can_mount",
     "notebooks_namespace": "kubernetes/test_notebooks.py::test_a_cell_travels_from_a_pod_to_a_pod_and_back",
 }
 

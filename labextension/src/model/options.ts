@@ -166,6 +166,19 @@ export const OPTIONS: readonly SubmitOption[] = [
     offers: null
   },
   {
+    name: 'image',
+    label: 'Image',
+    field: 'text',
+    help: 'On Kubernetes, the container image that the workers run in.',
+    group: 'What it needs',
+    basic: false,
+    example: 'quay.io/jupyter/pytorch-notebook',
+    standard: "that of the notebook, else the pool's",
+    metavar: 'NAME',
+    choices: [],
+    offers: null
+  },
+  {
     name: 'outputs',
     label: 'Returned variables',
     field: 'names',

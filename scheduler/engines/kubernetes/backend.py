@@ -23,6 +23,7 @@ def kubernetes(setup: Setup) -> Backend:
     from scheduler.engines.kubernetes.engine import KubernetesEngine
     from scheduler.engines.kubernetes.inventory import ClusterInventory
     from scheduler.engines.kubernetes.lease import Elector, LeaseLeadership, own_namespace
+    from scheduler.engines.kubernetes.notebooks import ClusterNotebooks
     from scheduler.engines.kubernetes.settings import Kubernetes
 
     settings = Kubernetes(config=setup.config)
@@ -44,5 +45,6 @@ def kubernetes(setup: Setup) -> Backend:
         inventory=inventory,
         leadership=leadership,
         agents=agents,
-        traits=Traits(shares=False, picks_gpus=True, shared_folders=False),
+        notebooks=ClusterNotebooks(api, settings) if settings.notebooks_namespace else None,
+        traits=Traits(shares=False, picks_gpus=True, images=settings.images, shared_folders=False),
     )

@@ -13,7 +13,7 @@ from scheduler.engines.base import Launch
 from scheduler.engines.kubernetes.manifests import PodPlan, address
 from scheduler.engines.kubernetes.names import PREFIX
 from scheduler.engines.rendezvous import Rendezvous, needs
-from scheduler.model import JobId, Shape
+from scheduler.model import Container, JobId, Shape
 
 PORT = 29400
 """Where a pod's worker listens: each pod has all ports to itself."""
@@ -28,6 +28,7 @@ class Gang:
     plans: tuple[PodPlan, ...]
     grace: float
     about: Mapping[str, str]
+    container: Container
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
     bound: bool = False
 
@@ -38,7 +39,9 @@ class Gang:
             PodPlan(Worker(job, attempt, rank), node, gpus, Shape(cpus=cpus, memory=memory))
             for rank, (node, gpus, cpus, memory) in enumerate(kept["pods"])
         )
-        return cls(job, attempt, plans, kept["grace"], kept["about"])
+        image, volumes, mounts = kept.get("container", (None, (), ()))
+        container = Container(image, tuple(volumes), tuple(mounts))
+        return cls(job, attempt, plans, kept["grace"], kept["about"], container)
 
 
 def gang_of(launch: Launch) -> Gang:
@@ -53,7 +56,7 @@ def gang_of(launch: Launch) -> Gang:
         f"{PREFIX}/name": launch.env.get("RUNAI_JOB_NAME", ""),
         f"{PREFIX}/project": launch.env.get("RUNAI_PROJECT", ""),
     }
-    return Gang(launch.job, launch.attempt, plans, launch.program.grace, about)
+    return Gang(launch.job, launch.attempt, plans, launch.program.grace, about, launch.program.container)
 
 
 def kept_of(gang: Gang) -> Mapping[str, Any]:
@@ -65,6 +68,7 @@ def kept_of(gang: Gang) -> Mapping[str, Any]:
         ],
         "grace": gang.grace,
         "about": dict(gang.about),
+        "container": (gang.container.image, gang.container.volumes, gang.container.mounts),
     }
 
 

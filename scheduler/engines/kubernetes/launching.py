@@ -102,7 +102,9 @@ class Launching:
         known = self.pod(plan.worker)
         if known is not None:
             return known.uid
-        manifest = manifests.pod(plan, len(gang.plans), gang.grace, gang.about, self._agent, self._settings)
+        manifest = manifests.pod(
+            plan, len(gang.plans), gang.grace, gang.about, gang.container, self._agent, self._settings
+        )
         made = await self._create(f"{self._core}/pods", manifest)
         if made is None:
             made = await self._api.get(f"{self._core}/pods/{pod_name(plan.worker)}")

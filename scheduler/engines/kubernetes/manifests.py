@@ -25,7 +25,7 @@ from scheduler.engines.kubernetes.podstates import CONTAINER
 from scheduler.engines.kubernetes.podviews import PodView
 from scheduler.engines.kubernetes.settings import Kubernetes
 from scheduler.engines.kubernetes.template import merge
-from scheduler.model import ONE, JobId, Shape
+from scheduler.model import ONE, Container, JobId, Shape
 
 Manifest = dict[str, Any]
 
@@ -62,12 +62,20 @@ def agent_config_map(agent: str, settings: Kubernetes) -> Manifest:
 
 
 def pod(
-    plan: PodPlan, size: int, grace: float, about: Mapping[str, str], config_map: str, settings: Kubernetes
+    plan: PodPlan,
+    size: int,
+    grace: float,
+    about: Mapping[str, str],
+    container: Container,
+    config_map: str,
+    settings: Kubernetes,
 ) -> Manifest:
-    """A worker's pod, not yet bound. `about` is for people who read it; `size` is that of the gang."""
+    """A worker's pod, not yet bound. `about` is for people who read it; `size` is that of the gang; `container` is what
+    the job has chosen, or its notebook is made of."""
     worker = plan.worker
     name = attempt_name(worker.job, worker.attempt)
-    merged = merge(merge(_defaults(settings), settings.pod_template), _own(plan, grace, config_map, settings))
+    merged = merge(_defaults(settings), _chosen(container))
+    merged = merge(merge(merged, settings.pod_template), _own(plan, grace, config_map, settings))
     if size > 1:
         merged["spec"] |= {"hostname": hostname(worker.rank), "subdomain": name}
     metadata = merged.get("metadata", {})
@@ -108,6 +116,13 @@ def _defaults(settings: Kubernetes) -> Manifest:
             "volumes": [{"name": "runai-home", "emptyDir": {}}],
         }
     }
+
+
+def _chosen(container: Container) -> Manifest:
+    """What comes with the job, and the template may change."""
+    image = {} if container.image is None else {"image": container.image}
+    worker = {"name": CONTAINER, **image, "volumeMounts": list(container.mounts)}
+    return {"spec": {"containers": [worker], "volumes": list(container.volumes)}}
 
 
 def _own(plan: PodPlan, grace: float, config_map: str, settings: Kubernetes) -> Manifest:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from traitlets import Dict, Integer, List, Unicode, validate
+from traitlets import Bool, Dict, Integer, List, Unicode, validate
 from traitlets.config import Configurable
 from traitlets.utils.bunch import Bunch
 
 from scheduler.engines.kubernetes.nodeviews import TOPOLOGY
+from scheduler.engines.kubernetes.podstates import CONTAINER
 from scheduler.engines.kubernetes.template import check_template
 from scheduler.errors import Invalid
 
@@ -38,7 +39,13 @@ class Kubernetes(Configurable):
     )
     image = Unicode(
         config=True,
-        help="The image that jobs run in, as that of the notebooks. It needs python3 (3.8 or later) on its PATH.",
+        help="The image of jobs that choose none and are not sent from a notebook server of this cluster. It needs "
+        "python3 (3.8 or later) on its PATH.",
+    )
+    notebook_volumes = Bool(
+        True,
+        config=True,
+        help="Whether jobs that are sent from a notebook server mount its volumes, where several nodes can.",
     )
     gpu_resource = Unicode("nvidia.com/gpu", config=True, help="The resource that a node offers its GPUs as.")
     topology_labels = Dict(
@@ -77,6 +84,12 @@ class Kubernetes(Configurable):
         help="Seconds after which a standby takes over from a leader that it does not hear of. A leader that cannot "
         "renew its Lease for two thirds of that ends.",
     )
+
+    @property
+    def images(self) -> bool:
+        """Whether jobs can choose their image: the pod template does not."""
+        containers = self.pod_template.get("spec", {}).get("containers", ())
+        return not any("image" in container for container in containers if container["name"] == CONTAINER)
 
     @validate("pod_template")
     def _checked(self, proposal: Bunch) -> dict[str, Any]:
