@@ -39,11 +39,12 @@ class Operated(Service):
         self.cluster = cluster
         self.namespace = namespace
 
-    def annotate(self, user: str) -> None:
-        self.cluster.kubectl("annotate", "--overwrite", "namespace", self.namespace, f"runai.jupyter.org/user={user}")
+    def annotate(self, user: str, namespace: str = "") -> None:
+        of = namespace or self.namespace
+        self.cluster.kubectl("annotate", "--overwrite", "namespace", of, f"runai.jupyter.org/user={user}")
 
-    def apply(self, name: str, spec: str = "command: [python3, train.py]") -> None:
-        head = f"{API}kind: TrainJob\nmetadata: {{name: {name}, namespace: {self.namespace}}}\n"
+    def apply(self, name: str, spec: str = "command: [python3, train.py]", namespace: str = "") -> None:
+        head = f"{API}kind: TrainJob\nmetadata: {{name: {name}, namespace: {namespace or self.namespace}}}\n"
         self.cluster.kubectl("apply", "-f", "-", stdin=f"{head}spec:\n  {spec}\n")
 
     def apply_project(self, name: str, spec: str) -> None:
@@ -199,9 +200,9 @@ def test_a_trainjob_is_one_job_however_often_the_scheduler_is_killed(service: Op
 def test_deleting_a_trainjob_cancels_its_job_and_never_hangs(service: Operated) -> None:
     service.start()
     service.annotate("ann")
-    for name in ("one", "two", "three", "four"):
+    for name in ("one", "two", "three"):
         service.apply(name)
-    until(lambda: len([job for job in service.jobs() if job.state == "queued"]) == 4)
+    until(lambda: len([job for job in service.jobs() if job.state == "queued"]) == 3)
     service.delete("tj/one")
     with service.client() as client:  # a job that is not there any more
         (two,) = [job for job in service.jobs() if job.name == "two"]
@@ -213,9 +214,19 @@ def test_deleting_a_trainjob_cancels_its_job_and_never_hangs(service: Operated) 
     service.delete("tj/three", wait=False)
     service.start()
     eventually("it is gone", lambda: service.get("tj/three") is None)
-    service.cluster.kubectl("delete", "namespace", service.namespace, "--timeout=60s")
     states = {job.name: job.state for job in service.jobs()}
-    assert states == dict.fromkeys(("one", "three", "four"), "cancelled")
+    assert states == dict.fromkeys(("one", "three"), "cancelled")
+
+
+def test_a_namespace_that_is_deleted_cancels_the_jobs_of_its_trainjobs(service: Operated, cluster: Cluster) -> None:
+    """It is not the one of the scheduler, which has its rights there and would lose them."""
+    service.start()
+    with cluster.namespace("team-") as team:
+        service.annotate("ann", team)
+        service.apply("one", namespace=team)
+        until(lambda: [job for job in service.jobs() if job.state == "queued"])
+        cluster.kubectl("delete", "namespace", team, "--timeout=60s")
+    assert [(job.name, job.state) for job in service.jobs()] == [("one", "cancelled")]
 
 
 def test_a_project_is_what_its_resource_says(service: Operated) -> None:
