@@ -89,6 +89,6 @@ def test_nothing_runs_after_a_test_that_was_killed(tmp_path: Path, end: signal.S
 def _runs(process: psutil.Process) -> bool:
     """Whether it does anything: one that has ended is there until whoever adopted it has asked for its status."""
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
