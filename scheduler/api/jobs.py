@@ -147,7 +147,7 @@ class DryRunHandler(SubmitHandler):
     )
     async def post(self) -> None:
         sent = await self._with_ids(self.body(JobSubmit))
-        job = self._job(sent)
+        job = await self._job(sent)
         self._check_blobs(job, sent)
         found = await self.api.controller.dry_run(job)
         self.answer(dry_run_view(found, job, self.api.book, self.access))
