@@ -37,6 +37,7 @@ VIEWS = (
     schema.NodeDrain,
     schema.AuditPage,
     schema.DryRunView,
+    schema.UsageReport,
 )
 """What the front end reads; whatever these refer to comes along."""
 

@@ -51,6 +51,7 @@ from scheduler.api.pool import (
 )
 from scheduler.api.reports import ReportHandler
 from scheduler.api.sessions import SessionHandler, SessionsHandler
+from scheduler.api.usage import UsageHandler, UsageTableHandler
 from scheduler.files.blobs import MAX_BYTES
 from scheduler.files.disk import Disk
 
@@ -68,6 +69,8 @@ ROUTES: tuple[tuple[str, type[ApiHandler]], ...] = (
     ("/api/v1/pool/preview", PoolPreviewHandler),
     ("/api/v1/pool/snapshot", SnapshotHandler),
     ("/api/v1/audit", AuditHandler),
+    ("/api/v1/usage", UsageHandler),
+    ("/api/v1/usage.csv", UsageTableHandler),
     ("/api/v1/nodes/{node}/drain", DrainHandler),
     ("/api/v1/projects", ProjectsHandler),
     ("/api/v1/projects/{name}", ProjectHandler),

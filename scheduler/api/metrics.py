@@ -12,7 +12,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from scheduler.api.views import environment_totals
-from scheduler.model import Job, JobId, JobState
+from scheduler.controller.accounting import waited
+from scheduler.model import JobId, JobState
 
 if TYPE_CHECKING:
     from scheduler.controller import Controller
@@ -77,13 +78,6 @@ class Metrics:
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
-
-
-def waited(job: Job) -> float:
-    """How long a job waited for its latest attempt, from the end of the one before where there was one."""
-    *before, latest = job.attempts
-    queued = [job.queued or job.submitted, *[attempt.ended or 0.0 for attempt in before[-1:]]]
-    return max(0.0, latest.created - max(queued))
 
 
 class _Gauges(Collector):

@@ -6,19 +6,16 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable
 from difflib import get_close_matches
-from importlib import import_module
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from scheduler import __version__
-from scheduler.cli import values
+from scheduler.cli import administration, values
+from scheduler.cli.command import Commands, add_command, add_format
 from scheduler.cli.completion import complete, completer
 from scheduler.model import JobState, QueueOrder
 from scheduler.submission.arguments import add_options, explain
 from scheduler.submission.options import Interface
-
-Commands = Any  # argparse keeps the type of its subparsers to itself
 
 DESCRIPTION = """\
 A GPU pool that lives inside Jupyter. Build in a notebook on a GPU that is always yours,
@@ -98,42 +95,18 @@ def parser() -> argparse.ArgumentParser:
     _verbs(commands)
     _project(commands)
     _apply(commands)
-    _drain(commands)
-    _audit(commands)
+    administration.add_commands(commands)
     _snapshot(commands)
     _plan(commands)
     _simulate(commands)
     return whole
 
 
-def _command(commands: Commands, name: str, where: str, summary: str, **rest: Any) -> argparse.ArgumentParser:
-    """A command that `where` (`module:function`) runs."""
-    found: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=summary,
-        description=rest.pop("description", f"{summary[:1].upper()}{summary[1:]}."),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        **rest,
-    )
-    found.set_defaults(run=_late(where), parser=found)
-    return found
-
-
-def _late(where: str) -> Callable[[argparse.Namespace], int]:
-    module, _, name = where.partition(":")
-
-    def run(options: argparse.Namespace) -> int:
-        return int(getattr(import_module(f"scheduler.cli.{module}"), name)(options))
-
-    return run
-
-
 # -- jobs ---------------------------------------------------------------------------------------------------
 
 
 def _submit(commands: Commands) -> None:
-    command = _command(
+    command = add_command(
         commands,
         "submit",
         "submit:run",
@@ -156,34 +129,34 @@ examples:
 
 
 def _list(commands: Commands) -> None:
-    command = _command(commands, "list", "jobs:show_list", "list jobs, the newest first")
+    command = add_command(commands, "list", "jobs:show_list", "list jobs, the newest first")
     command.add_argument("--state", action="append", choices=[state.value for state in JobState], metavar="STATE",
                          help="only jobs in this state; may be repeated")  # fmt: skip
     command.add_argument("--project", help="only jobs of this project")
     command.add_argument("--array", metavar="ARRAY", help="only the jobs of this array")
     command.add_argument("--mine", action="store_true", help="only your own jobs")
     command.add_argument("--limit", type=values.count, default=30, metavar="N", help="maximum number of entries (30)")
-    _format(command)
+    add_format(command)
 
 
 def _status(commands: Commands) -> None:
-    command = _command(
+    command = add_command(
         commands, "status", "status:run", "show a summary of the pool, or one job in full and why it waits"
     )
     command.add_argument("job", nargs="?", metavar="JOB", help="the id of a job")
-    _format(command)
+    add_format(command)
 
 
 def _explain(commands: Commands) -> None:
-    command = _command(
+    command = add_command(
         commands, "explain", "explain:run", "say why a job waits, who holds its GPUs and when it will start"
     )
     command.add_argument("job", metavar="JOB", help="the id of a job")
-    _format(command)
+    add_format(command)
 
 
 def _logs(commands: Commands) -> None:
-    command = _command(commands, "logs", "jobs:logs", "print the log of a job")
+    command = add_command(commands, "logs", "jobs:logs", "print the log of a job")
     command.add_argument("job", metavar="JOB", help="the id of a job")
     command.add_argument("-f", "--follow", action="store_true", help="keep printing until the job ends")
     command.add_argument("--rank", type=values.whole, default=0, metavar="N", help="the log of this worker (0)")
@@ -191,12 +164,12 @@ def _logs(commands: Commands) -> None:
 
 
 def _outputs(commands: Commands) -> None:
-    command = _command(
+    command = add_command(
         commands, "outputs", "jobs:outputs", "list the files of a job in $RUNAI_OUTPUT_DIR, or copy them here"
     )
     command.add_argument("job", metavar="JOB", help="the id of a job")
     command.add_argument("--to", metavar="FOLDER", help="copy the files to FOLDER")
-    _format(command)
+    add_format(command)
 
 
 def _verbs(commands: Commands) -> None:
@@ -206,7 +179,7 @@ def _verbs(commands: Commands) -> None:
         ("resume", "queue paused jobs again"),
         ("delete", "delete jobs that have ended, with their logs, outputs and checkpoints"),
     ):
-        command = _command(commands, verb, f"jobs:{verb}", summary)
+        command = add_command(commands, verb, f"jobs:{verb}", summary)
         command.add_argument("jobs", nargs="+", metavar="JOB", help="the id of a job or an array")
 
 
@@ -221,12 +194,12 @@ def _project(commands: Commands) -> None:
         description="Projects and their quotas.",
     )
     verbs = whole.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=project)
-    command = _command(verbs, "list", "projects:show_list", "list all projects with their use of GPUs")
-    _format(command)
-    command = _command(verbs, "show", "projects:show", "show one project")
+    command = add_command(verbs, "list", "projects:show_list", "list all projects with their use of GPUs")
+    add_format(command)
+    command = add_command(verbs, "show", "projects:show", "show one project")
     command.add_argument("name", metavar="NAME")
-    _format(command)
-    command = _command(
+    add_format(command)
+    command = add_command(
         verbs, "set", "projects:change", "add a project, or change the given settings of a project",
         epilog="Instead of an amount, write `none` for an unlimited guarantee, no limit, or the default weight.",
     )  # fmt: skip
@@ -281,46 +254,30 @@ def _project(commands: Commands) -> None:
     command.add_argument(
         "--preview", action="store_true", help="only show what would change, and which jobs would stop, move or start"
     )
-    command = _command(verbs, "rm", "projects:remove", "remove a project that has no jobs")
+    command = add_command(verbs, "rm", "projects:remove", "remove a project that has no jobs")
     command.add_argument("name", metavar="NAME")
 
 
 def _apply(commands: Commands) -> None:
-    command = _command(commands, "apply", "apply:run", "apply a pool file")
+    command = add_command(commands, "apply", "apply:run", "apply a pool file")
     what = command.add_mutually_exclusive_group(required=True)
     what.add_argument("-f", "--file", metavar="FILE", help="the pool file, in YAML; `-` reads standard input")
     what.add_argument("--show", action="store_true", help="print the pool file of the current pool")
     command.add_argument(
         "--preview", action="store_true", help="only show what would change, and which jobs would stop, move or start"
     )
-    _format(command)
-
-
-def _drain(commands: Commands) -> None:
-    command = _command(commands, "drain", "nodes:drain", "give a node no new work; running work continues to its end")
-    command.add_argument("node", metavar="NODE")
-    command.add_argument("--reason", default="", help="the reason, shown with the node")
-    command = _command(commands, "undrain", "nodes:undrain", "let a drained node take work again")
-    command.add_argument("node", metavar="NODE")
-
-
-def _audit(commands: Commands) -> None:
-    command = _command(
-        commands, "audit", "audit:run", "show the changes of the pool and who made them, the newest first"
-    )
-    command.add_argument("--user", help="only what this user has changed")
-    command.add_argument("--name", help="only changes of the project, node pool or user of this name")
-    command.add_argument("--limit", type=values.count, default=30, metavar="N", help="maximum number of entries (30)")
-    _format(command)
+    add_format(command)
 
 
 def _snapshot(commands: Commands) -> None:
-    command = _command(commands, "snapshot", "snapshot:run", "print the current pool as a scenario, for `plan`")
-    _format(command)
+    command = add_command(commands, "snapshot", "snapshot:run", "print the current pool as a scenario, for `plan`")
+    add_format(command)
 
 
 def _plan(commands: Commands) -> None:
-    command = _command(commands, "plan", "plan:run", "print the policy's plan for a pool that is described in a file")
+    command = add_command(
+        commands, "plan", "plan:run", "print the policy's plan for a pool that is described in a file"
+    )
     command.add_argument("file", metavar="FILE", help="a scenario in YAML or JSON; `-` reads standard input")
     command.add_argument("--lines", action="store_true", help="read one scenario in JSON per line")
     command.add_argument(
@@ -330,7 +287,7 @@ def _plan(commands: Commands) -> None:
 
 
 def _simulate(commands: Commands) -> None:
-    command = _command(
+    command = add_command(
         commands, "simulate", "simulate:run", "simulate a trace of jobs with this and other policies, and compare them"
     )
     command.add_argument("trace", metavar="TRACE", help="a CSV table of jobs, plain or gzip")
@@ -392,7 +349,3 @@ def _simulate(commands: Commands) -> None:
     )
     command.add_argument("--report", metavar="FILE", help="draw the results as a page")
     command.add_argument("-o", "--output", choices=["json"], help="print the result as JSON")
-
-
-def _format(command: Any) -> None:
-    command.add_argument("-o", "--output", choices=["json", "yaml"], help="print the result as JSON or YAML")

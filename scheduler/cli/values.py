@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from scheduler.submission import values
@@ -60,6 +62,20 @@ def _window_of(text: str) -> dict[str, Any] | None:
     return None if text == "none" else read_window(text)
 
 
+def _instant(text: str) -> float:
+    """A day or an instant of this machine's clock, or how long ago it was."""
+    if text[:4].isdigit() and "-" in text:
+        return datetime.fromisoformat(text).timestamp()
+    return time.time() - read_duration(text)
+
+
+def _dimensions(text: str) -> list[str]:
+    found = [] if text == "none" else values.names(text)
+    if not {*found} <= {"environment", "project", "user", "gpu_type"}:
+        raise ValueError
+    return found
+
+
 def _ruled(text: str) -> tuple[str, Any]:
     """A rule of a project's policy, such as `maxima.max_runtime=2h`, and its value."""
     name, _, value = text.partition("=")
@@ -86,6 +102,10 @@ names = _reader(values.names)
 bound = _reader(
     lambda text: None if text == "none" else values.amount(text), "is not an amount; write 0 or more, or `none`"
 )
+instant = _reader(
+    _instant, "is neither a time nor a duration; write one such as 2026-03-01, 2026-03-01T12:00, 7d or 12h"
+)
+dimensions = _reader(_dimensions, "is no list of groups; write some of project,user,gpu_type,environment, or none")
 share = _reader(_fraction, "is not a share; write a number above 0 and up to 1")
 numbers = _reader(_factors, "is not a list of factors; write numbers above 0 with commas between them")
 amounts = _reader(_amounts_of, "is not a list of amounts; write numbers with commas between them")

@@ -54,6 +54,8 @@ class AsyncClient:
     apply = _method(calls.apply)
     snapshot = _method(calls.snapshot)
     audit = _method(calls.audit)
+    usage = _method(calls.usage)
+    usage_table = _method(calls.usage_table)
     drain = _method(calls.drain)
     undrain = _method(calls.undrain)
     projects = _method(calls.projects)

@@ -43,6 +43,7 @@ from scheduler.schema import (
     SessionList,
     SessionOpen,
     SessionView,
+    UsageReport,
 )
 
 T = TypeVar("T")
@@ -126,6 +127,16 @@ def audit(
     """A page of who changed what of the pool, newest first; `next` of the page is `after` of the one that follows."""
     params = _given(user=user, kind=kind, name=name, limit=limit, after=after)
     return Call("GET", "audit", _view(AuditPage), params=params)
+
+
+def usage(**asked: Any) -> Call[UsageReport]:
+    """What was used, as the options of `GET /usage` say: `since`, `until`, `by`, `every`, `project` and so on."""
+    return Call("GET", "usage", _view(UsageReport), params=_given(**asked))
+
+
+def usage_table(**asked: Any) -> Call[str]:
+    """The same as CSV."""
+    return Call("GET", "usage.csv", lambda response: response.text, params=_given(**asked))
 
 
 def drain(node: str, reason: str = "") -> Call[None]:

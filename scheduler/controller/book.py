@@ -40,7 +40,7 @@ from scheduler.store import ChangeSet
 
 class Book:
     """`jobs` are the unfinished ones, `sessions` those that have not ended, `plan` and `forecast` are the latest,
-    `usage` is how much each project has used recently.
+    `usage` is how much each project has used recently, and `accounted_until` until when what is held is on record.
 
     `releases` counts how often GPUs were given back: whoever has seen the same number has missed none.
     """
@@ -59,6 +59,7 @@ class Book:
         self.last_event = 0
         self.releases = 0
         self.usage: dict[ProjectName, ProjectUsage] = {}
+        self.accounted_until = 0.0
         self._jobs = JobIndex()
         self._sessions: dict[SessionId, Session] = {}
         self._workloads: dict[WorkloadId, Workload] = {}
@@ -145,6 +146,7 @@ class Book:
         twin = Book(self.pool, self.nodes, self.run_times)
         twin.plan, twin.forecast, twin.last_event = self.plan, self.forecast, self.last_event
         twin.releases, twin.usage = self.releases, dict(self.usage)
+        twin.accounted_until = self.accounted_until
         twin._jobs, twin._sessions = self._jobs.copy(), dict(self._sessions)
         twin._workloads, twin._dependent = dict(self._workloads), dict(self._dependent)
         return twin
@@ -157,6 +159,8 @@ class Book:
         for session in change.sessions:
             self._put_session(session)
         self.usage.update({used.project: used for used in change.usage})
+        if change.accounted_until is not None:
+            self.accounted_until = change.accounted_until
         if change.pool is not None:
             self.pool = change.pool
 

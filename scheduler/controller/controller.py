@@ -22,6 +22,7 @@ from time import monotonic
 from typing import cast
 
 from scheduler.controller import dependencies, notices, usage
+from scheduler.controller.accountant import Accountant
 from scheduler.controller.book import Book, Holdings
 from scheduler.controller.checkpoints import Checkpoints
 from scheduler.controller.deletion import Deletion
@@ -67,7 +68,7 @@ class Controller:
         self._traits = backend.traits
         self._clock = clock
         self.past_events = store.events
-        self.audit = store.audit
+        self.audit, self.used = store.audit, store.used
         self._writer = StateWriter(store, self._resync)
         self._plan_loop = PlanLoop(
             partial(self._decide, decide or SnapshotPlanner()), self._look, self._carry_out, clock
@@ -84,6 +85,7 @@ class Controller:
         self._deletion = Deletion(self._writer, store, backend.files, clock)
         self._forecaster = Forecaster(self._forecast, self._publish_forecast, clock)
         self._checkpoints = Checkpoints(backend.files, lambda: self._decided.holding.values(), self._jobs.saved)
+        self.accountant = Accountant(self._writer, clock)
         self._idleness = Idleness()
         self._looking: asyncio.TimerHandle | None = None
         self._blocked: Mapping[WorkloadId, Decision] = {}
@@ -126,6 +128,7 @@ class Controller:
         self._plan_loop.open()
         self._forecaster.open()
         self._checkpoints.open()
+        self.accountant.open()
         self._look_for_idle_jobs()
         self.ready = True
 
@@ -148,6 +151,7 @@ class Controller:
         await self._plan_loop.close()
         await self._forecaster.close()
         await self._checkpoints.close()
+        self.accountant.close()
         if self._looking is not None:
             self._looking.cancel()
         await self._sessions.abandon()
@@ -179,8 +183,9 @@ class Controller:
         await self._deletion.delete(await self._jobs.decided(job_id))
 
     async def tidy(self) -> None:
-        """Delete what the pool keeps no longer, and finish what was begun."""
+        """Delete what the pool keeps no longer, finish what was begun, and condense the record of what was used."""
         await self._deletion.finish()
+        await self._writer.durable(self._writer.commit(ChangeSet(condensed=self._clock())))
         keep = self.book.pool.keep_days
         if keep is not None:
             await self._deletion.expire(self._clock() - keep * DAY)
@@ -250,6 +255,7 @@ class Controller:
         usage = self._inventory.usage(self._decided.nodes)
         if self._traits.picks_gpus:
             usage = busiest_of_nodes(usage, self._decided.nodes)
+        self.accountant.look(usage, LOOK)
         for job in self._idleness.look(list(self._decided.jobs.values()), usage, monotonic()):
             self._jobs.idled(job)
         self._looking = asyncio.get_running_loop().call_later(LOOK, self._look_for_idle_jobs)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
-from scheduler.controller import usage
+from scheduler.controller import accounting, usage
 from scheduler.controller.book import Book
 from scheduler.controller.feed import Feed
 from scheduler.controller.runtimes import REMEMBERED
@@ -68,6 +68,7 @@ class StateWriter:
         counted = (*loaded.usage, *usage.after({}, {}, others, half_life).values())
         self.book.put(ChangeSet(jobs=loaded.jobs, sessions=loaded.sessions, usage=counted))
         self.book.last_event = loaded.last_event
+        self.book.accounted_until = loaded.accounted_until
         self.decided = self.book.copy()
         self.feed = Feed(self._store.events, loaded.last_event)
 
@@ -79,7 +80,11 @@ class StateWriter:
 
     def commit(self, change: ChangeSet, *then: Then) -> Written:
         """Decide a change. `then` is done once it is durable, even if nobody waits for that any more."""
-        change = replace(change, usage=(*change.usage, *self._usage_after(change)))
+        change = replace(
+            change,
+            usage=(*change.usage, *self._usage_after(change)),
+            accounted=(*change.accounted, *accounting.after(self.decided, change)),
+        )
         self.decided.put(change)
         self._writing += 1
         self._idle.clear()

@@ -3,6 +3,7 @@
 Nothing here does I/O, reads a clock or knows another room.
 """
 
+from scheduler.model.accounting import NOTHING, Consumer, Consumption
 from scheduler.model.amounts import (
     ONE,
     MiB,
@@ -74,6 +75,7 @@ from scheduler.model.windows import PoolInForce, begins_on, guaranteed_at, pool_
 from scheduler.model.wording import cpu_count, duration, gpu_count, memory_size, number
 
 __all__ = [
+    "NOTHING",
     "ONE",
     "After",
     "Allowed",
@@ -82,6 +84,8 @@ __all__ = [
     "AttemptKey",
     "Avoided",
     "Bounds",
+    "Consumer",
+    "Consumption",
     "Container",
     "Defaults",
     "Ending",

@@ -62,6 +62,7 @@ from scheduler.schema.submission import (
     JobSubmit,
     SessionOpen,
 )
+from scheduler.schema.usage import Dimension, Every, UsageReport, UsageRow
 from scheduler.schema.wire import (
     NAME,
     AfterId,
@@ -87,11 +88,13 @@ __all__ = [
     "Change",
     "DefaultsEntry",
     "Digest",
+    "Dimension",
     "DisplayLine",
     "DryRunView",
     "EffectView",
     "EnvironmentTotals",
     "Event",
+    "Every",
     "Explanation",
     "FileSubmit",
     "GpuView",
@@ -130,6 +133,8 @@ __all__ = [
     "SettingsEntry",
     "SpeedView",
     "StreamShows",
+    "UsageReport",
+    "UsageRow",
     "UserEntry",
     "ViewFigures",
     "WaitingView",

@@ -7,6 +7,7 @@ one, and each is in the same transaction as the change it tells of; two schedule
 
 from __future__ import annotations
 
+from scheduler.store.accounting import UsageRecord, UsageSum, WantedUsage
 from scheduler.store.database import Loaded, Store
 from scheduler.store.filter import EVERY_EVENT, EVERY_JOB, AuditFilter, EventFilter, JobFilter
 from scheduler.store.lock import StateLock
@@ -25,4 +26,7 @@ __all__ = [
     "Loaded",
     "StateLock",
     "Store",
+    "UsageRecord",
+    "UsageSum",
+    "WantedUsage",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,7 +27,8 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, Oper
 
 from scheduler.errors import Conflict, Invalid, Unavailable
 from scheduler.model import Attempt, Job, JobId, Pool, Program, ProjectUsage, Session, SessionId
-from scheduler.store import rows, schema, sqlite, tables
+from scheduler.store import accounting, rows, schema, sqlite, tables
+from scheduler.store.accounting import UsageSum, WantedUsage
 from scheduler.store.filter import EVERY_EVENT, EVERY_JOB, AuditFilter, EventFilter, JobFilter
 from scheduler.store.lock import StateLock
 from scheduler.store.records import JOB_DELETED, AuditRecord, ChangeSet, EventRecord
@@ -65,6 +67,7 @@ class Loaded:
     sessions: tuple[Session, ...]
     usage: tuple[ProjectUsage, ...]
     last_event: int
+    accounted_until: float
 
 
 class Store:
@@ -212,6 +215,7 @@ class Store:
                 sessions=tuple(rows.to_session(row) for row in sessions.mappings()),
                 usage=tuple(ProjectUsage(**row) for row in connection.execute(select(tables.usage)).mappings()),
                 last_event=self._writer.last_event,
+                accounted_until=accounting.read_until(connection),
             )
 
     async def job(self, job_id: JobId) -> Job | None:
@@ -291,6 +295,10 @@ class Store:
             return [rows.to_audit(row) for row in connection.execute(query).mappings()]
 
         return await self._read(read)
+
+    async def used(self, wanted: WantedUsage) -> list[UsageSum]:
+        """The earliest periods first."""
+        return await self._read(partial(accounting.read, wanted=wanted))
 
     async def _read(self, read: Callable[[Connection], T]) -> T:
         def in_thread() -> T:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.model import Job, JobId, Pool, ProjectUsage, Session
+from scheduler.store.accounting import UsageRecord
 
 JOB_DELETED = "job.deleted"
 """The kind of event that is all that is left of a deleted job. By it is known what files may go that are left of
@@ -54,6 +55,9 @@ class ChangeSet:
     `submitted` are new jobs, `jobs` are known ones as they are now (of whose attempts only the latest may have
     changed). `usage` is that of the projects of which it has changed. `deleted` are jobs that are forgotten with all
     that was told of them; events up to the one with the id `outdated` are, too.
+
+    `accounted` is added to the record of what was used, which then has all that was held until `accounted_until`; the
+    record is condensed as it is due at the instant `condensed`.
     """
 
     submitted: tuple[Job, ...] = ()
@@ -65,3 +69,6 @@ class ChangeSet:
     audit: tuple[AuditRecord, ...] = ()
     deleted: tuple[JobId, ...] = ()
     outdated: int = 0
+    accounted: tuple[UsageRecord, ...] = ()
+    accounted_until: float | None = None
+    condensed: float | None = None

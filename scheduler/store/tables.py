@@ -164,3 +164,29 @@ audit = Table(
     Column("before", Document[Mapping[str, Any]](dict[str, Any])),
     Column("after", Document[Mapping[str, Any]](dict[str, Any])),
 )
+
+accounting = Table(
+    "accounting",
+    metadata,
+    Column("start", BigInteger, primary_key=True, autoincrement=False),
+    Column("seconds", Integer, primary_key=True, autoincrement=False),
+    Column("environment", Text, primary_key=True),
+    Column("project", Text, primary_key=True),
+    Column("user", Text, primary_key=True),
+    Column("gpu_type", Text, primary_key=True),
+    Column("held", Double, nullable=False),
+    Column("measured", Double, nullable=False),
+    Column("idle", Double, nullable=False),
+    Column("starts", Integer, nullable=False),
+    Column("wait", Double, nullable=False),
+    Column("longest_wait", Double, nullable=False),
+    Column("reclaims", Integer, nullable=False),
+    Column("lost", Double, nullable=False),
+)
+
+accounted = Table(
+    "accounted",
+    metadata,
+    Column("only", Integer, primary_key=True, autoincrement=False),
+    Column("until", Double, nullable=False),
+)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.api.metrics import waited
+from scheduler.controller.accounting import waited
 from scheduler.model import Attempt, Job, JobId, JobKind, JobState, Program, ProjectName, Request
 from scheduler.schema import DryRunView, JobPage, JobView, Me, PoolFile, PoolView, Problem, ProjectList
 

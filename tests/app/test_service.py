@@ -159,6 +159,10 @@ def test_a_script_is_sent_followed_and_its_outputs_come_back(service: Service) -
     shown = json.loads(service.cli("status", job, "-o", "json").stdout)
     assert (shown["state"], shown["gpus"], shown["name"]) == ("succeeded", 2, "train.py")
     assert "train.py" in service.cli("list").stdout
+    heads, used = service.cli("usage", "--since", "1d", "--by", "project,gpu_type").stdout.splitlines()
+    assert (heads.split()[0], used.split()[:2]) == ("PROJECT", ["default", "–"])
+    table = service.cli("usage", "--by", "user", "--every", "hour", "-o", "csv").stdout.splitlines()
+    assert table[0].startswith("start,user,gpu_hours,")
 
 
 def test_a_job_that_fails_while_it_is_waited_for_gives_status_1(service: Service) -> None:

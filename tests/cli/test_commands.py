@@ -161,6 +161,11 @@ def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: 
             "'guaranteed=4' is not a quota; write one such as",
         ),
         (["submit", "--env", "=x", "x.py"], "'=x' is not of the form NAME=VALUE"),
+        (
+            ["usage", "--since", "soon"],
+            "--since: 'soon' is neither a time nor a duration; write one such as 2026-03-01",
+        ),
+        (["usage", "--by", "colour"], "--by: 'colour' is no list of groups; write some of project,user,gpu_type"),
         (["apply"], "One of the arguments -f/--file --show is required."),
     ],
 )

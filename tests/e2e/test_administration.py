@@ -39,7 +39,7 @@ def admin(hub: Hub, log_in: LogIn) -> Page:
 
 def test_every_view_has_an_address_and_is_reached_by_the_keyboard(admin: Page) -> None:
     views = admin.get_by_role("navigation", name="Views").get_by_role("link")
-    names = ["Pool", "Projects", "Jobs", "Nodes", "Audit"]
+    names = ["Pool", "Projects", "Jobs", "Nodes", "Usage", "Audit"]
     expect(views).to_have_text(names)
     expect(views.first).to_have_attribute("aria-current", "page")
     views.first.focus()
@@ -135,6 +135,24 @@ def test_a_node_is_drained_with_a_reason_and_returned(admin: Page) -> None:
     row.get_by_role("button", name="Return").click()
     expect(row).to_contain_text("takes work")
     assert eventually(lambda: api(admin, f"jobs/{job['id']}")["state"] == "succeeded")
+
+
+def test_what_was_used_is_shown_and_downloaded(admin: Page) -> None:
+    job = api(admin, "jobs", "POST", {"name": "used", "gpus": 2, "command": ["true"], "project": "default"})
+    assert eventually(lambda: api(admin, f"jobs/{job['id']}")["state"] == "succeeded")
+    admin.get_by_role("link", name="Usage").click()
+    admin.get_by_label("Span").select_option("last 24 hours")
+    admin.get_by_label("Show").select_option("Starts")
+    expect(admin.get_by_role("row", name="default")).to_be_visible()
+    expect(admin.get_by_role("img", name=re.compile("^Starts: [1-9]"))).to_be_visible()
+    shots(admin, "admin-usage")
+    admin.get_by_label("By").select_option("User")
+    expect(admin.get_by_role("rowheader", name="admin")).to_be_visible()
+    with admin.expect_download() as download:
+        admin.get_by_role("button", name="Download CSV").click()
+    table = download.value.path().read_text()
+    assert table.splitlines()[0].startswith("start,user,gpu_hours,")
+    assert ",admin," in table
 
 
 def test_jobs_are_found_and_cancelled_together(admin: Page) -> None:

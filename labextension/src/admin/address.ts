@@ -1,7 +1,7 @@
 /** Which view the page shows: its address says so (`#projects`), so that it can be kept, sent and gone back to. */
 import { useSyncExternalStore } from 'react';
 
-export const VIEWS = ['pool', 'projects', 'jobs', 'nodes', 'audit'] as const;
+export const VIEWS = ['pool', 'projects', 'jobs', 'nodes', 'usage', 'audit'] as const;
 
 export type ViewName = (typeof VIEWS)[number];
 

@@ -13,6 +13,7 @@ import { JobsView } from './jobsview';
 import { NodesView } from './nodes';
 import { Overview } from './overview';
 import { ProjectsView } from './projectsview';
+import { UsageView } from './usage';
 
 export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
   const trans = useTrans();
@@ -41,6 +42,7 @@ export function PoolPage({ model }: { model: IPoolModel }): ReactElement {
     projects: pool => <ProjectsView client={model.client} state={state} pool={pool} />,
     jobs: () => <JobsView model={model} state={state} actions={actions} confirm={confirm} attempt={attempt} />,
     nodes: pool => <NodesView nodes={pool.nodes} client={model.client} admin={admin} attempt={attempt} />,
+    usage: () => <UsageView client={model.client} />,
     audit: () => <AuditView client={model.client} />
   };
   return (
@@ -72,6 +74,7 @@ function ViewLinks({ current, admin }: { current: ViewName; admin: boolean }): R
     projects: trans.__('Projects'),
     jobs: trans.__('Jobs'),
     nodes: trans.__('Nodes'),
+    usage: trans.__('Usage'),
     audit: trans.__('Audit')
   };
   return (

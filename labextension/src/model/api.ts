@@ -526,6 +526,46 @@ export interface StreamShows {
   jobs: string[];
 }
 
+/** Rows by the start of their period. since is the start of the first one. */
+export interface UsageReport {
+  since: number;
+  until: number;
+  by: ('environment' | 'project' | 'user' | 'gpu_type')[];
+  every: 'hour' | 'day' | 'week' | 'month' | null;
+  rows: UsageRow[];
+}
+
+/**
+ * What was used in one period, or in the whole span, by those who have these in common; what it is not grouped by
+ * is null.
+ */
+export interface UsageRow {
+  /** when the period begins; null: the whole span */
+  start: number | null;
+  environment: Environment | null;
+  /** empty for sessions */
+  project: string | null;
+  /** empty for the smallest users of a period with a thousand of them */
+  user: string | null;
+  /** empty where it is not known */
+  gpu_type: string | null;
+  /** GPU-hours allocated */
+  gpu_hours: number;
+  /** those of which it was measured how busy the GPUs were … */
+  measured_gpu_hours: number;
+  /** … and those of these in which they were idle */
+  idle_gpu_hours: number;
+  /** attempts and sessions that began */
+  starts: number;
+  /** for how long they had waited on average; null where none began */
+  mean_wait: number | null;
+  longest_wait: number;
+  /** attempts that were stopped for others */
+  reclaims: number;
+  /** work that was stopped after the last checkpoint seen */
+  lost_gpu_hours: number;
+}
+
 /** What has changed of what a listener shows; null: nothing of it has. */
 export interface ViewFigures {
   me: Me | null;

@@ -15,7 +15,8 @@ import type {
   ProjectList,
   ProjectView,
   SessionList,
-  SessionView
+  SessionView,
+  UsageReport
 } from './api';
 import { errorOf, PoolError, UNREACHABLE, type ITransport } from './transport';
 
@@ -33,6 +34,16 @@ export interface JobQuery {
   user?: string;
   limit?: number;
   after?: string;
+}
+
+export type Dimension = 'project' | 'user' | 'gpu_type' | 'environment';
+
+/** What was used from one instant to another, by what, and in which periods. */
+export interface UsageQuery {
+  since: number;
+  until: number;
+  by: Dimension;
+  every: NonNullable<UsageReport['every']>;
 }
 
 export interface EventQuery {
@@ -86,6 +97,15 @@ export class Client {
   /** Who changed what of the pool, newest first; `after` is `next` of the page before. */
   audit(after: number | null): Promise<AuditPage> {
     return this._json(after === null ? 'audit' : `audit?after=${after}`);
+  }
+
+  usage(query: UsageQuery): Promise<UsageReport> {
+    return this._json(`usage?${searchOf(query)}`);
+  }
+
+  /** The same as a table for spreadsheets. */
+  async usageTable(query: UsageQuery): Promise<Blob> {
+    return (await this._send(`usage.csv?${searchOf(query)}`)).blob();
   }
 
   /** Gives a node no new work, for a reason; null: it takes work again. */
@@ -229,4 +249,8 @@ function projectPath(name: string): string {
 /** Only what was seen is changed; nothing seen: only where there is nothing. */
 function only(seen: string | null): Record<string, string> {
   return seen === null ? { 'If-None-Match': '*' } : { 'If-Match': seen };
+}
+
+function searchOf(query: UsageQuery): URLSearchParams {
+  return new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]));
 }

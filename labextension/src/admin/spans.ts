@@ -1,0 +1,66 @@
+/** The spans of time that the use of the pool is shown for; days, weeks and months are UTC's, as the record's are. */
+import type { UsageQuery } from '../model/client';
+import type { Trans } from '../trans';
+
+export const SPANS = ['day', 'week', 'month', 'this-month', 'last-month', 'year'] as const;
+export type Span = (typeof SPANS)[number];
+type Every = UsageQuery['every'];
+
+const HOUR = 3600;
+const DAY = 24 * HOUR;
+
+export function spanName(span: Span, trans: Trans): string {
+  const names: Record<Span, string> = {
+    day: trans.__('last 24 hours'),
+    week: trans.__('last 7 days'),
+    month: trans.__('last 30 days'),
+    'this-month': trans.__('this month'),
+    'last-month': trans.__('last month'),
+    year: trans.__('last 13 months')
+  };
+  return names[span];
+}
+
+/** From when to when, in which periods. */
+export function spanOf(span: Span, now: number): Pick<UsageQuery, 'since' | 'until' | 'every'> {
+  const today = now - (now % DAY);
+  const spans: Record<Span, [since: number, until: number, every: Every]> = {
+    day: [now - (now % HOUR) - 23 * HOUR, now, 'hour'],
+    week: [today - 6 * DAY, now, 'day'],
+    month: [today - 29 * DAY, now, 'day'],
+    'this-month': [monthsAgo(0, now), now, 'day'],
+    'last-month': [monthsAgo(1, now), monthsAgo(0, now), 'day'],
+    year: [monthsAgo(12, now), now, 'month']
+  };
+  const [since, until, every] = spans[span];
+  return { since, until, every };
+}
+
+/** When each period begins, whether anything was used in it or not. */
+export function periodsOf({ since, until, every }: Pick<UsageQuery, 'since' | 'until' | 'every'>): number[] {
+  const starts: number[] = [];
+  for (let start = since; start < until; start = after(start, every)) {
+    starts.push(start);
+  }
+  return starts;
+}
+
+function after(start: number, every: Every): number {
+  return every === 'month' ? monthsAgo(-1, start) : start + (every === 'hour' ? HOUR : every === 'day' ? DAY : 7 * DAY);
+}
+
+function monthsAgo(months: number, now: number): number {
+  const date = new Date(1000 * now);
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - months) / 1000;
+}
+
+/** The name of a period by its start: `14:00`, `12 Nov`, `Nov 2026`. */
+export function periodName(start: number, every: Every): string {
+  const options: Record<Every, Intl.DateTimeFormatOptions> = {
+    hour: { hour: '2-digit', minute: '2-digit' },
+    day: { day: 'numeric', month: 'short' },
+    week: { day: 'numeric', month: 'short' },
+    month: { month: 'short', year: 'numeric' }
+  };
+  return new Intl.DateTimeFormat(undefined, { ...options[every], timeZone: 'UTC' }).format(1000 * start);
+}

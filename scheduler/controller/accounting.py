@@ -1,0 +1,184 @@
+"""The record of what was used, kept by the starts and ends of attempts and sessions.
+
+What must hold: an attempt or a session is charged exactly from when it was given its GPUs until its end, once, over any
+crash and whatever the clock does. Each start and end is charged in the transaction that makes it durable. What goes on
+is charged every minute up to an instant that is kept with it (`until`), so that is all that a restart has to know: who
+holds GPUs has been charged until then, or from later on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from scheduler.model import (
+    NOTHING,
+    ONE,
+    Attempt,
+    Consumer,
+    Consumption,
+    Ending,
+    Environment,
+    Job,
+    Node,
+    NodeName,
+    ProjectName,
+    Session,
+    SessionState,
+    WorkerPlacement,
+    held_by,
+)
+from scheduler.store import ChangeSet, UsageRecord
+
+if TYPE_CHECKING:
+    from scheduler.controller.book import Book
+
+HOUR = 3600
+LONGEST = 400 * 86_400.0
+"""The most seconds that are charged at once: a clock may be set forward by years."""
+
+_UNFINISHED = frozenset({Ending.PREEMPTED, Ending.RESIZED, Ending.MOVED, Ending.LOST})
+"""How an attempt ends whose work goes on in another."""
+
+Account = dict[tuple[int, Consumer], Consumption]
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What somebody's workers have held from one instant to another, or what is taken back where that is earlier.
+
+    `once` is what goes with the start or the end at `at`.
+    """
+
+    environment: Environment
+    project: ProjectName
+    holder: Job | Session
+    placement: tuple[WorkerPlacement, ...]
+    gpu_type: str | None
+    begin: float
+    end: float
+    at: float = 0.0
+    once: Consumption = NOTHING
+
+
+def after(book: Book, change: ChangeSet) -> tuple[UsageRecord, ...]:
+    """What is charged for the starts and ends in a change of this book."""
+    charges = [charge for job in change.jobs for charge in _of_job(book.jobs.get(job.id), job, book.accounted_until)]
+    for session in change.sessions:
+        charges += _of_session(book.sessions.get(session.id), session, book.accounted_until)
+    return records(charges, book.nodes)
+
+
+def going_on(book: Book, now: float) -> Iterator[Charge]:
+    """What those who hold GPUs have held since they were charged last."""
+    until = book.accounted_until
+    for job in book.holding.values():
+        attempt = job.attempts[-1]
+        yield _charge(job, attempt, max(attempt.created, until), max(attempt.created, now))
+    for session in book.sessions.values():
+        if session.started is not None:
+            yield _seat(session, max(session.started, until), max(session.started, now))
+
+
+def waited(job: Job) -> float:
+    """How long a job waited for its latest attempt, from the end of the one before where there was one, in seconds."""
+    *before, latest = job.attempts
+    queued = [job.queued or job.submitted, *[attempt.ended or 0.0 for attempt in before[-1:]]]
+    return max(0.0, latest.created - max(queued))
+
+
+def _of_job(before: Job | None, job: Job, until: float) -> Iterator[Charge]:
+    if before is not None and before.state.holds_gpus and not _runs(job, len(before.attempts)):
+        attempt = job.attempts[len(before.attempts) - 1]
+        begin, end = max(attempt.created, until), max(attempt.created, attempt.ended or 0.0)
+        once = Consumption(reclaims=int(attempt.ending is Ending.PREEMPTED), lost=_lost(job, attempt))
+        yield replace(_charge(job, attempt, begin, end), at=end, once=once)
+    if job.state.holds_gpus and not (before is not None and _runs(before, len(job.attempts))):
+        attempt, wait = job.attempts[-1], waited(job)
+        once = Consumption(starts=1, wait=wait, longest_wait=wait)
+        charge = _charge(job, attempt, attempt.created, max(attempt.created, until))
+        yield replace(charge, at=attempt.created, once=once)
+
+
+def _runs(job: Job, attempt: int) -> bool:
+    return job.state.holds_gpus and len(job.attempts) == attempt
+
+
+def _of_session(before: Session | None, session: Session, until: float) -> Iterator[Charge]:
+    held = before is not None and before.state is SessionState.LEASED
+    started = session.started
+    if started is None:
+        return
+    if held and session.state is SessionState.ENDED:
+        yield _seat(session, max(started, until), max(started, session.ended or 0.0))
+    elif not held and session.state is SessionState.LEASED:
+        wait = max(0.0, started - session.requested)
+        once = Consumption(starts=1, wait=wait, longest_wait=wait)
+        yield replace(_seat(session, started, max(started, until)), at=started, once=once)
+
+
+def _charge(job: Job, attempt: Attempt, begin: float, end: float) -> Charge:
+    request = job.request
+    return Charge(request.environment, request.project, job, attempt.placement, attempt.gpu_type, begin, end)
+
+
+def _seat(session: Session, begin: float, end: float) -> Charge:
+    return Charge(Environment.BUILD, ProjectName(""), session, session.placement, None, begin, end)
+
+
+def _lost(job: Job, attempt: Attempt) -> float:
+    """GPU-seconds of work that was stopped after the last checkpoint that anybody has seen."""
+    stopped = attempt.ended if attempt.stopping is None else attempt.stopping
+    if attempt.ending not in _UNFINISHED or attempt.started is None or stopped is None:
+        return 0.0
+    saved = max(attempt.started, job.checkpointed or 0.0)
+    return max(0.0, stopped - saved) * held_by(attempt.placement) / ONE
+
+
+def records(charges: Iterable[Charge], nodes: Iterable[Node]) -> tuple[UsageRecord, ...]:
+    """The same by hour and by consumer."""
+    account: Account = defaultdict(Consumption)
+    types: Mapping[NodeName, str | None] | None = None
+    for charge in charges:
+        if types is None:
+            types = {node.name: node.gpu_type for node in nodes}
+        shares = _by_type(charge.placement, charge.gpu_type, types)
+        for gpu_type, share in shares.items():
+            for hour, seconds in _hours(charge.begin, charge.end):
+                add(account, hour, charge, gpu_type, Consumption(held=seconds * share / ONE))
+        if charge.once != NOTHING:
+            add(account, hour_of(charge.at), charge, max(shares, key=shares.__getitem__, default=""), charge.once)
+    return tuple([UsageRecord(hour, consumer, used) for (hour, consumer), used in account.items()])
+
+
+def add(account: Account, hour: int, charge: Charge, gpu_type: str, used: Consumption) -> None:
+    key = hour, Consumer(charge.environment, charge.project, charge.holder.user, gpu_type)
+    account[key] += used
+
+
+def _by_type(
+    placement: Iterable[WorkerPlacement], gpu_type: str | None, types: Mapping[NodeName, str | None]
+) -> Mapping[str, int]:
+    """Thousandths of GPUs by their type; `gpu_type` is that of all of them, where it is known."""
+    shares: Counter[str] = Counter()
+    for worker in placement:
+        if worker.gpus:
+            shares[gpu_type or types.get(worker.node) or ""] += worker.share * len(worker.gpus)
+    return shares
+
+
+def hour_of(at: float) -> int:
+    return int(at // HOUR) * HOUR
+
+
+def _hours(begin: float, end: float) -> Iterator[tuple[int, float]]:
+    """The seconds of each hour between two instants, negative where the end is the earlier one."""
+    sign, begin, end = (1, begin, end) if begin <= end else (-1, end, begin)
+    begin = max(begin, end - LONGEST)
+    while begin < end:
+        hour = hour_of(begin)
+        then = min(end, hour + HOUR)
+        yield hour, sign * (then - begin)
+        begin = then

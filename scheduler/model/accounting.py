@@ -1,0 +1,56 @@
+"""What was used, for the record: how much each consumer held in each period, and what it waited for and lost.
+
+A consumer is a user's jobs in one project on one type of GPU, or a user's sessions on it. Amounts of different periods
+and consumers add up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.model.declared import Environment
+from scheduler.model.names import ProjectName, UserName
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """`project` is empty for sessions, `gpu_type` where it is not known."""
+
+    environment: Environment
+    project: ProjectName
+    user: UserName
+    gpu_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """GPU-seconds `held`; of these `measured`, by whoever measures how busy GPUs are, and of those `idle`.
+
+    `starts` are attempts that began, which had waited `wait` seconds altogether and `longest_wait` at the most.
+    `reclaims` are attempts whose GPUs were taken back, and `lost` is the GPU-seconds of work that was stopped without
+    being saved.
+    """
+
+    held: float = 0.0
+    measured: float = 0.0
+    idle: float = 0.0
+    starts: int = 0
+    wait: float = 0.0
+    longest_wait: float = 0.0
+    reclaims: int = 0
+    lost: float = 0.0
+
+    def __add__(self, more: Consumption) -> Consumption:
+        return Consumption(
+            held=self.held + more.held,
+            measured=self.measured + more.measured,
+            idle=self.idle + more.idle,
+            starts=self.starts + more.starts,
+            wait=self.wait + more.wait,
+            longest_wait=max(self.longest_wait, more.longest_wait),
+            reclaims=self.reclaims + more.reclaims,
+            lost=self.lost + more.lost,
+        )
+
+
+NOTHING = Consumption()
