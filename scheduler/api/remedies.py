@@ -25,6 +25,7 @@ from scheduler.policy.blocking import (
     Reserved,
     RetryPause,
 )
+from scheduler.policy.intheway import InTheWay
 
 if TYPE_CHECKING:
     from scheduler.policy import Decision
@@ -100,6 +101,11 @@ def _remedies(job: Job, blocker: Blocker, others: bool) -> list[str]:
             if job.request.expected_runtime is None:
                 found.append("Declare with --expected-runtime that it ends before the other job can start.")
             return found
+        case InTheWay(_, when):
+            return [
+                f"The guarantee changes at {when}; the job is judged again then.",
+                "Declare with --expected-runtime that it ends before.",
+            ]
         case AfterJobs():
             return ["The jobs that it depends on end as required."]
         case ArrayFull():

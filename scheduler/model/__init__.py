@@ -72,7 +72,7 @@ from scheduler.model.running import (
 )
 from scheduler.model.usage import ProjectUsage
 from scheduler.model.windows import PoolInForce, begins_on, guaranteed_at, pool_at
-from scheduler.model.wording import cpu_count, duration, gpu_count, memory_size, number
+from scheduler.model.wording import cpu_count, duration, gpu_count, memory_size, number, time_of_day
 
 __all__ = [
     "NOTHING",
@@ -144,4 +144,5 @@ __all__ = [
     "relative_throughputs",
     "session_request",
     "size_of",
+    "time_of_day",
 ]

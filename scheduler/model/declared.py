@@ -208,10 +208,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class GuaranteeChange:
-    """From `at`, a project is guaranteed another number of GPUs."""
+    """From `at`, a project is guaranteed another number of GPUs. People are told the time in `timezone`."""
 
     at: float
     guaranteed: Milli | None
+    timezone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def _changes(project: Project, now: float) -> Iterator[GuaranteeChange]:
     for at in _boundaries(project, now):
         amount = guaranteed_at(project, at)
         if amount != before:
-            yield GuaranteeChange(at, amount)
+            yield GuaranteeChange(at, amount, project.windows[0].timezone)
             before = amount
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
 from scheduler.model.amounts import ONE, MiB, Milli
 
 
@@ -38,3 +41,12 @@ def duration(seconds: float) -> str:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def time_of_day(at: float, timezone: str, now: float) -> str:
+    """`09:00`, or on another day `09:00 on Fri 4 Dec`, by the clocks of a time zone."""
+    zone = ZoneInfo(timezone)
+    moment, today = datetime.fromtimestamp(at, zone), datetime.fromtimestamp(now, zone)
+    if moment.date() == today.date():
+        return f"{moment:%H:%M}"
+    return f"{moment:%H:%M} on {moment:%a} {moment.day} {moment:%b}"

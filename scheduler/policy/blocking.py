@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, ClassVar
 
 from scheduler.model import (
@@ -21,23 +20,10 @@ from scheduler.model import (
     gpu_count,
     number,
 )
+from scheduler.policy.blockkinds import BlockKind
+from scheduler.policy.intheway import InTheWay
 from scheduler.policy.projects import Resource
 from scheduler.policy.quotas import REMAINDER, PartitionKey, in_words
-
-
-class BlockKind(StrEnum):
-    LIMIT = "limit"
-    GUARANTEE = "guarantee"
-    GPU_TYPE = "gpu_type"
-    TOPOLOGY = "topology"
-    CAPACITY = "capacity"
-    RESERVATION = "reservation"
-    FAIR_SHARE = "fair_share"
-    QUOTA = "quota"
-    PROJECT = "project"
-    AFTER = "after"
-    ARRAY = "array"
-    RETRY = "retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +220,7 @@ PolicyBlocker = (
     | AboveShare
     | OverBuildQuota
     | NoQueue
+    | InTheWay
 )
 Blocker = PolicyBlocker | AfterJobs | ArrayFull | RetryPause
 
@@ -288,6 +275,8 @@ def _details(blocker: Blocker) -> dict[str, Any]:
             return {"user": user, **_gpus(quota=quota, allocated=allocated, asked=asked)}
         case NoQueue(project):
             return {"project": project}
+        case InTheWay(project, _, at, guaranteed, asked):
+            return {"project": project, "at": at, **_gpus(guaranteed=guaranteed, asked=asked)}
         case AfterJobs(jobs):
             return {"jobs": list(jobs)}
         case ArrayFull(array, max_parallel):
@@ -370,6 +359,8 @@ def sentence(blocker: PolicyBlocker) -> str:
             return (
                 f"Project {project} takes no jobs: it does not exist or has projects below it. Submit to another one."
             )
+        case InTheWay():
+            return blocker.sentence
 
 
 def _number(amount: Milli) -> str:

@@ -13,6 +13,7 @@ from scheduler.policy.consolidation import settle_elsewhere
 from scheduler.policy.decisions import Decisions
 from scheduler.policy.eligibility import Eviction
 from scheduler.policy.growth import Growth
+from scheduler.policy.lookahead import LookAhead
 from scheduler.policy.nodes import LATER, NOW
 from scheduler.policy.nominations import honour_nominations
 from scheduler.policy.partitions import Partition
@@ -60,6 +61,7 @@ class Cycle:
         self.growth = Growth(
             self.state, self.placer, self.reservations, self.preemptor, planner.partitions, self.wakeup
         )
+        self.ahead = LookAhead(planner.state, planner.partitions, self.started, now)
         self._in_vain: dict[tuple[int, NodeSet], int] = {}
 
     def plan(self) -> Plan:
@@ -121,6 +123,8 @@ class Cycle:
             assert jobs is not None
             if self._start(jobs.first, queue.project, jobs.request, order):
                 queue.advance(jobs)
+            elif self.ahead.passes_over(jobs.first, queue.project, jobs.request):
+                queue.advance(jobs)  # others of the class may end in time
             else:
                 queue.close(jobs)
                 self._close_unsatisfiable(queue)
@@ -230,6 +234,8 @@ class Cycle:
         self, job: WorkloadState, project: ProjectState, request: RequestClass, order: ProjectOrder
     ) -> list[WorkerPlacement] | None:
         """Free places, or else places of other jobs. If there are none, nodes may be reserved."""
+        if self.ahead.in_the_way(job, project, request):
+            return None
         full = project.nodes_at_limit(request.gang_amount) if self.state.limited else NO_NODES
         limited = self._refused(request, project) or bool(full and not request.eligible & ~full)
         reserved, better_not = self.reservations.kept_from(job, project)
@@ -356,7 +362,7 @@ class Cycle:
                 where = "inside its project's guarantee" if after else "on idle GPUs"
                 reason = f"Grows to {len(job.placement)} workers {where}."
                 changed[job.id] = Decision(Action.GROW, reason, job.placement, after)
-        why = Why(self.planner, self.reservations.kept)
+        why = Why(self.planner, self.reservations.kept, self.ahead.found)
         return Decisions(self.planner, changed, self.kept, self.blocked, self.reservations.starts, why)
 
     def _figures(self) -> dict[ProjectName, ProjectFigures]:

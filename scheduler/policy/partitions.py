@@ -52,7 +52,15 @@ def usable(node: Node) -> Milli:
 def _open(key: PartitionKey, projects: Sequence[Project]) -> Partition:
     guaranteed = quotas.guarantees(key, projects)
     tree = build_tree(
-        [replace(project, guaranteed=guaranteed[project.name], limit=_limit(project, key)) for project in projects]
+        [
+            replace(
+                project,
+                guaranteed=guaranteed[project.name],
+                limit=_limit(project, key),
+                changes=project.changes if key == quotas.REMAINDER else (),
+            )
+            for project in projects
+        ]
     )
     for project in tree.values():
         project.partition = key

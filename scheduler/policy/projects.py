@@ -55,9 +55,9 @@ class ProjectState:
     """
 
     __slots__ = (
-        "allocated", "beside", "children", "created", "demand", "depth", "guarantee", "held", "kept", "limit", "name",
-        "non_preemptible", "order", "overflow", "parent", "partition", "path", "priority", "quotas", "releasing",
-        "returns", "share", "usage", "wanted", "weight",
+        "allocated", "beside", "changes", "children", "created", "demand", "depth", "guarantee", "held", "kept",
+        "limit", "name", "non_preemptible", "order", "overflow", "parent", "partition", "path", "priority", "quotas",
+        "releasing", "returns", "share", "usage", "wanted", "weight",
     )  # fmt: skip
 
     def __init__(self, project: Project, parent: ProjectState | None) -> None:
@@ -86,6 +86,14 @@ class ProjectState:
         self.held: dict[UserName | None, Milli] | None = None
         self.returns = 0
         self.beside: tuple[ResourceState, ...] = ()
+        self.changes = project.changes
+
+    def guarantee_at(self, at: float) -> Milli:
+        """What it will be guaranteed, as far as changes are known."""
+        known = [change.guaranteed for change in self.changes if change.at <= at]
+        if not known:
+            return self.guarantee
+        return UNBOUNDED if known[-1] is None else known[-1]
 
     @property
     def due(self) -> Milli:

@@ -104,4 +104,4 @@ def _bounds(project: Project, resource: Resource) -> Bounds:
 
 
 def _with(project: Project, own: Bounds) -> Project:
-    return replace(project, guaranteed=own.guaranteed, limit=own.limit)
+    return replace(project, guaranteed=own.guaranteed, limit=own.limit, changes=())

@@ -23,6 +23,7 @@ from scheduler.policy.blocking import (
     Reserved,
     blocked,
 )
+from scheduler.policy.intheway import InTheWay
 from scheduler.policy.nodes import LATER, NOW, Key, NodeState
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.projects import ProjectState
@@ -32,9 +33,15 @@ from scheduler.policy.workloads import RequestClass, in_words
 
 
 class Why:
-    """The projects and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others."""
+    """The projects and the free GPUs at the end of a cycle; `kept` names who has reserved what would do for others,
+    `in_the_way` the guarantees that wait for none of the class to be there when they change."""
 
-    def __init__(self, planner: PlannerState, kept: dict[tuple[ProjectName, RequestClass], str]) -> None:
+    def __init__(
+        self,
+        planner: PlannerState,
+        kept: dict[tuple[ProjectName, RequestClass], str],
+        in_the_way: dict[tuple[ProjectName, RequestClass], InTheWay],
+    ) -> None:
         self._projects = {a: a.frozen() for partition in planner.partitions for a in partition.projects.values()}
         nodes = planner.state.nodes
         self._now: dict[Key, NodeSet] = dict(nodes.buckets[NOW])
@@ -43,6 +50,7 @@ class Why:
         self._topology = planner.topology
         self._train = planner.train
         self._kept = kept
+        self._in_the_way = in_the_way
         self._ever: dict[int, bool] = {}
         self._known: dict[tuple[ProjectState, RequestClass], Blocked] = {}
         self._before = planner.blocked
@@ -74,6 +82,8 @@ class Why:
         ruled_out = self._ruled_out(path, request)
         if ruled_out is not None:
             return ruled_out
+        if (project.name, request) in self._in_the_way:
+            return self._in_the_way[project.name, request]
         free = free_gpus(self._now, request.eligible)
         still_free = free >= asked or request.demand.partial
         if still_free and (project.name, request) in self._kept:

@@ -45,6 +45,14 @@ class NodeEntry(Wire):
     foreign: ForeignEntry = ForeignEntry()
 
 
+class ChangeEntry(Wire):
+    """From `at`, the project is guaranteed another number of GPUs."""
+
+    at: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    guaranteed: Amount | None
+    timezone: str = "UTC"
+
+
 class ProjectEntry(Wire):
     name: Text
     parent: Text | None = None
@@ -60,6 +68,7 @@ class ProjectEntry(Wire):
     limit_cpus: Amount | None = None
     guaranteed_memory_gib: Amount | None = None
     limit_memory_gib: Amount | None = None
+    changes: list[ChangeEntry] = Field(default_factory=list, max_length=50)
 
 
 class WorkerEntry(Wire):

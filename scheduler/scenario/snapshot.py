@@ -4,11 +4,13 @@ together."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from zoneinfo import available_timezones
 
 from scheduler.errors import Invalid
 from scheduler.model import (
     Environment,
     ForeignUse,
+    GuaranteeChange,
     Milli,
     Node,
     NodeName,
@@ -135,9 +137,22 @@ def _projects(entries: list[ProjectEntry], pools: Sequence[str]) -> tuple[Projec
             quotas=quotas_of(entry.quotas, f"projects[{n}].quotas", pools),
             cpus=bounds[n][0],
             memory=bounds[n][1],
+            changes=_changes(entry, f"projects[{n}].changes"),
         )
         for n, entry in enumerate(entries)
     )
+
+
+def _changes(entry: ProjectEntry, place: str) -> tuple[GuaranteeChange, ...]:
+    found = list[GuaranteeChange]()
+    for n, change in enumerate(entry.changes):
+        here = f"{place}[{n}]"
+        if found and change.at <= found[-1].at:
+            raise at(f"{here}.at", "Changes must be in the order of their times.")
+        if change.timezone not in available_timezones():
+            raise no_such(f"{here}.timezone", "time zone", change.timezone)
+        found.append(GuaranteeChange(change.at, amount(change.guaranteed, f"{here}.guaranteed"), change.timezone))
+    return tuple(found)
 
 
 def _guarantees(entries: list[ProjectEntry]) -> dict[str, Milli | None]:

@@ -27,6 +27,7 @@ from scheduler.model import (
 from scheduler.policy import Snapshot
 from scheduler.pool.file import bounds_entry, file_of, quota_entries
 from scheduler.scenario.entries import (
+    ChangeEntry,
     ForeignEntry,
     ForeignGpuEntry,
     GroupEntry,
@@ -101,6 +102,10 @@ def _project(project: Project, now: float, usage: Mapping[ProjectName, float]) -
         order=project.order,
         quotas=quota_entries(project),
         **bounds_entry(project),
+        changes=[
+            ChangeEntry(at=change.at - now, guaranteed=_whole(change.guaranteed), timezone=change.timezone)
+            for change in project.changes
+        ],
     )
 
 

@@ -1,0 +1,21 @@
+"""The kinds of what keeps a workload waiting, as programs are told them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class BlockKind(StrEnum):
+    LIMIT = "limit"
+    GUARANTEE = "guarantee"
+    GPU_TYPE = "gpu_type"
+    TOPOLOGY = "topology"
+    CAPACITY = "capacity"
+    RESERVATION = "reservation"
+    FAIR_SHARE = "fair_share"
+    QUOTA = "quota"
+    PROJECT = "project"
+    AFTER = "after"
+    ARRAY = "array"
+    RETRY = "retry"
+    WINDOW = "window"
