@@ -303,7 +303,10 @@ class Cycle:
 
     def _settle_victims(self) -> None:
         """Move stopped jobs to places that no waiting job can use, if there are any."""
-        victims = [job for job in self.evicted.values() if job.releasing and job.placement]
+        full = self.state.nodes.all_taken()
+        victims = [
+            job for job in self.evicted.values() if job.releasing and job.placement and not (full and job.amount)
+        ]
         for job in sorted(victims, key=lambda job: job.urgency):
             project = job.project
             if (

@@ -269,9 +269,11 @@ class Reclaim(EligibilityRules):
         return compared.due
 
     def _comparison_with(self, victim: ProjectState) -> PathComparison | None:
-        if victim not in self._comparisons:
-            self._comparisons[victim] = self._compare_paths(victim)
-        return self._comparisons[victim]
+        try:
+            return self._comparisons[victim]
+        except KeyError:
+            found = self._comparisons[victim] = self._compare_paths(victim)
+            return found
 
     def _compare_paths(self, victim: ProjectState) -> PathComparison | None:
         if victim is self.project or victim.partition != self.project.partition:

@@ -47,8 +47,7 @@ class NodeState:
         self.releasing_memory = 0
         self.cpus, self.memory = _beside(spec)
         self._declare(spec)
-        key = (self.every.bit_count(), best_group(self.gpu_links, self.every))
-        self.keys: list[Key] = [key, key]
+        self.keys: list[Key] = [self.key(NOW), self.key(LATER)]
 
     def change(self, spec: Node) -> None:
         """The node is declared differently, or others use more or less of it. Workloads that stand on it stay."""
@@ -80,6 +79,11 @@ class NodeState:
     def free(self, when: When) -> GpuSet:
         """The wholly free GPUs, as bits."""
         return self.every & ~(self.taken if when is LATER else self.taken | self.releasing)
+
+    def key(self, when: When) -> Key:
+        free = self.free(when)
+        count = free.bit_count()
+        return count, best_group(self.gpu_links, free) if self.gpu_links else count
 
     def share_free(self, gpu: int, when: When) -> Milli:
         """How much of one GPU is free."""
@@ -291,14 +295,13 @@ class NodeIndex:
         self._index(node)
 
     def _index(self, node: NodeState) -> None:
-        free = node.every & ~node.taken
-        key = (free.bit_count(), best_group(node.gpu_links, free))
-        if key != node.keys[LATER]:
+        now, later = node.keys
+        key = node.key(LATER)
+        if key != later:
             self._move(node, LATER, key)
         if node.releasing:
-            free &= ~node.releasing
-            key = (free.bit_count(), best_group(node.gpu_links, free))
-        if key != node.keys[NOW]:
+            key = node.key(NOW)
+        if key != now:
             self._move(node, NOW, key)
         if node.shares or node.releasing_shares or node.foreign:
             self.sharing |= node.bit

@@ -147,11 +147,12 @@ class NodeTrial:
         """Fill again, the last first, whoever is not in the way of `count` workers."""
         kept: list[tuple[Eviction, Floor]] = []
         for number, (eviction, floor) in reversed(list(enumerate(self.evictions))):
-            self._free(eviction, -1)
+            self._give_back(eviction.standing, -1)
             if self.fits(demand, count) and self._allowed([*self.evictions[:number], *kept[::-1]], rules):
+                note_loss(self.losses, eviction, -1)
                 self.spare.append((eviction, floor))
             else:
-                self._free(eviction, 1)
+                self._give_back(eviction.standing, 1)
                 kept.append((eviction, floor))
         self.evictions = kept[::-1]
 

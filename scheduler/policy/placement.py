@@ -16,7 +16,7 @@ from scheduler.policy.packing import Packing
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.sets import NodeSet, union
 from scheduler.policy.topology import NODE, Topology
-from scheduler.policy.workloads import RequestClass, Scope, by_rank
+from scheduler.policy.workloads import RequestClass, by_rank
 
 Workers = list[WorkerPlacement]
 
@@ -37,7 +37,7 @@ class Placer:
 
     def place(self, request: RequestClass, count: int, when: When, mask: NodeSet | None = None) -> Workers | None:
         """Place `count` workers of `request` on nodes of `mask`, or none."""
-        for preferred, one_node in self._preferences(request):
+        for preferred, one_node in request.scopes:
             within = preferred if mask is None else preferred & mask
             if within:
                 place = self._place_groups if request.groups else self._place_within
@@ -98,11 +98,6 @@ class Placer:
         if request.gang_size == 1 or not request.demand.whole:
             return self.nodes.best(request.demand, request.eligible, LATER, False) is not None
         return self.bound(request.demand, request.eligible, LATER, None) >= request.gang_size
-
-    def _preferences(self, request: RequestClass) -> Iterator[Scope]:
-        yield from request.scopes
-        if (request.eligible, False) not in request.scopes:
-            yield request.eligible, False
 
     def _place_within(
         self, request: RequestClass, count: int, when: When, mask: NodeSet, one_node: bool

@@ -6,6 +6,7 @@ or roll back.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -59,8 +60,8 @@ class PoolState:
 
     def __init__(self, nodes: NodeIndex) -> None:
         self.nodes = nodes
-        self.candidates: dict[ProjectState, Candidates] = {}
-        self.standing: dict[int, dict[WorkloadId, WorkloadState]] = {}
+        self.candidates = defaultdict[ProjectState, Candidates](Candidates)
+        self.standing = defaultdict[int, dict[WorkloadId, WorkloadState]](dict)
         self.releasing: dict[int, dict[WorkloadId, list[WorkerPlacement]]] = {}
         self.releasing_jobs: dict[WorkloadId, tuple[WorkloadState, int]] = {}
         self.gains = 0
@@ -358,9 +359,9 @@ class PoolState:
     def _list(self, job: WorkloadState) -> None:
         """Note where a workload stands; a running job that may be preempted is a candidate."""
         for worker in job.placement:
-            self.standing.setdefault(self.nodes.by_name[worker.node].index, {})[job.id] = job
+            self.standing[self.nodes.by_name[worker.node].index][job.id] = job
         if job.project is not None and job.preemptible and job.workload.running:
-            self.candidates.setdefault(job.project, Candidates()).add(job)
+            self.candidates[job.project].add(job)
 
     def _unlist(self, job: WorkloadState) -> None:
         for worker in job.placement:

@@ -53,8 +53,8 @@ class Line:
     @cached_property
     def positions(self) -> Mapping[WorkloadId, int]:
         """The places of all, for who asks about all."""
-        ids = (id for _, (_, lists) in sorted(self._ranks.items()) for *_, id in sorted(chain(*lists)))
-        return {id: position for position, id in enumerate(ids, start=1)}
+        in_order = chain.from_iterable([sorted(chain(*lists)) for _, (_, lists) in sorted(self._ranks.items())])
+        return {urgency[-1]: position for position, urgency in enumerate(in_order, start=1)}
 
     def key(self, job: WorkloadState) -> LineKey:
         """Who has a lesser one is ahead."""

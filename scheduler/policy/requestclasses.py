@@ -8,7 +8,7 @@ free.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 
 from scheduler.model import ONE, Environment, Milli, NodeName, PlacementStyle, Pool, Request, UserName
@@ -79,7 +79,9 @@ class RequestClasses:
             request,
             fit_class=self._fit_classes.setdefault(alike, len(self._fit_classes)),
             preferences=tuple([both for preferred in request.preferences if (both := preferred & mask)]),
-            scopes=tuple([(both, one_node) for nodes, one_node in request.scopes if (both := nodes & mask)]),
+            scopes=tuple(
+                dict.fromkeys([(both, one_node) for nodes, one_node in request.scopes if (both := nodes & mask)])
+            ),
             eligible=request.eligible & mask,
             groups=tuple([self.within(group, partition, mask) for group in request.groups]),
         )
@@ -136,7 +138,7 @@ class RequestClasses:
             gang_amount=sum(group.gang_amount for group in groups),
             require=spec.require,
             preferences=(eligible,) if eligible else (),
-            scopes=tuple(scopes),
+            scopes=_then_anywhere(scopes, eligible),
             eligible=eligible,
             spec=spec,
             groups=groups,
@@ -151,7 +153,7 @@ class RequestClasses:
         demand = self._demands.setdefault(demand, demand)
         masks = tuple([mask for mask in self._preferences(spec, demand) if mask])
         eligible = union(masks)
-        scopes = tuple([each for mask in masks for each in self._fastest_first(mask, spec)])
+        scopes = _then_anywhere([each for mask in masks for each in self._fastest_first(mask, spec)], eligible)
         worker_amount = self._worker_amount(demand, eligible)
         spread = self._spreads(spec)
         alike = (demand, spec.min_workers, scopes, spec.require, spec.prefer, spread)
@@ -261,6 +263,11 @@ class RequestClasses:
         names = spec.node_pools or [pool.name for pool in self.pools.values() if pool.environment is spec.environment]
         found = [self.pools[name] for name in names if name in self.pools]
         return bool(found) and found[0].placement is PlacementStyle.SPREAD
+
+
+def _then_anywhere(scopes: Iterable[Scope], eligible: NodeSet) -> tuple[Scope, ...]:
+    """These, and at last all eligible nodes together."""
+    return tuple(dict.fromkeys([*scopes, (eligible, False)]))
 
 
 def _big_enough(node: NodeState, demand: Demand) -> bool:

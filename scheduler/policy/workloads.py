@@ -6,9 +6,8 @@ requests are one object, and jobs of one project with the same request class are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 
 from scheduler.model import ONE, Milli, Request, UserName, WorkerPlacement, Workload, WorkloadId, gpu_count, number
 from scheduler.policy.demands import Beside, Demand, amount_of, beside
@@ -29,8 +28,8 @@ class RequestClass:
     does; `gang_beside` is the CPUs and the memory that the gang needs.
 
     Requests of one `fit_class` fit or don't fit alike. `preferences` are the eligible nodes, one set for each preferred
-    node pool; `eligible` is all of them. `scopes` are the same nodes in the order in which they are tried, the nodes of
-    each preference by throughput. `spec` is the first request of this class.
+    node pool; `eligible` is all of them. `scopes` are the same nodes in the order in which they are tried: those of
+    each preference by throughput, then all together. `spec` is the first request of this class.
 
     A gang of several groups has a request class for each of its `groups`, and in `demands` what each rank needs;
     `demand` and `worker_amount` are then those of its largest worker.
@@ -154,12 +153,12 @@ class WorkloadState:
         self.amount = amount_of(placement)
 
     @property
-    def standing(self) -> Iterator[tuple[WorkerPlacement, Demand]]:
+    def standing(self) -> Iterable[tuple[WorkerPlacement, Demand]]:
         """Each worker with what it needs."""
         if self.demands:
             return zip(self.placement, self.demands, strict=False)
         demand = self.request.demand
-        return zip(self.placement, repeat(demand), strict=False)
+        return [(worker, demand) for worker in self.placement]
 
     @property
     def beside(self) -> Beside:
