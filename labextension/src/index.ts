@@ -6,6 +6,7 @@ import { modelPlugin } from './lab/model';
 import { notificationsPlugin } from './lab/notifications';
 import { panelPlugin } from './lab/panel';
 import { runningPlugin } from './lab/running';
+import { statusPlugin } from './lab/status';
 import { submitPlugin } from './lab/submit';
 import { welcomePlugin } from './lab/welcome';
 
@@ -19,6 +20,7 @@ export default [
   submitPlugin,
   cellPlugin,
   runningPlugin,
+  statusPlugin,
   notificationsPlugin,
   cardPlugin,
   welcomePlugin

@@ -19,7 +19,11 @@ import { gpuIcon } from './icon';
 import { IPoolModel, PANEL_ID } from './tokens';
 import { ServerTransport } from './transport';
 
-export const SUBMIT = { newJob: 'runai:new-job', trainFile: 'runai:train-file' } as const;
+export const SUBMIT = {
+  newJob: 'runai:new-job',
+  trainFile: 'runai:train-file',
+  trainNotebook: 'runai:train-notebook'
+} as const;
 
 export const submitPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-runai:submit',
@@ -77,9 +81,41 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
-    palette?.addItem({ command: SUBMIT.newJob, category: trans.__('GPU pool') });
+    app.commands.addCommand(SUBMIT.trainNotebook, {
+      label: trans.__('Train This Notebook…'),
+      caption: trans.__('Run this notebook on the GPU pool'),
+      icon: gpuIcon,
+      describedBy: { args: { type: 'object', properties: {} } },
+      isVisible: () => notebookOf(app) !== null,
+      execute: async () => {
+        const context = notebookOf(app);
+        if (context?.model.dirty) {
+          await context.save(); // what is sent is the file
+        }
+        if (context) {
+          const run = quoted(PathExt.basename(context.path));
+          await ask(trans.__('Train on the GPU pool'), PathExt.dirname(context.path), run);
+        }
+      }
+    });
+    for (const command of [SUBMIT.newJob, SUBMIT.trainNotebook]) {
+      palette?.addItem({ command, category: trans.__('GPU pool') });
+    }
   }
 };
+
+/** The part of the context of JupyterLab's documents that is used here. */
+interface IContext {
+  readonly path: string;
+  readonly model: { readonly dirty: boolean };
+  save(): Promise<void>;
+}
+
+/** The file of the notebook in front. */
+function notebookOf(app: JupyterFrontEnd): IContext | null {
+  const context = (app.shell.currentWidget as { context?: IContext } | null)?.context;
+  return context?.path.endsWith('.ipynb') ? context : null;
+}
 
 /** The file that is meant: the one that is named, or the only one that is selected. */
 function fileOf(path: unknown, browsers: IFileBrowserFactory | null): string | null {

@@ -1,0 +1,70 @@
+/** “1 running · 5 GPUs free” in the status bar, also where the panel is closed; a click opens it. */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import { Signal } from '@lumino/signaling';
+import { usePool } from '../components/hooks';
+import type { JobState } from '../model/api';
+import { gpus } from '../model/format';
+import type { IPoolModel as Model, PoolState } from '../model/state';
+import type { Trans } from '../trans';
+import { DOMAIN } from './domain';
+import { gpuIcon } from './icon';
+import { IPoolModel, PANEL_ID } from './tokens';
+
+export const statusPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-runai:status',
+  description: 'Shows in the status bar what the user runs and what is free.',
+  autoStart: true,
+  requires: [IPoolModel],
+  optional: [IStatusBar, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    model: Model,
+    statusBar: IStatusBar | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const open = () => app.shell.activateById(PANEL_ID);
+    const activeStateChanged = new Signal<unknown, void>(model);
+    model.stateChanged.connect(() => activeStateChanged.emit());
+    statusBar?.registerStatusItem(statusPlugin.id, {
+      item: ReactWidget.create(<Status model={model} trans={trans} open={open} />),
+      align: 'left',
+      rank: 4,
+      isActive: () => model.state.connection === 'live',
+      activeStateChanged
+    });
+  }
+};
+
+interface StatusProps {
+  model: Model;
+  trans: Trans;
+  open: () => void;
+}
+
+function Status({ model, trans, open }: StatusProps) {
+  const text = inWords(usePool(model), trans);
+  return (
+    <button type="button" className="runai-Status" title={trans.__('GPU pool: %1', text)} onClick={open}>
+      <gpuIcon.react tag="span" height="14px" width="14px" />
+      {text}
+    </button>
+  );
+}
+
+function inWords({ jobs, pool }: PoolState, trans: Trans): string {
+  const mine = [...jobs.values()].filter(job => job.mine);
+  const count = (...states: JobState[]) => mine.filter(job => states.includes(job.state)).length;
+  const [running, pausing, waiting] = [count('starting', 'running'), count('stopping'), count('queued')];
+  return [
+    running ? trans.__('%1 running', running) : '',
+    pausing ? trans.__('%1 stopping', pausing) : '',
+    waiting ? trans.__('%1 waiting', waiting) : '',
+    pool ? trans.__('%1 free', gpus(pool.train.free, trans)) : ''
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}
