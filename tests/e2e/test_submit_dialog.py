@@ -70,6 +70,25 @@ def test_a_script_is_sent_from_the_file_browser_in_three_clicks(hub: Hub, page: 
         assert client.log(job) == b"6\n"
 
 
+def test_a_notebook_is_sent_from_its_toolbar_and_seen_in_the_status_bar(hub: Hub, page: Page) -> None:
+    tab = page.locator(".lm-TabBar-tab", has_text="First steps.ipynb")
+    expect(tab).to_have_count(1)
+    status = page.locator(".runai-Status")
+    expect(status).to_contain_text("free")
+    page.get_by_role("button", name="Run this notebook on the GPU pool").click()
+    dialog = page.locator(".runai-SubmitDialog")
+    expect(field(dialog, "Run")).to_have_value("'First steps.ipynb'")
+    field(dialog, "Run").fill("sleep 600")
+    dialog.get_by_role("button", name="Send").click()
+    expect(status).to_contain_text("1 running")
+    shot(page, "status-bar")
+    status.click()
+    expect(page.get_by_role("tab", name="GPU pool")).to_have_attribute("aria-selected", "true")
+    with client_of(hub, "kim") as client:
+        client.cancel(the_job(client, "sleep"))
+    expect(status).not_to_contain_text("running")
+
+
 def test_what_is_refused_stands_at_its_field_and_is_mended_there(hub: Hub, page: Page) -> None:
     dialog = train(page, "train.py")
     field(dialog, "Run").fill("train.py --epochs 3")

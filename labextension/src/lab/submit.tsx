@@ -86,7 +86,7 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Run this notebook on the GPU pool'),
       icon: gpuIcon,
       describedBy: { args: { type: 'object', properties: {} } },
-      isVisible: () => notebookOf(app) !== null,
+      isEnabled: () => notebookOf(app) !== null,
       execute: async () => {
         const context = notebookOf(app);
         if (context?.model.dirty) {
@@ -98,6 +98,7 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    app.shell.currentChanged?.connect(() => app.commands.notifyCommandChanged(SUBMIT.trainNotebook));
     for (const command of [SUBMIT.newJob, SUBMIT.trainNotebook]) {
       palette?.addItem({ command, category: trans.__('GPU pool') });
     }
