@@ -10,6 +10,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from typing import ClassVar
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,9 @@ class Loop(ABC):
     together is seen together. After a run the loop rests `ratio` times as long as the run took, and at least `rest`
     seconds.
     """
+
+    at_work: ClassVar[int] = 0
+    """How many of them run now, in this process."""
 
     def __init__(self, work: str, *, delay: float = 0.0, rest: float = 0.0, ratio: float) -> None:
         self._work = work
@@ -76,11 +80,14 @@ class Loop(ABC):
             await asyncio.sleep(self._delay)
             self._woken.clear()
             began = time.monotonic()
+            Loop.at_work += 1
             try:
                 await self._once()
             except Exception:
                 log.exception("%s failed.", self._work)
                 self.wake_in(AFTER_FAILURE)
+            finally:
+                Loop.at_work -= 1
             if not self._woken.is_set():
                 self._idle.set()
             await asyncio.sleep(max(self._rest, self._ratio * (time.monotonic() - began)))

@@ -217,6 +217,8 @@ class RunaiService(JupyterApp):
         super().start()
         for name in ("scheduler", "runai", "tornado", "asyncio"):
             logging.getLogger(name).parent = self.log  # what the rooms log goes where the application logs
+        # Below a warning it quotes what anybody sends, tokens in malformed headers included.
+        logging.getLogger("tornado.general").setLevel(logging.WARNING)
         for handler in self.log.handlers:
             handler.addFilter(Repeats())
         self.log.setLevel(min(handler.level for handler in self.log.handlers))  # else all is made, and thrown away

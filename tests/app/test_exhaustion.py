@@ -159,6 +159,17 @@ def test_a_thousand_unfinished_requests_leave_room_for_others_and_the_log_short(
     assert len(service.log.read_bytes()) < 20_000
 
 
+def test_what_strangers_send_is_not_logged(service: Service) -> None:
+    url = urlsplit(service.start().url)
+    for _ in range(100):
+        with socket.create_connection((url.hostname, url.port)) as line:
+            line.send(b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nAuthorization: token a-secret\x1d\r\n\r\n")
+            assert line.makefile("rb").read().startswith(b"HTTP/1.1 400")
+    log = service.log.read_text()
+    assert "a-secret" not in log
+    assert len(log) < 2_000
+
+
 def test_without_descriptors_it_waits_says_so_now_and_then_and_goes_on(service: Service) -> None:
     if sys.platform != "linux":
         pytest.skip("Another process's limits can only be changed on Linux.")

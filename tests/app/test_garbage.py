@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.controller.loop import Loop
 from scheduler.service import garbage
 
 
@@ -56,7 +57,8 @@ async def test_what_is_young_is_collected_in_the_event_loop_alone(collections: l
     assert 0 in collections
 
 
-async def test_many_new_objects_are_waited_for(collections: list[int]) -> None:
+async def test_what_a_plan_makes_is_waited_for(collections: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Loop, "at_work", 1)
     gone, made = a_circle_and(2 * garbage.MANY)
     collections.clear()
     for _ in range(garbage.PATIENCE // 2):
@@ -68,11 +70,20 @@ async def test_many_new_objects_are_waited_for(collections: list[int]) -> None:
         await gone.wait()
 
 
-async def test_what_stays_is_never_looked_through_again(collections: list[int]) -> None:
+async def test_other_objects_are_not_waited_for_however_many(collections: list[int]) -> None:
+    gone, _ = a_circle_and(2 * garbage.MANY)
+    async with asyncio.timeout(30):
+        await gone.wait()
+
+
+async def test_the_state_of_a_large_pool_is_looked_through_once(
+    collections: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(garbage, "LARGE", garbage.MANY)
     before = gc.get_freeze_count()
-    _, made = a_circle_and(2 * garbage.MANY)
-    for _ in range(garbage.PATIENCE + 2):
-        await asyncio.sleep(0)
+    gone, made = a_circle_and(2 * garbage.MANY)
+    async with asyncio.timeout(30):
+        await gone.wait()
     assert gc.get_freeze_count() - before > len(made)
     gc.unfreeze()
 
