@@ -52,7 +52,9 @@ def state(job: JobView) -> str:
 
 def _news(job: JobView) -> str:
     """The reason without its full stop and the state that it begins with: that has been said."""
-    if job.state in (JobState.STARTING, JobState.RUNNING, JobState.SUCCEEDED):
+    if job.state is JobState.RUNNING:
+        return job.notice.rstrip(".")
+    if job.state in (JobState.STARTING, JobState.SUCCEEDED):
         return ""
     return re.sub(rf"^{job.state}\b[\s.;:,]*", "", job.reason, flags=re.IGNORECASE).rstrip(".")
 

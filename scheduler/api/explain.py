@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scheduler.api import redaction
 from scheduler.api.access import Access
 from scheduler.api.convert import from_milli, start_range
-from scheduler.api.remedies import would_help
+from scheduler.api.remedies import guarantee_rises, would_help
 from scheduler.api.views import over_quota_jobs
 from scheduler.controller import usage
 from scheduler.controller.admission import capacity
@@ -89,9 +89,12 @@ def explanation(job: Job, book: Book, access: Access, now: float) -> Explanation
         after=len(decision.after) if decision else 0,
         free=from_milli(_free(nodes, standing, book.nodes) - sessions),
         holders=[*_holders(holding, book, access), *_sessions(sessions)],
-        would_help=would_help(
-            job, decision, others=any(other.request.project != job.request.project for other, _ in holding)
-        ),
+        would_help=[
+            *(guarantee_rises(job, book.pool_at(now), now) if for_gpus else ()),
+            *would_help(
+                job, decision, others=any(other.request.project != job.request.project for other, _ in holding)
+            ),
+        ],
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from scheduler.model import Job, JobState, Milli, gpu_count
+from scheduler.model import Job, JobState, Milli, Pool, gpu_count, time_of_day
 from scheduler.policy.blocking import (
     AboveShare,
     AfterJobs,
@@ -42,6 +43,20 @@ def would_help(job: Job, decision: Decision | None, *, others: bool) -> list[str
         who = "the job that makes room" if count == 1 else f"the {count} that make room"
         return [f"It starts when {who} has released its GPUs. Nothing else is needed."]
     return [] if decision.blocked_by is None else _remedies(job, decision.blocked_by, others)
+
+
+def guarantee_rises(job: Job, pool: Pool, now: float) -> Iterator[str]:
+    """When the guarantees of the job's project and of those above it rise, by `pool` with those that are in force."""
+    projects = {project.name: project for project in pool.projects}
+    project = projects.get(job.request.project)
+    while project is not None:
+        for change in project.changes[:1]:
+            before, after = project.guaranteed, change.guaranteed
+            if before is not None and (after is None or after > before):
+                amount = "without bound" if after is None else gpu_count(after)
+                at = time_of_day(change.at, change.timezone, now)
+                yield f"The guarantee of project {project.name} rises to {amount} at {at}."
+        project = projects.get(project.parent) if project.parent is not None else None
 
 
 def _remedies(job: Job, blocker: Blocker, others: bool) -> list[str]:

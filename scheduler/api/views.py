@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from scheduler.api import redaction
 from scheduler.api.access import Access, Scope
 from scheduler.api.convert import from_mib, from_milli, start_range
+from scheduler.controller.pausenotices import notice_of
 from scheduler.model import (
     ONE,
     Attempt,
@@ -152,6 +153,7 @@ def job_view(job: Job, book: Book, access: Access, *, over_quota: bool = False) 
         kind=job.program.kind,
         state=job.state,
         reason=reason_of(job, expected, book, access),
+        notice=notice_of(job),
         blocked_by=redaction.blocked_by(expected.details if expected else None, book, access),
         position=expected.position if expected else None,
         estimated_start=expected.estimated_start if expected else None,

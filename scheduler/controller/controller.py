@@ -30,6 +30,7 @@ from scheduler.controller.feed import Watcher
 from scheduler.controller.forecaster import Forecaster
 from scheduler.controller.idleness import LOOK, Idleness, busiest_of_nodes
 from scheduler.controller.jobs import Jobs
+from scheduler.controller.pausenotices import PauseNotices
 from scheduler.controller.pauses import Pauses
 from scheduler.controller.planloop import Decide, PlanLoop, PlannedActions
 from scheduler.controller.sessions import Sessions
@@ -91,6 +92,7 @@ class Controller:
         self._blocked: Mapping[WorkloadId, Decision] = {}
         self._requested: Mapping[WorkloadId, Workload] = {}
         self._pauses = Pauses()
+        self._pause_notices = PauseNotices(self._jobs.announce)
         self._trying = asyncio.Lock()
         self._next_retry: float | None = None
         self._releases = 0
@@ -368,7 +370,11 @@ class Controller:
 
     def _forecast(self, snapshot: Snapshot) -> Forecast:
         """In another thread: when those that wait will start, where any run time is known."""
-        known = self.book.run_times.similar or any(w.request.expected_runtime is not None for w in snapshot.workloads)
+        known = (
+            self.book.run_times.similar
+            or any(w.request.expected_runtime is not None for w in snapshot.workloads)
+            or any(project.changes for project in snapshot.pool.projects)
+        )
         return forecast(snapshot, partial(self._runs_like, None)) if known else Forecast()
 
     def _runs_like(self, submitted: Job | None, workload: Workload) -> Sequence[float]:
@@ -380,4 +386,5 @@ class Controller:
 
     def _publish_forecast(self, found: Forecast) -> None:
         self.book.forecast = found
+        self._pause_notices.look(found.pauses, self._decided.jobs, self._clock())
         self._writer.feed.tell_of_plan()

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from scheduler.controller.loop import Loop
 from scheduler.model import WorkloadId
-from scheduler.policy import Accuracy, Forecast, Range, Snapshot
+from scheduler.policy import WARNED, Accuracy, Forecast, Range, Snapshot, rises_soon
 
 PAUSE = 1.0
 """Seconds before a look ahead: a plan is carried out first, and those that follow it at once are seen with it."""
@@ -59,13 +59,15 @@ class Forecaster(Loop):
         self._accuracy.keep(waiting)
         starts = {id: start for id, start in forecast.starts.items() if id in waiting}
         self._publish(replace(forecast, ranges=self._accuracy.tell(snapshot.now, starts)))
-        if forecast.starts:  # when the first of what was foretold should have happened
-            self.wake_in(min(forecast.starts.values()) - snapshot.now + OVERDUE)
-        else:
-            self.wake_in(None)
+        # When the first of what was foretold should have happened, or owners are to be warned of a guarantee.
+        times = [start + OVERDUE for start in forecast.starts.values()]
+        changes = [change.at - WARNED for project in snapshot.pool.projects for change in project.changes]
+        times += [at for at in changes if at > snapshot.now]
+        self.wake_in(min(times) - snapshot.now if times else None)
 
 
 def _look(make_forecast: MakeForecast, snapshot: Snapshot) -> tuple[Forecast, frozenset[WorkloadId]]:
     """The forecast, and who waits."""
     waiting = frozenset([workload.id for workload in snapshot.workloads if not workload.running])
-    return make_forecast(snapshot) if waiting else Forecast(), waiting
+    wanted = waiting or rises_soon(snapshot.pool, snapshot.now)
+    return make_forecast(snapshot) if wanted else Forecast(), waiting

@@ -10,6 +10,7 @@ from heapq import nlargest
 
 from scheduler.controller import dependencies, lifecycle, notices
 from scheduler.controller.lifecycle import Instruction, Step, StopAttempt
+from scheduler.controller.pausenotices import running
 from scheduler.controller.statewriter import StateWriter, Written
 from scheduler.controller.throughputs import type_of
 from scheduler.controller.workertracker import WorkerTracker
@@ -168,6 +169,10 @@ class Jobs:
             job = self._writer.decided.jobs.get(id)
             if job is not None and job.nomination == nomination:
                 self._take(job, lifecycle.drop_nomination(job))
+
+    def announce(self, job: Job, notice: str) -> None:
+        """Tell a job that runs what is going to happen to it; nothing: what was told holds no more."""
+        self._take(job, Step(replace(job, reason=running(job, notice))))
 
     # -- what happens to it -------------------------------------------------------------------------------
 

@@ -3,19 +3,21 @@
 from scheduler.policy.accuracy import Accuracy, Statement
 from scheduler.policy.dryrun import DryRun, dry_run
 from scheduler.policy.effects import Effect, effects
-from scheduler.policy.forecast import Forecast, Range, forecast
+from scheduler.policy.forecast import WARNED, Forecast, Pause, Range, forecast, rises_soon
 from scheduler.policy.planner import Planner, SnapshotPlanner, decide
 from scheduler.policy.residuals import Residuals
 from scheduler.policy.similar import SimilarRuns
 from scheduler.policy.types import Action, Decision, Plan, ProjectFigures, Snapshot
 
 __all__ = [
+    "WARNED",
     "Accuracy",
     "Action",
     "Decision",
     "DryRun",
     "Effect",
     "Forecast",
+    "Pause",
     "Plan",
     "Planner",
     "ProjectFigures",
@@ -29,4 +31,5 @@ __all__ = [
     "dry_run",
     "effects",
     "forecast",
+    "rises_soon",
 ]

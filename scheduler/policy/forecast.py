@@ -11,9 +11,20 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from scheduler.model import ONE, Workload, WorkloadId
+from scheduler.model import (
+    ONE,
+    GuaranteeChange,
+    JobId,
+    Pool,
+    Project,
+    ProjectName,
+    Request,
+    Shape,
+    Workload,
+    WorkloadId,
+)
 from scheduler.policy.planner import Planner
 from scheduler.policy.play import after
 from scheduler.policy.similar import Draws, SimilarRunTimes, run_time
@@ -25,6 +36,12 @@ STEPS = 500
 GRAIN = 0.05
 """Ends that lie closer together than this part of the time until then are taken as one, the last of them."""
 
+WARNED = 3600.0
+"""So many seconds before a guarantee rises, the owners of jobs that make room for it are told."""
+
+ASSUMED = 512
+"""How many jobs are assumed at the most to use what a project will be guaranteed."""
+
 LOOKS = 600_000
 """… and how many workloads all of them look at, so that a large pool is not played as far as a small one."""
 
@@ -34,17 +51,42 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """A job that runs gives its GPUs to `project` when the guarantee of that rises `at` a time, which is known in
+    `timezone`. It is `certain` where jobs wait for it, and else assumes that the guarantee will be used; `until` is
+    when the job is likely to go on."""
+
+    at: float
+    project: ProjectName
+    timezone: str
+    certain: bool
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Forecast:
     """The first start of every workload that waits (also of one that has to give way), as far as it can be known.
 
     `until` is the instant up to which the policy was played, where there was more to play: whoever has no start there
     starts later. Where it is `None`, nobody can say when the others start. `ranges` is the earliest and the latest
-    start that are likely (`accuracy.Accuracy`).
+    start that are likely (`accuracy.Accuracy`). `pauses` has the running jobs that make room when a guarantee rises.
     """
 
     starts: Mapping[WorkloadId, float] = field(default_factory=dict)
     until: float | None = None
     ranges: Mapping[WorkloadId, Range] = field(default_factory=dict)
+    pauses: Mapping[WorkloadId, Pause] = field(default_factory=dict)
+
+
+def rises_soon(pool: Pool, now: float) -> bool:
+    """Whether a guarantee rises so soon that those in its way are warned."""
+    return any(p.changes[0].at <= now + WARNED and _rises(p) for p in pool.projects if p.changes)
+
+
+def _rises(project: Project) -> bool:
+    """Whether the next change of its guarantee raises it."""
+    after, before = project.changes[0].guaranteed, project.guaranteed
+    return before is not None and (after is None or after > before)
 
 
 def _nothing_similar(workload: Workload) -> Sequence[float]:
@@ -56,9 +98,9 @@ def forecast(snapshot: Snapshot, similar: SimilarRunTimes = _nothing_similar) ->
     future = _Future(snapshot, similar)
     try:
         for _ in range(max(1, min(STEPS, LOOKS // max(1, len(snapshot.workloads))))):
-            if not future.unstarted or not future.step():
-                return Forecast(future.starts)
-        return Forecast(future.starts, future.now)
+            if future.over or not future.step():
+                return future.forecast()
+        return future.forecast(future.now)
     finally:
         future.dissolve()
 
@@ -74,6 +116,11 @@ class _Future:
         self.starts: dict[WorkloadId, float] = {}
         self.unstarted = {workload.id for workload in snapshot.workloads if not workload.running}
         self._usage = snapshot.usage
+        self._pool, self._nodes = snapshot.pool, snapshot.nodes
+        self._pauses: dict[WorkloadId, Pause] = {}
+        self._assumed = set[WorkloadId]()
+        self._rising: dict[ProjectName, GuaranteeChange] = {}
+        self._runs = {workload.id for workload in snapshot.workloads if workload.running}
         self._planner = Planner(snapshot.pool, snapshot.nodes, snapshot.workloads)
         self._workloads = {workload.id: workload for workload in snapshot.workloads}
         self._leaving = [workload.id for workload in snapshot.workloads if workload.stopping]
@@ -83,7 +130,11 @@ class _Future:
 
     def step(self) -> bool:
         """Make a plan and carry it out, or go on to when somebody ends; false where nothing more is known to happen."""
+        if self._change_guarantees():
+            self._planner.dissolve()
+            self._planner = Planner(self._pool, self._nodes, self._workloads.values())
         plan = self._planner.plan(self.now, self._usage)
+        self._note_pauses(plan)
         for id, decision in plan.changes.items():
             workload = self._workloads[id] = after(self._workloads[id], decision, self.now)
             self._planner.put(workload)
@@ -98,6 +149,61 @@ class _Future:
             self._release_stopping(plan)
             return True  # at the same instant: others may fit now
         return self._advance(plan.again_at)
+
+    def forecast(self, until: float | None = None) -> Forecast:
+        """What was found, up to an instant."""
+        starts = {id: start for id, start in self.starts.items() if id not in self._assumed}
+        pauses = {id: replace(pause, until=starts.get(id)) for id, pause in self._pauses.items()}
+        return Forecast(starts, until, pauses=pauses)
+
+    @property
+    def over(self) -> bool:
+        """Whether all that waits has started, and no guarantee rises so soon that others are to be warned."""
+        return not self.unstarted and not rises_soon(self._pool, self._begin)
+
+    def _change_guarantees(self) -> bool:
+        """Let the guarantees change that do by now; whether any did."""
+        due = {p.name: p.changes[0] for p in self._pool.projects if p.changes and p.changes[0].at <= self.now}
+        if not due:
+            return False
+        parents = {project.parent for project in self._pool.projects}
+        for project in self._pool.projects:
+            if project.name in due and _rises(project):
+                self._rising[project.name] = due[project.name]
+                if project.name not in parents:
+                    self._assume_use(project, due[project.name])
+        changed = [
+            replace(p, guaranteed=due[p.name].guaranteed, changes=p.changes[1:]) if p.name in due else p
+            for p in self._pool.projects
+        ]
+        self._pool = replace(self._pool, projects=tuple(changed))
+        return True
+
+    def _assume_use(self, project: Project, change: GuaranteeChange) -> None:
+        """What a project is guaranteed and does not ask for yet is asked for by jobs of one GPU, until the next
+        change."""
+        asked = sum([each.request.gpus for each in self._workloads.values() if each.request.project == project.name])
+        missing = ((change.guaranteed or 0) - asked) // ONE
+        runtime = project.changes[1].at - change.at if len(project.changes) > 1 else None
+        for number in range(min(missing, ASSUMED)):
+            id = JobId(f"{project.name} at {change.at}: {number}")
+            request = Request(project.name, shape=Shape(ONE), expected_runtime=runtime)
+            self._workloads[id] = Workload(id, request, submitted=self.now)
+            self._assumed.add(id)
+
+    def _note_pauses(self, plan: Plan) -> None:
+        """Those that run now and are stopped because a guarantee rises."""
+        for id, decision in plan.changes.items() if self._rising else ():
+            change = self._rising.get(self._workloads[id].request.project)
+            if decision.action is not Action.START or change is None:
+                continue
+            for victim in decision.after:
+                stopped = plan.changes.get(victim)
+                if victim in self._runs and stopped is not None and stopped.action is Action.STOP:
+                    before = self._pauses.get(victim)
+                    certain = id not in self._assumed or (before is not None and before.certain)
+                    project = self._workloads[id].request.project
+                    self._pauses[victim] = Pause(change.at, project, change.timezone, certain)
 
     def dissolve(self) -> None:
         """Nothing more is asked of it."""
@@ -124,6 +230,7 @@ class _Future:
         if not times:
             return False
         first = max(self.now, min(times))
+        self._rising.clear()
         last = first + GRAIN * (first - self._begin)
         self.now = first
         while self._ends and self._ends[0][0] <= last:

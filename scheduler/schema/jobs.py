@@ -46,6 +46,7 @@ class JobView(Wire):
     kind: JobKind
     state: JobState
     reason: str
+    notice: str = Field("", description="what a running job is told is going to happen to it: that it will be paused")
     blocked_by: dict[str, Any] | None = None
     position: int | None = None
     estimated_start: float | None = None

@@ -58,6 +58,8 @@ async def test_a_window_guarantees_gpus_from_its_start_to_its_end(open_pool: Ope
         0,
         [{"at": FRIDAY + HOUR, "guaranteed": 3}, {"at": FRIDAY + 4 * HOUR, "guaranteed": 0}],
     )
+    told = (await live.get(f"jobs/{students[0]}/explain"))["would_help"]
+    assert told[0] == "The guarantee of project class rises to 3 GPUs at 09:00."
     clock.set(FRIDAY + HOUR)
     assert len(await live.runs(*lab)) == 1
     assert await live.runs(*students) == students[:3]

@@ -30,6 +30,7 @@ export function aJob(id: string, change: Partial<JobView> = {}): JobView {
     kind: 'command',
     state: 'queued',
     reason: '',
+    notice: '',
     blocked_by: null,
     position: null,
     estimated_start: null,

@@ -172,6 +172,7 @@ function JobDetails({ job, me, now, client, actions }: DetailsProps): ReactEleme
     [trans.__('Owner'), job.user],
     [trans.__('Submitted'), clock(job.submitted, now)],
     [trans.__('Waits for'), job.state === 'queued' ? job.reason : ''],
+    [trans.__('Notice'), job.notice],
     [trans.__('Place'), place],
     [trans.__('Attempts'), job.attempts.length > 1 ? String(job.attempts.length) : ''],
     [trans.__('Quota'), job.over_quota ? trans.__('over quota: can be reclaimed') : '']

@@ -225,6 +225,8 @@ export interface JobView {
   kind: JobKind;
   state: JobState;
   reason: string;
+  /** what a running job is told is going to happen to it: that it will be paused */
+  notice: string;
   blocked_by: Record<string, unknown> | null;
   position: number | null;
   estimated_start: number | null;

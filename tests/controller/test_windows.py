@@ -1,0 +1,116 @@
+"""Guarantees that change by calendar: who is told before, and a scheduler that is killed around the change."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from scheduler.model import (
+    ONE,
+    Job,
+    JobState,
+    Node,
+    NodeName,
+    Pool,
+    Project,
+    ProjectName,
+    ReclaimUpTo,
+    Settings,
+    UserName,
+    Window,
+)
+from scheduler.policy import SnapshotPlanner
+from tests.controller.stage import Bench, World, begin, make_job, opened
+
+BERLIN = "Europe/Berlin"
+NINE = datetime(2026, 12, 4, 9, 0, tzinfo=ZoneInfo(BERLIN)).timestamp()
+HOUR = 3600.0
+NODE = Node(NodeName("n1"), gpus=2)
+EVERYBODY = frozenset({UserName("*")})
+CLASS = Window(ONE, BERLIN, days=(4,), start=540, end=720)
+POOL = Pool(
+    projects=(
+        Project(ProjectName("lab"), members=EVERYBODY),
+        Project(ProjectName("class"), members=EVERYBODY, windows=(CLASS,)),
+    ),
+    settings=Settings(reclaim=ReclaimUpTo.GUARANTEE),
+)
+
+
+class Clock:
+    """Goes on from an instant, and elsewhere when it is told to."""
+
+    def __init__(self, at: float) -> None:
+        self.set(at)
+
+    def __call__(self) -> float:
+        return time.time() + self._ahead
+
+    def set(self, at: float) -> None:
+        self._ahead = at - time.time()
+
+
+async def fill(bench: Bench) -> list[Job]:
+    """Two jobs of the lab, on all GPUs."""
+    jobs = [await bench.controller.submit(make_job("lab")) for _ in range(2)]
+    return [await bench.reaches(job, JobState.RUNNING) for job in jobs]
+
+
+async def test_owners_are_told_an_hour_before_a_guarantee_rises(tmp_path: Path, world: World) -> None:
+    clock = Clock(NINE - 2 * HOUR)
+    async with opened(tmp_path, world, NODE, pool=POOL, decide=SnapshotPlanner(), clock=clock) as bench:
+        jobs, book = await fill(bench), bench.controller.book
+
+        def told() -> list[str]:
+            return sorted(book.jobs[job.id].reason for job in jobs)
+
+        assert told() == ["Runs on n1."] * 2
+        clock.set(NINE - HOUR / 2)
+        bench.controller.refresh()
+        await bench.until(lambda: any("paused" in reason for reason in told()))
+        assert told() == [
+            "Runs on n1.",
+            "Runs on n1. May be paused at 09:00, when the guarantee of project class rises. It would resume at about "
+            "12:00.",
+        ]
+        student = await bench.controller.submit(make_job("class", expected_runtime=3 * HOUR))
+        await bench.until(lambda: any("Will" in reason for reason in told()))
+        assert told()[1] == "Runs on n1. Will be paused at 09:00 for project class; resumes at about 12:00."
+        await bench.controller.cancel(student.id)
+        await bench.controller.apply(replace(POOL, projects=(POOL.projects[0], replace(POOL.projects[1], windows=()))))
+        await bench.until(lambda: told() == ["Runs on n1."] * 2)
+
+
+@pytest.mark.parametrize("killed", [-1.0, 0.0, 1.0])
+async def test_a_scheduler_that_is_killed_around_the_start_of_a_window_keeps_the_promise(
+    tmp_path: Path, world: World, killed: float
+) -> None:
+    """Just before, at and after nine; and again at twelve, when nobody who waits is guaranteed anything and nobody is
+    stopped."""
+    clock = Clock(NINE - HOUR)
+    bench = await begin(tmp_path, world, NODE, decide=SnapshotPlanner(), clock=clock)
+    await bench.controller.apply(POOL)
+    lab = await fill(bench)
+    student = await bench.controller.submit(make_job("class"))
+    clock.set(NINE + killed)
+    if killed >= 0:
+        bench.controller.refresh()
+    await bench.crash()
+    clock.set(NINE + 2)
+    bench = await begin(tmp_path, world, NODE, decide=SnapshotPlanner(), clock=clock)
+    await bench.reaches(student, JobState.RUNNING)
+    await bench.settled()
+    assert sorted(bench.controller.book.jobs[job.id].state for job in lab) == ["queued", "running"]
+    clock.set(NINE + 3 * HOUR)
+    await bench.crash()
+    async with opened(tmp_path, world, NODE, pool=None, decide=SnapshotPlanner(), clock=clock) as bench:
+        await bench.settled()
+        states = [bench.controller.book.jobs[job.id].state for job in (*lab, student)]
+        assert sorted(states) == ["queued", "running", "running"]
+        assert bench.controller.book.jobs[student.id].state == "running"
+    assert len(set(world.launches)) == len(world.launches), "nothing is launched twice"
