@@ -27,6 +27,9 @@ class Scope(StrEnum):
     WORKER = "worker"
 
 
+SPAWNER = UserName("service/runai")
+"""Who holds the service's own token: this process, and the spawner of its hub."""
+
 _INCLUDES = {
     Scope.READ: frozenset({Scope.READ}),
     Scope.SUBMIT: frozenset({Scope.READ, Scope.SUBMIT}),
@@ -120,6 +123,10 @@ class Access:
 
     def owns(self, thing: Job | Session) -> bool:
         return thing.user == self.caller.name
+
+    def stranger_to(self, thing: Job | Session) -> UserName | None:
+        """The caller, where somebody else is the owner; the hub's spawner acts for the owner of a server."""
+        return None if self.owns(thing) or self.caller.name == SPAWNER else self.caller.name
 
     def visible_job(self, job: Job | None, job_id: str) -> Job:
         if job is None or not self.sees_job(job):

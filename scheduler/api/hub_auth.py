@@ -18,7 +18,7 @@ from typing import Any
 from jupyterhub.services.auth import HubOAuth, HubOAuthCallbackHandler
 from tornado.web import RequestHandler
 
-from scheduler.api.access import Caller, Scope
+from scheduler.api.access import SPAWNER, Caller, Scope
 from scheduler.api.auth import Authenticator, same, token_of
 from scheduler.api.pages import page_routes
 from scheduler.errors import Forbidden
@@ -29,8 +29,8 @@ CACHE_SECONDS = 30
 work."""
 
 
-SERVICE = Caller.of(UserName("service/runai"), frozenset({Scope.ADMIN}))
-"""This process itself."""
+SERVICE = Caller.of(SPAWNER, frozenset({Scope.ADMIN}))
+"""This process itself, and the hub's spawner."""
 
 
 class HubAuthenticator(Authenticator):

@@ -221,8 +221,9 @@ class JobHandler(ApiHandler):
         refuses=(NotFound, Forbidden, Conflict),
     )
     async def delete(self, job_id: JobId) -> None:
-        job = self.access.controlled_job(await self.find(job_id), job_id)
-        await self.api.controller.delete(job.id)
+        access = self.access
+        job = access.controlled_job(await self.find(job_id), job_id)
+        await self.api.controller.delete(job.id, access.stranger_to(job))
         self.set_status(204)
         self.finish()
 
@@ -246,7 +247,7 @@ class VerbHandler(ApiHandler):
     async def apply(self, job_id: JobId, verb: Callable[[JobId, str | None], Awaitable[Job]]) -> None:
         access = self.access
         job = access.controlled_job(await self.find(job_id), job_id)
-        job = await verb(job.id, None if access.owns(job) else self.caller.name)
+        job = await verb(job.id, access.stranger_to(job))
         self.tell_event()
         self.answer(views.job_views([job], self.api.book, access)[0])
 

@@ -45,5 +45,7 @@ class SessionsHandler(SessionsBase):
 class SessionHandler(SessionsBase):
     @endpoint("End a session and give its GPUs back", Scope.SUBMIT, answer=SessionView, refuses=(NotFound,))
     async def delete(self, session_id: SessionId) -> None:
-        self.access.own_session(self.api.book.sessions.get(session_id), session_id)
-        self.answer(self.view(await self.api.controller.close_session(session_id)))
+        access = self.access
+        session = access.own_session(self.api.book.sessions.get(session_id), session_id)
+        by = access.stranger_to(session)
+        self.answer(self.view(await self.api.controller.close_session(session_id, by)))

@@ -8,6 +8,7 @@ import time
 from scheduler.cli.apply import describe
 from scheduler.cli.connect import connect
 from scheduler.cli.text import Screen, clean
+from scheduler.schema import AuditEntry
 
 
 def run(options: argparse.Namespace) -> int:
@@ -23,7 +24,11 @@ def run(options: argparse.Namespace) -> int:
         screen.line("No changes.")
         return 0
     rows = [
-        (time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at)), _who(entry.user), describe(entry))
+        (
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at)),
+            _who(entry.user),
+            describe(entry) + _owned(entry),
+        )
         for entry in found
     ]
     screen.table(["WHEN", "WHO", "WHAT"], rows)
@@ -32,3 +37,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _who(user: str | None) -> str:
     return "(pool file)" if user is None else clean(user)
+
+
+def _owned(entry: AuditEntry) -> str:
+    """Whose job or session it was."""
+    before = entry.before or {}
+    if not before.get("owner"):
+        return ""
+    return " " + clean(f"({before.get('name') or ''} of {before['owner']})".replace("( ", "("))

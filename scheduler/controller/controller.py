@@ -179,10 +179,10 @@ class Controller:
         self._jobs.resync()
         self._plan_loop.wake()
 
-    async def delete(self, job_id: JobId) -> None:
-        """Delete a job that has ended and all that is kept of it. Raises `Conflict` while it, or who needs it, has
-        not."""
-        await self._deletion.delete(await self._jobs.decided(job_id))
+    async def delete(self, job_id: JobId, by: str | None = None) -> None:
+        """Delete a job that has ended and all that is kept of it; `by` somebody else than its owner. Raises `Conflict`
+        while it, or who needs it, has not."""
+        await self._deletion.delete(await self._jobs.decided(job_id), by)
 
     async def tidy(self) -> None:
         """Delete what the pool keeps no longer, finish what was begun, and condense the record of what was used."""

@@ -42,13 +42,14 @@ class Deletion:
         self._clock = clock
         self._left_behind = True
 
-    async def delete(self, job: Job) -> None:
-        """Delete a job and everything that is kept of it. Raises `Conflict` while it is needed."""
+    async def delete(self, job: Job, by: str | None) -> None:
+        """Delete a job and everything that is kept of it; `by` somebody else than its owner. Raises `Conflict` while
+        it is needed."""
         if not job.state.final:
             raise Conflict(f"Job {job.id} is {job.state.value}; cancel it first, and delete it after it has ended.")
         if self._is_needed(job, self._wanted()):
             raise Conflict(f"Job {job.id} is needed by unfinished jobs; delete it after they have ended.")
-        await self._delete([job])
+        await self._delete([job], by)
 
     async def expire(self, before: float) -> int:
         """Delete the jobs that ended before an instant, and what was told before it; returns how many jobs."""
@@ -85,11 +86,12 @@ class Deletion:
     def _is_needed(self, job: Job, wanted: frozenset[str]) -> bool:
         return not wanted.isdisjoint(dependencies.names((job,)))
 
-    async def _delete(self, jobs: Sequence[Job]) -> None:
+    async def _delete(self, jobs: Sequence[Job], by: str | None = None) -> None:
         now = self._clock()
         ids = tuple(job.id for job in jobs)
         events = tuple(notices.job_deleted(job, now) for job in jobs)
-        await self._writer.durable(self._writer.commit(ChangeSet(deleted=ids, events=events)))
+        audit = tuple(record for job in jobs for record in notices.removed(job, by, now))
+        await self._writer.durable(self._writer.commit(ChangeSet(deleted=ids, events=events, audit=audit)))
         await self._clear(ids)
 
     async def _clear(self, jobs: Sequence[JobId]) -> None:

@@ -18,7 +18,7 @@ from scheduler.engines.base import Engine, Traits
 from scheduler.errors import NotFound
 from scheduler.model import Job, JobId, JobState, Node, WorkerPlacement, WorkloadId
 from scheduler.policy import Action, Decision
-from scheduler.store import EVERY_JOB, ChangeSet, JobFilter, Store
+from scheduler.store import EVERY_JOB, AuditRecord, ChangeSet, JobFilter, Store
 
 UNFINISHED = frozenset(state for state in JobState if not state.final)
 
@@ -113,23 +113,23 @@ class Jobs:
 
     async def cancel(self, job_id: JobId, by: str | None = None) -> Job:
         """End a job for good; `by` somebody else than its owner. Raises `Conflict` where it has ended by itself."""
-        return await self._ask(job_id, partial(lifecycle.cancel, by=by))
+        return await self._ask(job_id, partial(lifecycle.cancel, by=by), by)
 
     async def pause(self, job_id: JobId, by: str | None = None) -> Job:
         """Have a job give its GPUs back and wait for `resume`; `by` somebody else than its owner.
 
         Raises `Conflict` where it has ended or is being cancelled.
         """
-        return await self._ask(job_id, partial(lifecycle.pause, by=by))
+        return await self._ask(job_id, partial(lifecycle.pause, by=by), by)
 
     async def resume(self, job_id: JobId, by: str | None = None) -> Job:
         """Queue a paused job again; one that is not paused stays as it is. Raises `Conflict` where it has ended."""
-        return await self._ask(job_id, partial(lifecycle.resume, by=by))
+        return await self._ask(job_id, partial(lifecycle.resume, by=by), by)
 
-    async def _ask(self, job_id: JobId, verb: Callable[[Job, float], Step]) -> Job:
-        job = await self.decided(job_id)
-        step = verb(job, self._clock())
-        await self._writer.durable(self._take(job, step))
+    async def _ask(self, job_id: JobId, verb: Callable[[Job, float], Step], by: str | None) -> Job:
+        job, now = await self.decided(job_id), self._clock()
+        step = verb(job, now)
+        await self._writer.durable(self._take(job, step, notices.asked(job, step.job, by, now)))
         return step.job
 
     # -- what a plan decides ------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class Jobs:
 
     # -- steps --------------------------------------------------------------------------------------------
 
-    def _take(self, before: Job, step: Step) -> Written | None:
+    def _take(self, before: Job, step: Step, audit: tuple[AuditRecord, ...] = ()) -> Written | None:
         """Take a step: what it asks for is done once it is durable."""
         job = step.job
         if job == before:
@@ -239,7 +239,8 @@ class Jobs:
         told = (job.state, job.reason) != (before.state, before.reason)
         events = tuple(notices.job_state(each, now) for each in ((job, *behind) if told else behind))
         do = (partial(self._do, instruction) for instruction in step.do)
-        written = self._writer.commit(ChangeSet(jobs=(job, *behind), events=events), partial(self._mind, job), *do)
+        change = ChangeSet(jobs=(job, *behind), events=events, audit=audit)
+        written = self._writer.commit(change, partial(self._mind, job), *do)
         if job.state is not before.state:
             self._wake()
         return written

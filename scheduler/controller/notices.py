@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.model import Job, Pool, Session
+from scheduler.model import Job, JobState, Pool, Session
 from scheduler.pool.changes import changes
 from scheduler.store import JOB_DELETED, AuditRecord, EventRecord
 
@@ -48,3 +48,24 @@ def audited(before: Pool, after: Pool, by: str | None, now: float) -> tuple[Audi
         AuditRecord(now, by, found.action, found.kind, found.name, found.before, found.after)
         for found in changes(before, after)
     )
+
+
+def asked(before: Job, after: Job, by: str | None, now: float) -> tuple[AuditRecord, ...]:
+    """What somebody else than its owner has asked of a job, for the record."""
+    if by is None or after == before:
+        return ()
+    wanted = after.wanted or JobState.QUEUED
+    was = {"state": before.state.value, **_whose(before)}
+    return (AuditRecord(now, by, "change", "job", before.id, was, {"state": wanted.value}),)
+
+
+def removed(gone: Job | Session, by: str | None, now: float) -> tuple[AuditRecord, ...]:
+    """What somebody else than its owner has deleted or closed, for the record."""
+    if by is None:
+        return ()
+    kind = "job" if isinstance(gone, Job) else "session"
+    return (AuditRecord(now, by, "remove", kind, gone.id, _whose(gone)),)
+
+
+def _whose(thing: Job | Session) -> dict[str, str]:
+    return {"owner": thing.user, "name": thing.name if isinstance(thing, Job) else thing.server}

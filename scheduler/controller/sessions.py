@@ -20,7 +20,7 @@ from scheduler.engines.contract import visible
 from scheduler.errors import NotFound, RunaiError, Unavailable
 from scheduler.model import Node, NodeName, Session, SessionId, SessionState, WorkerPlacement, Workload
 from scheduler.policy import Decision
-from scheduler.store import ChangeSet, Store
+from scheduler.store import AuditRecord, ChangeSet, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class Sessions:
         self._wake()
         return await asyncio.shield(answer)
 
-    async def close(self, session_id: SessionId) -> Session:
-        """Take a session's GPUs back. A session that has ended stays so."""
+    async def close(self, session_id: SessionId, by: str | None = None) -> Session:
+        """Take a session's GPUs back; `by` somebody else than its owner. A session that has ended stays so."""
         if session_id in self._writer.decided.sessions:
             await self._writer.durable()
             unseating = self._seats.run(self._seats.unseat(session_id))
@@ -91,8 +91,9 @@ class Sessions:
             if ended is None:
                 raise NotFound(f"There is no session {session_id}.")
             return ended
-        step = session_lifecycle.close(session, self._clock())
-        self._take(session, step)
+        now = self._clock()
+        step = session_lifecycle.close(session, now)
+        self._take(session, step, notices.removed(session, by, now))
         await self._writer.durable()
         return step.session
 
@@ -157,7 +158,7 @@ class Sessions:
 
     # -- steps --------------------------------------------------------------------------------------------
 
-    def _take(self, before: Session, step: Step) -> None:
+    def _take(self, before: Session, step: Step, audit: tuple[AuditRecord, ...] = ()) -> None:
         """Take a step: what it asks for is done once it is durable. A request that was never leased is not written."""
         session, now = step.session, self._clock()
         do = [partial(self._do, session, instruction) for instruction in step.do]
@@ -168,7 +169,7 @@ class Sessions:
                 each()
         elif session != before:
             event = notices.session_state(session, now)
-            self._writer.commit(ChangeSet(sessions=(session,), events=(event,)), *do)
+            self._writer.commit(ChangeSet(sessions=(session,), events=(event,), audit=audit), *do)
             if session.state is SessionState.ENDED:
                 if (waiting := self._waiting.get(session.id)) is not None:
                     self._waiting[session.id] = replace(waiting, ended=True)

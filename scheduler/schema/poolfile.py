@@ -217,14 +217,15 @@ class Change(Wire):
     """One line of a preview: what would be added, changed or removed."""
 
     action: Literal["add", "change", "remove"]
-    kind: Literal["node_pool", "project", "user", "settings", "pool"]
+    kind: Literal["node_pool", "project", "user", "settings", "pool", "job", "session"]
     name: str
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
 
 
 class AuditEntry(Change):
-    """A change of the pool that was made; `user` is null for the pool file that the service is started with."""
+    """A change of the pool that was made, or of somebody else's job or session; `user` is null for the pool file that
+    the service is started with."""
 
     id: int
     at: float

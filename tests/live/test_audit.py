@@ -62,3 +62,40 @@ async def test_it_is_read_page_by_page_and_by_who_and_what(open_pool: Open) -> N
     assert found == everything["entries"]
     assert len(await audit(live, kind="project", name="nlp", user="root")) >= 5
     assert await audit(live, user="ann") == []
+
+
+async def test_what_administrators_do_to_the_jobs_and_sessions_of_others_is_on_record(open_pool: Open) -> None:
+    live = await open_pool(projects=[{"name": "nlp", "members": ["*"]}])
+    before = await audit(live)
+    job = await live.submit(project="nlp", name="train.py", gpus=1)
+    assert await live.runs(job) == [job]
+    owner, admin = live.service.http["owner"], live.service.http["admin"]
+    for verb in ("pause", "resume", "cancel", "cancel"):
+        assert (await admin.post(f"jobs/{job}/{verb}")).status_code == 200
+        await live.bench.settled()
+    assert (await admin.delete(f"jobs/{job}")).status_code == 204
+    session = (await owner.post("sessions", json={"user": "ann", "gpus": 1})).json()["id"]
+    assert (await admin.delete(f"sessions/{session}")).status_code == 200
+    assert (await audit(live))[: -len(before)] == [
+        ("root", "remove", "session", session),
+        ("root", "remove", "job", job),
+        ("root", "change", "job", job),
+        ("root", "change", "job", job),
+        ("root", "change", "job", job),
+    ]
+    (cancelled, resumed, paused) = (await live.get(f"audit?name={job}"))["entries"][1:]
+    assert [each["after"]["state"] for each in (paused, resumed, cancelled)] == ["paused", "queued", "cancelled"]
+    assert paused["before"] == {"state": "running", "owner": "ann", "name": "train.py"}
+
+
+async def test_what_people_do_to_what_is_their_own_is_not(open_pool: Open) -> None:
+    live = await open_pool(projects=[{"name": "nlp", "members": ["*"]}])
+    before = await audit(live)
+    job = await live.submit(project="nlp", gpus=1)
+    owner, admin = live.service.http["owner"], live.service.http["admin"]
+    assert (await owner.post(f"jobs/{job}/cancel")).status_code == 200
+    session = (await owner.post("sessions", json={"user": "ann", "gpus": 1})).json()["id"]
+    assert (await owner.delete(f"sessions/{session}")).status_code == 200
+    own = (await admin.post("jobs", json={"command": ["train"], "project": "nlp"})).json()["id"]
+    assert (await admin.post(f"jobs/{own}/cancel")).status_code == 200
+    assert await audit(live) == before

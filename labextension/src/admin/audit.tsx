@@ -3,6 +3,7 @@ import { useCallback, useEffect, useState, type ReactElement } from 'react';
 import { useTrans } from '../components/hooks';
 import type { AuditEntry, AuditPage } from '../model/api';
 import type { Client } from '../model/client';
+import type { Trans } from '../trans';
 import { Card } from './card';
 import { changeWords } from './preview';
 
@@ -27,7 +28,10 @@ export function AuditView({ client }: { client: Client }): ReactElement {
     void read(null);
   }, [read]);
   return (
-    <Card title={trans.__('Audit')} aside={trans.__('changes of the pool, the newest first')}>
+    <Card
+      title={trans.__('Audit')}
+      aside={trans.__('changes of the pool and of others’ jobs and sessions, the newest first')}
+    >
       {page && page.entries.length > 0 && (
         <div className="runai-TableBox">
           <table className="runai-Table">
@@ -73,6 +77,8 @@ const KINDS: Record<AuditEntry['kind'], string> = {
   node_pool: 'node pool',
   project: 'project',
   user: 'user',
+  job: 'job',
+  session: 'session',
   settings: '',
   pool: ''
 };
@@ -88,9 +94,17 @@ function Entry({ entry }: { entry: AuditEntry }): ReactElement {
       <td className="runai-Table-text">{entry.user ?? trans.__('pool file')}</td>
       <td className="runai-Table-text runai-Table-words">
         {changeWords(entry, trans).map(line => (
-          <div key={line}>{[trans.__(KINDS[entry.kind]), line].filter(Boolean).join(' ')}</div>
+          <div key={line}>
+            {[trans.__(KINDS[entry.kind]), line, ownerWords(entry, trans)].filter(Boolean).join(' ')}
+          </div>
         ))}
       </td>
     </tr>
   );
+}
+
+/** Whose job or session it was: its id alone says nothing once it is gone. */
+function ownerWords({ before }: AuditEntry, trans: Trans): string {
+  const words = [before?.name, before?.owner && trans.__('of %1', before.owner)].filter(Boolean).join(' ');
+  return before?.owner ? `(${words})` : '';
 }

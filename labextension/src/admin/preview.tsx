@@ -46,7 +46,7 @@ export function Preview({ found, jobs }: PreviewProps): ReactElement {
 }
 
 /** `vision: guaranteed 2 → 4`, a line for each key; what is added or removed in one. */
-export function changeWords(change: Change, trans: Trans): string[] {
+export function changeWords(change: Omit<Change, 'kind'>, trans: Trans): string[] {
   if (change.action === 'add') {
     return [trans.__('%1 is added.', change.name)];
   }

@@ -30,10 +30,13 @@ export interface AttemptView {
   ending: Ending | null;
 }
 
-/** A change of the pool that was made; user is null for the pool file that the service is started with. */
+/**
+ * A change of the pool that was made, or of somebody else's job or session; user is null for the pool file that
+ * the service is started with.
+ */
 export interface AuditEntry {
   action: 'add' | 'change' | 'remove';
-  kind: 'node_pool' | 'project' | 'user' | 'settings' | 'pool';
+  kind: 'node_pool' | 'project' | 'user' | 'settings' | 'pool' | 'job' | 'session';
   name: string;
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
@@ -51,7 +54,7 @@ export interface AuditPage {
 /** One line of a preview: what would be added, changed or removed. */
 export interface Change {
   action: 'add' | 'change' | 'remove';
-  kind: 'node_pool' | 'project' | 'user' | 'settings' | 'pool';
+  kind: 'node_pool' | 'project' | 'user' | 'settings' | 'pool' | 'job' | 'session';
   name: string;
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;

@@ -31,6 +31,19 @@ it('tells who changed what from what to what, page by page', async () => {
   expect(screen.queryByText('Show older changes')).toBeNull();
 });
 
+it('tells whose job or session an administrator has stopped', async () => {
+  const scheduler = new Scheduler();
+  const job = { owner: 'ada', name: 'train.py', state: 'running' };
+  scheduler.audit = [
+    { ...entry, id: 2, user: 'root', kind: 'job', name: 'j-1', before: job, after: { state: 'cancelled' } },
+    { ...entry, action: 'remove', kind: 'session', name: 's-1', before: { owner: 'ada', name: '' }, after: null }
+  ];
+  render(<AuditView client={new Client(scheduler)} />);
+  await screen.findByText('job j-1: state running → cancelled (train.py of ada)');
+  fireEvent.click(screen.getByText('Show older changes'));
+  await screen.findByText('session s-1 is removed. (of ada)');
+});
+
 it('says what went wrong, and tries again', async () => {
   const scheduler = new Scheduler();
   scheduler.trouble = [403, { detail: 'This needs the scope admin.' }];
