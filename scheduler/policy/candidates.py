@@ -16,6 +16,9 @@ from scheduler.policy.workloads import WorkloadState
 Entry = tuple[float, float, WorkloadId, WorkloadState]
 """When it saved its state and when it started, both negated; its name."""
 
+Ranked = tuple[float, float, float, WorkloadId, WorkloadState]
+"""The work that a stop would lose, and the entry."""
+
 
 class Candidates:
     """By priority, then by amount."""
@@ -52,7 +55,7 @@ class Candidates:
         """The priorities below `priority` (`None`: all), the lowest first."""
         return iter(sorted(p for p in self.classes if priority is None or p < priority))
 
-    def by_loss(self, priority: int, now: float) -> Iterator[tuple[float, WorkloadState]]:
+    def by_loss(self, priority: int, now: float) -> Iterator[Ranked]:
         """The jobs of one priority with the work that each would lose, the least first, then the younger."""
         ranked = self.ranked.get(priority)
         if ranked is None or ranked.now != now:
@@ -67,12 +70,12 @@ class _Ranked:
 
     __slots__ = ("_found", "_rest", "now")
 
-    def __init__(self, now: float, losses: Iterator[tuple[float, float, float, WorkloadId, WorkloadState]]) -> None:
+    def __init__(self, now: float, losses: Iterator[Ranked]) -> None:
         self.now = now
-        self._found: list[tuple[float, WorkloadState]] = []
+        self._found: list[Ranked] = []
         self._rest = losses
 
-    def __iter__(self) -> Iterator[tuple[float, WorkloadState]]:
+    def __iter__(self) -> Iterator[Ranked]:
         found = self._found
         yield from found
         at = len(found)
@@ -81,7 +84,7 @@ class _Ranked:
                 entry = next(self._rest, None)
                 if entry is None:
                     return
-                found.append((entry[0], entry[4]))
+                found.append(entry)
             yield found[at]
             at += 1
 
@@ -100,9 +103,7 @@ def _entry(job: WorkloadState) -> Entry:
     return *rank(job), job
 
 
-def _losses(
-    entries: list[Entry], amount: Milli, now: float
-) -> Iterator[tuple[float, float, float, WorkloadId, WorkloadState]]:
+def _losses(entries: list[Entry], amount: Milli, now: float) -> Iterator[Ranked]:
     for entry in entries:
         loss = now + entry[0]
         yield (loss * amount if loss > 0 else 0.0), *entry

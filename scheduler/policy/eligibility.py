@@ -14,9 +14,9 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import groupby
+from typing import NamedTuple
 
 from scheduler.model import Milli, ReclaimUpTo, WorkerPlacement, WorkloadId
-from scheduler.policy.candidates import rank
 from scheduler.policy.demands import Beside, Demand, amount_of, beside
 from scheduler.policy.poolstate import PoolState
 from scheduler.policy.projects import ProjectState, sibling_ancestors
@@ -84,11 +84,6 @@ def note_loss(losses: Losses, eviction: Eviction, sign: int = 1) -> None:
                     losses[step] = losses.get(step, 0) + sign * amount
 
 
-def by_loss(eviction: Eviction) -> tuple[object, ...]:
-    """The least work lost first, then the younger."""
-    return (eviction.loss, *rank(eviction.job))
-
-
 def by_importance(eviction: Eviction) -> tuple[int, float, WorkloadId]:
     """The lowest priority first, then the least work lost."""
     return eviction.job.priority, eviction.loss, eviction.job.id
@@ -117,8 +112,10 @@ class EligibilityRules(ABC):
         """Whether these, which have been made, are still allowed now that some others were undone."""
         return True
 
-    def _whole(self, project: ProjectState, priority: int) -> Iterator[Eviction]:
-        for loss, job in self.state.candidates[project].by_loss(priority, self.now):
+    def _whole(self, projects: Iterable[ProjectState], priority: int) -> Iterator[Eviction]:
+        """The jobs of some projects that have one priority, the one that loses the least work first."""
+        each = [self.state.candidates[project].by_loss(priority, self.now) for project in projects]
+        for loss, _, _, _, job in each[0] if len(each) == 1 else heapq.merge(*each):
             if self._unprotected(job):
                 yield Eviction(job, loss, job.amount)
 
@@ -138,7 +135,7 @@ class EligibilityRules(ABC):
     def _unprotected(self, job: WorkloadState) -> bool:
         if job.id in self.spared:
             return False
-        until = job.protected_until()
+        until = job.protected_until
         if until <= self.now:
             return True
         if self.protected_until is None or until < self.protected_until:
@@ -162,14 +159,13 @@ class Preemption(EligibilityRules):
         if candidates.elastic:
             yield iter(self._surplus(self.project, priority))
         for lower in candidates.below(priority):
-            yield self._whole(self.project, lower)
+            yield self._whole([self.project], lower)
 
     def may_lose(self, eviction: Eviction, losses: Losses, floor: Floor) -> bool:
         return floor is Floor.KEPT
 
 
-@dataclass(frozen=True, slots=True)
-class PathComparison:
+class PathComparison(NamedTuple):
     """How a newcomer's project and a victim's are compared, where their paths part.
 
     `steps` are the newcomer's project and those above it up to there. The floors are those for a newcomer whose steps
@@ -223,12 +219,8 @@ class Reclaim(EligibilityRules):
             if surplus:
                 yield iter(sorted(surplus, key=by_importance))
         for projects in classes:
-            if len(projects) == 1:
-                for priority in state.candidates[projects[0]].below(None):
-                    yield self._whole(projects[0], priority)
-            else:
-                for priority in sorted({p for project in projects for p in state.candidates[project].below(None)}):
-                    yield heapq.merge(*[self._whole(project, priority) for project in projects], key=by_loss)
+            for priority in sorted({p for project in projects for p in state.candidates[project].classes}):
+                yield self._whole(projects, priority)
 
     def _able(self) -> Iterator[tuple[bool, Milli, ProjectState]]:
         """The projects that may lose something, with how far each is above its due, negated.
@@ -236,7 +228,9 @@ class Reclaim(EligibilityRules):
         Marked are those that may only once others have given back what a project above the newcomer's holds too much.
         """
         for project, candidates in self.state.candidates.items():
-            compared = self._comparison_with(project) if candidates else None
+            if not candidates or project.allocated <= project.never_reclaimed:
+                continue
+            compared = self._comparison_with(project)
             if compared is None:
                 continue
             floors = self.floors(project)
@@ -338,7 +332,7 @@ class Recall(EligibilityRules):
             Eviction(job, loss, job.amount)
             for candidates in self.state.candidates.values()
             for priority in candidates.below(None)
-            for loss, job in candidates.by_loss(priority, self.now)
+            for loss, *_, job in candidates.by_loss(priority, self.now)
             if any(nodes[worker.node].bit & own for worker in job.placement)
         ]
         evictions.sort(key=lambda eviction: (eviction.loss, eviction.job.id))

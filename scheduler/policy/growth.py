@@ -42,7 +42,7 @@ def may_grow_from(job: WorkloadState, interval: float, now: float) -> float:
     runtime = workload.request.expected_runtime
     if runtime is not None and now <= workload.started + runtime < now + interval:
         return NEVER  # of one that should have ended by now nobody knows when it will
-    return max(workload.started + interval, job.protected_until())
+    return max(workload.started + interval, job.protected_until)
 
 
 class Growth:

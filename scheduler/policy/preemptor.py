@@ -144,7 +144,7 @@ class Preemptor:
         known = self._highest.get(name)
         if known is None or known[0] != self.state.gains:
             running = candidates.by_loss(job.priority, now)
-            found = [self.levels.when_running(other.workload, now) for _, other in running]
+            found = [self.levels.when_running(other.workload, now) for *_, other in running]
             for _, at in found:
                 self.wakeup.note(at)
             known = self._highest[name] = self.state.gains, max([level for level, _ in found])

@@ -106,6 +106,11 @@ class ProjectState:
         return min(self.limit, max(self.guarantee, self.share))
 
     @property
+    def never_reclaimed(self) -> Milli:
+        """What others can't reclaim, whatever the fair shares are."""
+        return 0 if self.guarantee >= UNBOUNDED else min(self.limit, self.guarantee)
+
+    @property
     def kept_from_reclaim(self) -> Milli:
         """What others can't reclaim up to their fair shares: its due, or what `kept` spares it."""
         return max(self.due, min(self.limit, self.kept))
@@ -270,5 +275,7 @@ def tree_of(projects: Iterable[Project], of: Callable[[Project, State | None], S
 
 def sibling_ancestors(one: ProjectState, other: ProjectState) -> tuple[ProjectState, ProjectState]:
     """The ancestors of two different leaves (or the leaves themselves) that have the same parent."""
+    if one.parent is other.parent:
+        return one, other
     pairs = list(zip(reversed(one.path), reversed(other.path), strict=False))
     return next((mine, theirs) for mine, theirs in pairs if mine is not theirs)

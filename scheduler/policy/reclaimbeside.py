@@ -58,7 +58,7 @@ class ReclaimBeside(Reclaim):
         for with_gpus in (False, True):
             for project in projects:
                 for priority in self.state.candidates[project].below(None):
-                    yield (e for e in self._whole(project, priority) if bool(e.amount) is with_gpus and any(e.beside))
+                    yield (e for e in self._whole([project], priority) if bool(e.amount) is with_gpus and any(e.beside))
 
     def _able_beside(self) -> Iterator[tuple[float, ProjectState]]:
         """The projects that may lose something, with the part of what they hold that is above their due."""

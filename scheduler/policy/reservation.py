@@ -230,7 +230,7 @@ class Ends:
         if end is None:
             end = end_of(job, self._rules.now)
             if end > self._patient_until and self._may_be_taken(job):
-                end = min(end, max(self._patient_until, job.protected_until()))
+                end = min(end, max(self._patient_until, job.protected_until))
             self._known[job] = end
         return end
 

@@ -79,7 +79,7 @@ class Pausing(EligibilityRules):
         if not candidates:
             return
         own = self.newcomer.level
-        for loss, job in candidates.by_loss(self.newcomer.priority, self.now):
+        for loss, *_, job in candidates.by_loss(self.newcomer.priority, self.now):
             level, _ = self.levels.when_running(job.workload, self.now)
             if level > own and self._unprotected(job) and self._spares(job, loss):
                 yield level, Eviction(job, loss, job.amount)

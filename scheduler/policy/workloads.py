@@ -91,6 +91,8 @@ def by_rank(found: Mapping[int, Sequence[WorkerPlacement]]) -> list[WorkerPlacem
     return [worker for number in sorted(found) for worker in found[number]]
 
 
+NEVER_PROTECTED = float("-inf")
+
 Options = Sequence[tuple[ProjectState, RequestClass]]
 
 
@@ -100,12 +102,13 @@ class WorkloadState:
 
     A session has no project: it counts against its user's quota, not against a project. A job that may stand in several
     parts of the pool has in `options` the project and the request for each, the best first, and begins with the first.
-    `told` is what was told of it last. Jobs wait in the order of their `urgency`; `level` is their service level.
+    `told` is what was told of it last. Jobs wait in the order of their `urgency`; `level` is their service level. One
+    that runs may not be preempted before `protected_until`.
     """
 
     __slots__ = (
         "amount", "demands", "id", "level", "moved", "options", "placement", "preemptible", "priority", "project",
-        "releasing", "request", "told", "urgency", "workload",
+        "protected_until", "releasing", "request", "told", "urgency", "workload",
     )  # fmt: skip
 
     def __init__(
@@ -123,6 +126,7 @@ class WorkloadState:
         self.moved = False
         self.priority = request.priority
         self.preemptible = request.preemptible
+        self.protected_until = _protected_until(workload) if workload.running else NEVER_PROTECTED
         self.told: Decision | None = None
         self.level = 0
         self.urgency: UrgencyKey = (-request.priority, 0, 0, workload.submitted, workload.id)
@@ -174,7 +178,7 @@ class WorkloadState:
         workload = self.workload
         return workload.started if workload.checkpointed is None else workload.checkpointed
 
-    def protected_until(self) -> float:
-        """Until when it may not be preempted."""
-        started, least = self.workload.started, self.workload.request.min_runtime
-        return float("-inf") if started is None or least <= 0 else started + least
+
+def _protected_until(workload: Workload) -> float:
+    started, least = workload.started, workload.request.min_runtime
+    return NEVER_PROTECTED if started is None or least <= 0 else started + least

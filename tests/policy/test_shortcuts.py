@@ -22,14 +22,13 @@ from scheduler.model import (
     Workload,
 )
 from scheduler.policy import Snapshot, decide
-from scheduler.policy.candidates import Candidates
+from scheduler.policy.candidates import Candidates, Ranked
 from scheduler.policy.consolidation import Consolidation, Moving, Way
 from scheduler.policy.demands import Demand
 from scheduler.policy.eligibility import Eviction, Floor
 from scheduler.policy.nodes import NodeState
 from scheduler.policy.nodetrial import NodeTrial
 from scheduler.policy.victims import SearchState
-from scheduler.policy.workloads import WorkloadState
 from tests.benchmarks.policy import nodes
 from tests.policy.pools import NOW, busy, snapshots
 
@@ -73,7 +72,7 @@ def find_anew(moves: Consolidation, rules: Moving, node: NodeState, demand: Dema
     return find_ways(moves, rules, node, demand, together)
 
 
-def rank_anew(candidates: Candidates, priority: int, now: float) -> Iterator[tuple[float, WorkloadState]]:
+def rank_anew(candidates: Candidates, priority: int, now: float) -> Iterator[Ranked]:
     candidates.ranked.clear()
     return by_loss(candidates, priority, now)
 
