@@ -53,7 +53,7 @@ class QuotaView:
 
     def _choice(self, gpus: float) -> Choice:
         if gpus == CPU_ONLY:
-            return Choice(gpus, "train jobs still get GPUs", True)
+            return Choice(gpus, "jobs can still use the train pool", True)
         if gpus > self.quota - self.held:
             other = f"your other servers hold {self.held:g} of your fixed quota of {self.quota:g}"
             return Choice(gpus, other, False)

@@ -196,7 +196,7 @@ class LeaseSpawner(Spawner):
                 usual = await self._usual_gpus(client)
                 gpus = usual if self.gpus is None else self.gpus
                 if not gpus:
-                    self._say("No GPU for this server; train jobs still get theirs.")
+                    self._say("No GPU for this server; jobs can still use the train pool.")
                     return None
                 self._say(f"Leasing {plain(gpus)} …")
                 asked = SessionOpen(user=self.user.name, server=self.name, gpus=gpus)

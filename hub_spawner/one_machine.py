@@ -152,7 +152,7 @@ class HubFolder:
             raise Invalid(
                 f"The hub's database {self.database} is damaged ({found.strip()}). Restore it from a backup, or move "
                 f"it to "
-                "another folder to start with a new one; everybody then starts their server again."
+                "another folder to start with a new one; all users must then restart their servers."
             )
 
     @property

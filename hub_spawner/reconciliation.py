@@ -69,7 +69,7 @@ class Reconciliation:
                 async with self._passing:
                     pass
         except TimeoutError:
-            self._log.warning("The scheduler has not told its sessions within %s s.", timeout)
+            self._log.warning("The scheduler did not report its sessions within %s s.", timeout)
 
     async def _run(self) -> None:
         pause, longest = PAUSES
@@ -118,7 +118,7 @@ class Reconciliation:
         except RunaiError as error:
             if error.status >= 500:
                 raise
-            self._log.error("The server of %s runs on without its lease: %s", spawner._log_name, error.sentence)
+            self._log.error("The server of %s keeps running without its lease: %s", spawner._log_name, error.sentence)
             return
         if session.env != spawner.lease.env:
             self._log.error("The server of %s runs on other GPUs than its lease says", spawner._log_name)

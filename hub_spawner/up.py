@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     as_root = hasattr(os, "geteuid") and os.geteuid() == 0
     if as_root and not options.allow_root:
-        raise Invalid("This would run everybody's notebooks as root: be another user, or say --allow-root.")
+        raise Invalid("This would run all notebooks as root. Use another user, or add --allow-root.")
     if options.pool_file and not options.pool_file.is_file():
         raise Invalid(f"There is no pool file {options.pool_file}.", field="pool_file")
 
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
             folder.end_proxy()
             print(f"The hub could not start. The end of {folder.log}:\n\n{_tail(folder.log)}", file=terminal)
             return 1
-    print("The hub has ended. Jobs go on, and are found again at the next start.", file=terminal)
+    print("The hub has ended. Jobs keep running, and the next start finds them again.", file=terminal)
     return 0
 
 
@@ -90,8 +90,8 @@ class Hub(JupyterHub):
             f"\n    {self.bind_url}\n\n"
             f"    Log in with any name and the password  {self._passwords.user}\n"
             f"    as the administrator, {ADMIN}, with       {self._passwords.admin}\n\n"
-            f"    {found}: {pool.build.gpus:g} to build on, {pool.train.gpus:g} to train on.\n"
-            "    Ctrl-C ends the hub; jobs go on.\n"
+            f"    {found}: {pool.build.gpus:g} for notebooks, {pool.train.gpus:g} for jobs.\n"
+            "    Ctrl-C stops the hub; jobs keep running.\n"
         )
 
 
@@ -101,11 +101,11 @@ def _parser() -> argparse.ArgumentParser:
         "--state-dir",
         type=Path,
         default=Path(jupyter_data_dir()) / "runai-hub",
-        help="the folder that holds everything (default: %(default)s)",
+        help="the folder for all state (default: %(default)s)",
     )
     parser.add_argument("--port", type=int, help="where the hub listens (default: 8000, or the next free one)")
-    parser.add_argument("--gpus", type=int, help="how many GPUs to declare where none is found (default: 8)")
-    parser.add_argument("--pool-file", type=Path, help="a pool file to bring about at the start")
+    parser.add_argument("--gpus", type=int, help="number of GPUs to declare if none is found (default: 8)")
+    parser.add_argument("--pool-file", type=Path, help="a pool file to apply at the start")
     parser.add_argument("--allow-root", action="store_true", help="run the notebooks as root")
     return parser
 

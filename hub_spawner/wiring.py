@@ -34,9 +34,9 @@ SERVICE = "runai"
 
 READ, SUBMIT, ADMIN = (f"custom:runai:{verb}" for verb in ("read", "submit", "admin"))
 SCOPES: dict[str, dict[str, Any]] = {
-    READ: {"description": "See the GPU pool, its projects and the jobs of one's own projects"},
-    SUBMIT: {"description": "Send jobs to the GPU pool and handle one's own", "subscopes": [READ]},
-    ADMIN: {"description": "Administer the GPU pool and everybody's jobs", "subscopes": [SUBMIT]},
+    READ: {"description": "See the GPU pool, its projects and the jobs of your projects"},
+    SUBMIT: {"description": "Send jobs to the GPU pool and manage your own jobs", "subscopes": [READ]},
+    ADMIN: {"description": "Administer the GPU pool and all jobs", "subscopes": [SUBMIT]},
 }
 ACCESS = f"access:services!service={SERVICE}"
 TEMPLATES = Path(__file__).parent / "templates"
@@ -195,10 +195,9 @@ def _jobs_as(c: Config) -> JobsAs:
     if issubclass(spawner, LocalProcessSpawner) and not issubclass(spawner, SimpleLocalProcessSpawner):
         return "owner"
     raise Invalid(
-        "Everybody's jobs would run as root: say jobs_as=\"owner\" where the hub's users are users of this machine; or "
-        "name a "
-        'user for the scheduler before this call, c.JupyterHub.services = [{"name": "runai", "user": "…"}], and '
-        'give it the state folder; or say jobs_as="scheduler" where everybody is root anyway.',
+        'All jobs would run as root: set jobs_as="owner" if the hub\'s users are users of this machine; or '
+        'name a user for the scheduler before this call, c.JupyterHub.services = [{"name": "runai", "user": "…"}], and '
+        'give it the state folder; or set jobs_as="scheduler" if all users are root anyway.',
         field="jobs_as",
     )
 

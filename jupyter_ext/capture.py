@@ -276,7 +276,7 @@ def _too_large(name: str, value: Any, limit: int) -> str:
     size = getattr(value, "nbytes", None)
     how_large = f" (`{name}` alone takes {in_words(size)})" if isinstance(size, int) and size > limit / 2 else ""
     return (
-        f"`{name}` brings the variables to more than {in_words(limit)}{how_large}, the most that a cell can send. "
+        f"`{name}` makes the variables larger than {in_words(limit)}{how_large}, the maximum for a cell. "
         "Write large data to a file that the job can read, choose what to send with --in, or raise "
         "RunaiMagics.max_capture."
     )

@@ -204,7 +204,7 @@ def _write_result(folder: Path, about: Mapping[str, Any], shell: _Shell, code: i
     try:
         packed = pack(present, limit=about["limit"])
     except TooLarge as error:
-        refused = dict.fromkeys(present, f"with `{error.name}` they come to more than the limit for variables")
+        refused = dict.fromkeys(present, f"with `{error.name}` they exceed the limit for variables")
     else:
         refused = {name: str(error) for name, error in packed.refused.items()}
         sizes = packed.sizes

@@ -12,7 +12,7 @@ from scheduler.discovery import embedded
 from scheduler.errors import Unavailable
 
 NO_POOL = (
-    "This hub has no pool: nobody has told this server where its scheduler is (RUNAI_URL). Whoever runs the hub "
+    "This hub has no pool: RUNAI_URL is not set in this server. The administrator of the hub "
     "adds it with hub_spawner.configure(c) in jupyterhub_config.py."
 )
 

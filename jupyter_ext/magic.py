@@ -43,10 +43,10 @@ class RunaiMagics(Magics):
         None,
         allow_none=True,
         min=0,
-        help="GPUs of a worker where --gpus says nothing; default: what the project says, or 1.",
+        help="GPUs for each worker if --gpus is not given; default: that of the project, or 1.",
     ).tag(config=True)
-    project = Unicode(None, allow_none=True, help="The project where --project says nothing.").tag(config=True)
-    max_capture = Int(4 * 2**30, min=0, help="The most bytes of variables that a cell takes along.").tag(config=True)
+    project = Unicode(None, allow_none=True, help="The project if --project is not given.").tag(config=True)
+    max_capture = Int(4 * 2**30, min=0, help="The maximum size of the variables of a cell, in bytes.").tag(config=True)
 
     @line_cell_magic
     def runai_train(self, line: str, cell: str | None = None) -> Any:
@@ -96,7 +96,7 @@ class RunaiMagics(Magics):
             kept = {**given}
             if cell is None and wanted is not None:
                 kept |= {"kind": wanted.kind.value, "command": list(wanted.command)}
-            print(f"Kept in {jobfile.save_template(asked.save_template, kept)}.")
+            print(f"Saved in {jobfile.save_template(asked.save_template, kept)}.")
         if wanted is None:
             if asked.save_template:
                 return None
@@ -161,7 +161,7 @@ class RunaiMagics(Magics):
             return job.go_on() if asked.search else job
         if isinstance(job, Job) and (workers := job.view.workers) > 1:
             print(
-                f"Here is what rank 0 of {workers} prints; _job.logs(rank=1) is what another does.",
+                f"This is the output of rank 0 of {workers}; _job.logs(rank=1) shows another rank.",
                 flush=True,
             )
         job.wait()
@@ -184,16 +184,14 @@ def _check_search(asked: argparse.Namespace, given: Mapping[str, Any]) -> None:
     if not asked.search:
         raise UsageError("--trials belongs to --search optuna.")
     if "sweep" not in given:
-        raise UsageError("--search needs what to choose from: --sweep 'lr=1e-5..1e-1:log;bs=16,32'.")
+        raise UsageError("--search needs values to choose from: --sweep 'lr=1e-5..1e-1:log;bs=16,32'.")
     if not (asked.minimize or asked.maximize):
-        raise UsageError(
-            "--search needs to know what is good: --minimize METRIC or --maximize METRIC, as job.report() names it."
-        )
+        raise UsageError("--search needs a goal: --minimize METRIC or --maximize METRIC, as job.report() names it.")
     if asked.minimize and asked.maximize:
         raise UsageError("--minimize and --maximize contradict each other; leave one of them out.")
     for option, wrong in (("--array", "array" in given), ("--dry-run", asked.dry_run)):
         if wrong:
-            raise UsageError(f"{option} does not go with --search; leave one of them out.")
+            raise UsageError(f"{option} cannot be combined with --search; leave one of them out.")
 
 
 # -- what is refused ----------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ class _Client(NotebookClient):
         """A cell that asks for a job runs in this one. Its lines keep their numbers."""
         self._source = cell.source
         if _IN_PLACE.match(cell.source):
-            print("Runs here: the notebook is a job already.", flush=True)
+            print("Runs in this job: the notebook is already a job.", flush=True)
             cell.source = _IN_PLACE.sub(r"\1# \2", cell.source)
 
     def _restore(self, cell: Any, cell_index: int) -> None:

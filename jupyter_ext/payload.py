@@ -36,7 +36,7 @@ def of_cell(
     if asked.script:
         word = asked.script[0]
         raise Misused(
-            f"{word!r} is no option. Write lists such as --out a,b without spaces; to send a script, use "
+            f"{word!r} is not an option. Write lists such as --out a,b without spaces; to send a script, use "
             "%runai_train with one percent sign."
         )
     if asked.tail is not None:

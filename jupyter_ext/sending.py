@@ -59,7 +59,7 @@ def put_files(
         tell(program.hint)
     uploaded = upload(client, bundle)
     if uploaded.unchanged:
-        tell(f"{in_words(uploaded.unchanged)} of it are already in the pool.")
+        tell(f"{in_words(uploaded.unchanged)} of this is already in the pool.")
     return sent.model_copy(update=uploaded.fields)
 
 

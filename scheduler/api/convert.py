@@ -112,9 +112,8 @@ def with_defaults(sent: JobSubmit, rules: Rules) -> JobSubmit:
     longest = given.get("max_runtime")
     if sent.expected_runtime is not None and longest is not None and sent.expected_runtime > longest:
         raise Invalid(
-            f"expected_runtime: {sent.expected_runtime:g} s is longer than {longest:g} s, after which a job that says "
-            f"no "
-            f"max_runtime is stopped ({rules.source_of('max_runtime')}); lower it, or say a max_runtime where that is "
+            f"expected_runtime: {sent.expected_runtime:g} s is longer than {longest:g} s, the limit of a job without "
+            f"max_runtime ({rules.source_of('max_runtime')}); lower it, or set max_runtime if that is "
             f"allowed.",
             field="expected_runtime",
         )
@@ -190,7 +189,7 @@ def _groups(sent: JobSubmit) -> tuple[WorkerGroup, ...]:
         return ()
     for name in ("workers", "min_workers", "gpus", "gpu_memory_gib", "cpus", "memory_gib"):
         if name in sent.model_fields_set:
-            raise Invalid(f"{name}: a job with groups gives it in each group.", field=name)
+            raise Invalid(f"{name}: a job with groups sets it in each group.", field=name)
     names = [group.name for group in sent.groups]
     for n, name in enumerate(names):
         if name in names[:n]:
@@ -266,8 +265,8 @@ def _name_of(sent: JobSubmit) -> str:
 def _check_times(expected: float, longest: float) -> None:
     if expected > longest:
         raise Invalid(
-            f"expected_runtime: {expected:g} s is longer than max_runtime, after which it is stopped ({longest:g} s); "
-            "lower the one or raise the other.",
+            f"expected_runtime: {expected:g} s is longer than max_runtime ({longest:g} s); "
+            "lower one or raise the other.",
             field="expected_runtime",
         )
 
@@ -286,7 +285,7 @@ def _check_framework(sent: JobSubmit) -> None:
     launcher = PurePosixPath(sent.command[0]).name
     if sent.framework is Framework.MPI and launcher in ("mpirun", "mpiexec"):
         raise Invalid(
-            f"command: leave {launcher} and its options out; framework mpi starts one rank in each worker by itself.",
+            f"command: leave {launcher} and its options out; framework mpi starts one rank in each worker.",
             field="command[0]",
         )
 

@@ -241,7 +241,7 @@ def _speed(throughputs: Sequence[MeasuredThroughput]) -> str:
 
 
 def _slow_nodes(job: Job, book: Book) -> str:
-    """`n7 runs 2.2 × slower than its like.`: of the GPUs that it holds."""
+    """`n7 runs 2.2 × slower than GPUs of its type.`: of the GPUs that it holds."""
     residuals = book.run_times.residuals
     slowest: dict[str, GpuKey] = {}
     for worker in job.placement:
@@ -250,8 +250,8 @@ def _slow_nodes(job: Job, book: Book) -> str:
             if key in residuals.slow and (best is None or residuals.slow[key] > residuals.slow[best]):
                 slowest[worker.node] = key
     return " ".join(
-        f"{node} (GPU {key[1]}) runs {residuals.slow[key] / ONE:.1f} × slower than its like, by {attempts} attempts of "
-        f"{kinds} kinds of jobs."
+        f"{node} (GPU {key[1]}) runs {residuals.slow[key] / ONE:.1f} × slower than GPUs of its type, "
+        f"measured on {attempts} attempts of {kinds} kinds of jobs."
         for node, key in sorted(slowest.items())
         for attempts, kinds in [residuals.attempts(key)]
     )
@@ -306,7 +306,7 @@ def _estimate(job: Job, holding: list[tuple[Job, Milli]], book: Book) -> str:
     decision, forecast = book.decision(job.id), book.forecast
     blocked = decision.details if decision else {}
     if blocked.get("ever") is False:
-        return "It can never start on the pool as it is now."
+        return "It can never start on the current pool."
     if blocked.get("kind") in _JOBS:
         return "It waits for other jobs first, then for GPUs."
     if blocked.get("kind") == "retry":
@@ -317,7 +317,7 @@ def _estimate(job: Job, holding: list[tuple[Job, Milli]], book: Book) -> str:
     if decision is not None and decision.estimated_start is not None:
         said = ", ".join(f"{words} ({sources[name]})" for name, words in _SOURCES.items() if sources[name])
         rests = f" The run times of the jobs that hold what it needs are {said}." if said else ""
-        likely = " The range comes from how good the latest estimates were." if decision.start_range else ""
+        likely = " The range is based on the errors of recent estimates." if decision.start_range else ""
         return f"This assumes that nothing else is submitted and that jobs run as long as expected.{likely}{rests}"
     if forecast.until is not None:
         return "Too many jobs are ahead of it for an estimate."

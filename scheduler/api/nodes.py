@@ -13,7 +13,7 @@ from scheduler.schema import NodeDrain
 
 class DrainHandler(ApiHandler):
     @endpoint(
-        "Give a node no new work; what runs there runs to its end",
+        "Give a node no new work; running work continues to its end",
         Scope.ADMIN,
         body=NodeDrain,
         status=204,

@@ -40,9 +40,8 @@ class Owners:
             used = self._use(user) + self._expected[user]
             if most is not None and used + size > most:
                 raise TooMany(
-                    f"You may put {in_words(most)} here for your jobs and have put {in_words(used)}. Delete jobs whose "
-                    f"files "
-                    "you no longer need; files that no job needs are deleted after a day."
+                    f"You may upload {in_words(most)} for your jobs and have uploaded {in_words(used)}. Delete jobs "
+                    "whose files you no longer need; files that no job needs are deleted after a day."
                 )
             self._expected[user] += size
 

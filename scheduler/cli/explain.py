@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _SOURCES = {
     "declared": "as declared",
-    "learned": "as earlier jobs like it did",
+    "learned": "like similar earlier jobs",
     "limit": "at the most",
 }
 

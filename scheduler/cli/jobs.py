@@ -183,7 +183,7 @@ def bring(client: Client, job_id: str, folder: Path) -> None:
             raise Invalid(f"{target} cannot be written ({error.strerror}).") from error
     count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
     print(
-        f"{count} brought to {folder}." if files else "It left no files in $RUNAI_OUTPUT_DIR.",
+        f"{count} copied to {folder}." if files else "It left no files in $RUNAI_OUTPUT_DIR.",
         file=sys.stderr,
     )
 

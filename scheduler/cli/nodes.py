@@ -11,7 +11,7 @@ from scheduler.cli.text import clean
 def drain(options: argparse.Namespace) -> int:
     with connect() as client:
         client.drain(options.node, options.reason)
-    print(clean(f"Node {options.node} takes no new work. What runs there runs to its end."))
+    print(clean(f"Node {options.node} takes no new work. Running work continues to its end."))
     return 0
 
 

@@ -27,9 +27,9 @@ def run(options: argparse.Namespace) -> int:
     names = options.policies or list(NAMES)
     for name in names:
         if name not in NAMES:
-            raise Invalid(f"There is no policy “{name}”; there are {', '.join(NAMES)}.", field="policies")
+            raise Invalid(f"There is no policy “{name}”; available: {', '.join(NAMES)}.", field="policies")
     if options.report and not Path(options.report).absolute().parent.is_dir():
-        raise Invalid(f"There is no folder for {options.report}; make it first.", field="report")
+        raise Invalid(f"The folder of {options.report} does not exist; create it first.", field="report")
     trace = read_trace(Path(options.trace), ignore=options.ignore or ())
     study = prepare(
         trace,
@@ -80,7 +80,7 @@ def _pool(path: str | None) -> Pool | None:
 
 def _facts(trace: Trace, study: Study, options: argparse.Namespace) -> dict[str, str]:
     """What has to be known to get the same figures again."""
-    learned = f"the {options.learn:g} days before the window" if options.learn else "the very window that is played"
+    learned = f"the {options.learn:g} days before the window" if options.learn else "the simulated window"
     facts = {
         "command": shlex.join(["jupyter", "runai", *sys.argv[1:]]),
         "trace": f"{Path(options.trace).name}, SHA-256 {trace.digest}",
@@ -95,13 +95,13 @@ def _facts(trace: Trace, study: Study, options: argparse.Namespace) -> dict[str,
         "durations": "seen by the policy only where the trace declares them; shortest_first and backfill see all",
     }
     if study.sessions:
-        facts["sessions"] = f"{len(study.sessions):,} of {study.users} people, made up: {PROFILE}"
+        facts["sessions"] = f"{len(study.sessions):,} of {study.users} people, generated: {PROFILE}"
     return facts
 
 
 def _again(study: Study) -> str:
     if study.checkpoint_every is None:
-        return "nothing is done twice"
+        return "no work is repeated"
     return f"and what was done since the last checkpoint, made every {study.checkpoint_every:g} s"
 
 

@@ -90,7 +90,7 @@ def show_nodes(screen: Screen, pool: PoolView) -> None:
 
 
 def _slower(gpu: GpuView) -> str:
-    return f"{gpu.slowness:.1f} × slower than its like" if gpu.slowness > 1 else ""
+    return f"{gpu.slowness:.1f} × slower than GPUs of its type" if gpu.slowness > 1 else ""
 
 
 def _outside(gpu: GpuView) -> list[str]:

@@ -116,7 +116,7 @@ def _pack(program: Program | None, given: Mapping[str, Any]) -> Bundle | None:
     outside = [link for link in bundle.listing.outside if link not in along]
     if outside:
         names = ", ".join(outside[:3]) + (", …" if len(outside) > 3 else "")
-        print(f"Links that lead out of the folder stay behind: {names}.", file=sys.stderr)
+        print(f"Links that point out of the folder are not sent: {names}.", file=sys.stderr)
     return bundle if bundle.listing.entries or along else None
 
 
@@ -154,7 +154,7 @@ def _tell_array(options: argparse.Namespace, array: ArrayView) -> None:
     print(array.id, flush=True)
     print(
         f"{len(array.jobs)} jobs in project {array.jobs[0].project}; "
-        f"`jupyter runai list --array {array.id}` shows how they stand.",
+        f"`jupyter runai list --array {array.id}` shows their states.",
         file=sys.stderr,
     )
 
@@ -163,7 +163,7 @@ def _wait(client: Client, job: JobView, options: argparse.Namespace) -> int:
     try:
         ended = follow(client, job.id)
     except KeyboardInterrupt:
-        print(f"\nThe job goes on; `jupyter runai cancel {job.id}` ends it.", file=sys.stderr)
+        print(f"\nThe job keeps running; `jupyter runai cancel {job.id}` ends it.", file=sys.stderr)
         return 130
     if options.bring_to:
         bring(client, job.id, Path(options.bring_to))

@@ -140,7 +140,7 @@ def usage_table(**asked: Any) -> Call[str]:
 
 
 def drain(node: str, reason: str = "") -> Call[None]:
-    """Give a node no new work; what runs there runs to its end."""
+    """Give a node no new work; running work continues to its end."""
     return Call("PUT", f"nodes/{quote(node)}/drain", _nothing, **_json(NodeDrain(reason=reason)))
 
 
@@ -368,6 +368,6 @@ def error_of(response: httpx.Response, url: str) -> RunaiError:
 
 def unreachable(url: str) -> Unavailable:
     return Unavailable(
-        f"The scheduler at {url} does not answer. Jobs that run go on; start it with `jupyter runai serve`, or ask "
+        f"The scheduler at {url} does not answer. Running jobs continue; start it with `jupyter runai serve`, or ask "
         "whoever runs your hub."
     )

@@ -46,7 +46,7 @@ def find(environment: Mapping[str, str] | None = None) -> Address:
     token = given.get("RUNAI_TOKEN") or folder.read_token()
     if endpoint is None or token is None:
         raise Unavailable(
-            f"No scheduler runs on {folder.path}; start one with `jupyter runai serve`, "
+            f"No scheduler is running with {folder.path}; start one with `jupyter runai serve`, "
             "or name another with RUNAI_URL and RUNAI_TOKEN."
         )
     return Address(endpoint.url, token, folder.path)

@@ -42,7 +42,7 @@ def options(address: Address) -> dict[str, Any]:
 def refuse_strangers(address: Address, request: httpx.Request) -> None:
     """Send nothing where the scheduler that is meant has ended: whoever listens there now is somebody else."""
     if not address.is_held():
-        raise httpx.ConnectError(f"The scheduler of {address.folder} does not run.", request=request)
+        raise httpx.ConnectError(f"The scheduler of {address.folder} is not running.", request=request)
 
 
 class Backoff:

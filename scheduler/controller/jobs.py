@@ -144,7 +144,7 @@ class Jobs:
         now = self._clock()
         match decision.action:
             case Action.GROW:
-                why = "its project takes back what it is guaranteed." if decision.after else "GPUs were idle."
+                why = "its project reclaims its guarantee." if decision.after else "GPUs were idle."
                 step = lifecycle.resize(job, decision.placement, why, now)
             case Action.SHRINK:
                 step = lifecycle.resize(job, decision.placement, decision.reason, now)

@@ -254,7 +254,7 @@ def never_launched(job: Job, now: float) -> Step:
     if job.state is JobState.STARTING:
         return Step(job, (LaunchAttempt(job.id, attempt.number),))
     if attempt.ending is None:
-        attempt = replace(attempt, ending=Ending.LOST, reason="What became of its workers is unknown.")
+        attempt = replace(attempt, ending=Ending.LOST, reason="The fate of its workers is unknown.")
     return Step(_ended(job.with_attempt(attempt), {}, now))
 
 

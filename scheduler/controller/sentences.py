@@ -35,7 +35,7 @@ def starting(placement: tuple[WorkerPlacement, ...], workers: Mapping[int, Worke
     first = min(pulling or waiting, key=lambda worker: worker.rank, default=None)
     if first is None:
         return f"Starts on {where(placement)}."
-    plain = "its image is being pulled" if pulling else "its node has not begun to start it"
+    plain = "its image is being pulled" if pulling else "its node has not started it yet"
     return f"Starts on {where(placement)}: {first.reason.rstrip('.') or plain}."
 
 

@@ -134,7 +134,8 @@ def refuse_harm(before: Pool, after: Pool, workloads: Iterable[Workload], nodes:
             )
         if name in parents:
             raise Conflict(
-                f"Project {name!r} has {_count(ids)} and cannot get {parents[name]!r} below it, since only a project "
+                f"Project {name!r} has {_count(ids)} and cannot become the parent of "
+                f"{parents[name]!r}, because only a project "
                 "without others below it takes jobs; cancel them or wait until they have ended."
             )
     holding = [workload.id for workload in present if workload.running]
@@ -215,7 +216,7 @@ def _build_promises(pool: Pool, there: Milli) -> Iterable[str]:
         )
     elif pool.default_build_quota > there:
         yield (
-            f"Every user may hold {gpu_count(pool.default_build_quota)} to build with (default_build_quota), and there "
+            f"Every user may hold {gpu_count(pool.default_build_quota)} for building (default_build_quota), and there "
             f"are {gpu_count(there)} for building."
         )
 
@@ -260,7 +261,7 @@ def _family_promises(projects: Sequence[Project]) -> Iterable[str]:
         elif below[project.name] > project.guaranteed:
             yield (
                 f"The projects below {project.name!r} are guaranteed {gpu_count(below[project.name])} together, more "
-                f"than the {gpu_count(project.guaranteed)} that it is guaranteed itself."
+                f"than the {gpu_count(project.guaranteed)} of its own guarantee."
             )
 
 

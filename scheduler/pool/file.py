@@ -250,8 +250,7 @@ def bounds_of(entry: HasBounds, place: str) -> tuple[Bounds, Bounds]:
     ):
         if guaranteed is not None and limit is not None and limit < guaranteed:
             raise Invalid(
-                f"{place}.{name} ({limit:g}) is below what is guaranteed ({guaranteed:g}); raise one or lower the "
-                "other.",
+                f"{place}.{name} ({limit:g}) is below the guarantee ({guaranteed:g}); raise one or lower the other.",
                 field=f"{place}.{name}",
             )
     return (
@@ -296,7 +295,7 @@ def quotas_of(entries: Sequence[QuotaEntry], place: str, node_pools: Sequence[st
             raise Invalid(f"{here} is empty; add `guaranteed`, `limit` or both.", field=here)
         if entry.guaranteed is not None and entry.limit is not None and entry.limit < entry.guaranteed:
             raise Invalid(
-                f"{here}.limit ({entry.limit:g}) is below what is guaranteed ({entry.guaranteed:g}); "
+                f"{here}.limit ({entry.limit:g}) is below the guarantee ({entry.guaranteed:g}); "
                 "raise one or lower the other.",
                 field=f"{here}.limit",
             )

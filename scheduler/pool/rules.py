@@ -201,7 +201,7 @@ def _check_silence(project: Project, place: str, pool: Pool) -> None:
             raise Invalid(
                 f"{place}: the default gpus is {_amount('gpus', gpus)} ({rules.source_of('gpus')}), and project "
                 f"{above.name!r} "
-                f"may hold {_amount('gpus', above.limit)} at most; lower the one or raise the other.",
+                f"may hold {_amount('gpus', above.limit)} at most; lower one or raise the other.",
                 field=f"{place}.defaults.gpus",
             )
         above = by_name.get(above.parent) if above.parent is not None else None

@@ -24,7 +24,7 @@ def read(text: str, *, lines: bool = False) -> Iterator[Snapshot]:
     for where, content in documents(text, lines):
         try:
             if not isinstance(content, dict):
-                raise Invalid("A scenario has names with values at the top (`nodes: …`).")
+                raise Invalid("A scenario must be a mapping (`nodes: …`).")
             yield snapshot_of(validate(Scenario, content))
         except Invalid as error:
             raise Invalid(f"{where}{error.sentence}", field=error.field) from None

@@ -93,7 +93,7 @@ class Jobs:
         for key in ("require", "prefer"):
             level = getattr(entry, key)
             if level is not None and level not in self.levels:
-                raise at(f"{place}.{key}", f"{level!r} is no level of the topology.")
+                raise at(f"{place}.{key}", f"{level!r} is not a level of the topology.")
         for name in entry.spread_throughputs:
             if name not in entry.throughputs:
                 raise at(f"{place}.spread_throughputs", f"{name!r} has no throughput on one node in throughputs.")
@@ -133,11 +133,11 @@ class Jobs:
         if entry.state == "queued":
             for key in ("started", "checkpointed"):
                 if getattr(entry, key):
-                    raise at(f"{place}.{key}", "only a running job has that.")
+                    raise at(f"{place}.{key}", "only a running job can have this.")
         elif not entry.placement:
             raise at(f"{place}.placement", "a running job needs one entry a worker.")
         if entry.state == "running" and entry.nomination:
-            raise at(f"{place}.nomination", "only a job that waits or is stopping has that.")
+            raise at(f"{place}.nomination", "only a job that waits or is stopping can have this.")
         workers = sum(group.workers for group in entry.groups) or entry.workers
         for key in ("placement", "nomination"):
             if len(getattr(entry, key)) > workers:
@@ -172,7 +172,7 @@ class Jobs:
         used = [(-self.used.get(GpuKey((node.name, gpu)), 0), gpu) for gpu in range(node.gpus)]
         fitting = [gpu for minus, gpu in sorted(used) if ONE + minus >= share]
         if len(fitting) < count:
-            raise at(place, f"{node.name} has not {count} GPUs free for it.")
+            raise at(place, f"{node.name} does not have {count} GPUs free for it.")
         for gpu in fitting[:count]:
             self._use(node, gpu, share, place)
         return WorkerPlacement(node.name, tuple(sorted(fitting[:count])), share)
@@ -193,7 +193,7 @@ def _groups(entry: JobEntry, place: str) -> tuple[WorkerGroup, ...]:
         return ()
     for key in ("workers", "min_workers", "gpus", "gpu_memory_gib", "cpus", "memory_gib"):
         if key in entry.model_fields_set:
-            raise at(f"{place}.{key}", "stands in each of the groups of a job that has some.")
+            raise at(f"{place}.{key}", "belongs in each group of a job with groups.")
     found = [group.name for group in entry.groups]
     for n, name in enumerate(found):
         if name in found[:n]:
@@ -206,7 +206,7 @@ def _groups(entry: JobEntry, place: str) -> tuple[WorkerGroup, ...]:
 
 def _shape(entry: JobEntry | GroupEntry, place: str) -> Shape:
     if entry.gpus is not None and entry.gpu_memory_gib is not None:
-        raise at(f"{place}.gpu_memory_gib", "stands instead of gpus; give one of the two.")
+        raise at(f"{place}.gpu_memory_gib", "cannot be combined with gpus; give one of them.")
     gpus = milli(1 if entry.gpus is None else entry.gpus, f"{place}.gpus")
     if gpus > ONE and gpus % ONE:
         raise at(f"{place}.gpus", f"{entry.gpus:g} is not possible: whole GPUs, or a part of one.")
@@ -222,7 +222,7 @@ def _share_on(node: Node, shape: Shape, place: str) -> tuple[Milli, int]:
     """The share of each GPU, and how many GPUs a worker of that shape has on a node."""
     if shape.gpu_memory is not None:
         if not node.gpu_memory or node.gpu_memory < shape.gpu_memory:
-            raise at(f"{place}.node", f"the GPUs of {node.name} have not that much memory.")
+            raise at(f"{place}.node", f"the GPUs of {node.name} do not have that much memory.")
         return -(-shape.gpu_memory * ONE // node.gpu_memory), 1
     if shape.gpus < ONE:
         return (shape.gpus, 1) if shape.gpus else (ONE, 0)

@@ -119,7 +119,7 @@ def _projects(entries: list[ProjectEntry], pools: Sequence[str]) -> tuple[Projec
             if above not in parents:
                 raise no_such(place, "project", above)
             if above in path:
-                raise Invalid(f"{place}: {entry.name} would be above itself.", field=place)
+                raise Invalid(f"{place}: {entry.name} would be its own ancestor.", field=place)
             path.append(above)
             above = parents[above]
     guarantees = _guarantees(entries)

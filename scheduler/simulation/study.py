@@ -274,7 +274,7 @@ def prepare(
     played = trace.window(first + learn, float("inf")) if learn else trace
     seen = trace.window(first, first + learn) if learn else trace
     if not played.jobs or not seen.jobs:
-        raise Invalid("No jobs are left to play; learn from a shorter part of the trace.", field="learn")
+        raise Invalid("No jobs are left to simulate; learn from a shorter part of the trace.", field="learn")
     partition = demand_quantile(seen, quantile, gpus_per_node=gpus_per_node)
     for project, least in _smallest(played, gpus_per_node).items():
         partition[project] = max(partition.get(project, 0), least)
@@ -282,8 +282,8 @@ def prepare(
         parents = sorted(set(played.projects) & {project.parent for project in pool.projects})
         if parents:
             raise Invalid(
-                f"Project “{parents[0]}”, which the trace names, has others below it in the pool file; "
-                "jobs are for one of those.",
+                f"Project “{parents[0]}”, which the trace names, has projects below it in the pool file; "
+                "use one of these.",
                 field="projects",
             )
         unknown = sorted(set(played.projects) - {project.name for project in pool.projects})
@@ -300,13 +300,13 @@ def _refuse_absurd(nodes: float, gpus_per_node: int) -> None:
     """Hours later such a pool would only have taken all memory."""
     if gpus_per_node > MOST_GPUS_PER_NODE:
         raise Invalid(
-            f"No node has {gpus_per_node:,} GPUs; --gpus-per-node is {MOST_GPUS_PER_NODE:,} at the most.",
+            f"No node has {gpus_per_node:,} GPUs; --gpus-per-node is {MOST_GPUS_PER_NODE:,} at most.",
             field="gpus_per_node",
         )
     if nodes > MOST_NODES:
         raise Invalid(
-            f"A pool of {nodes:,.0f} nodes is too large to be played; --nodes times the largest --scale is "
-            f"{MOST_NODES:,} at the most.",
+            f"A pool of {nodes:,.0f} nodes is too large to simulate; --nodes times the largest --scale is "
+            f"{MOST_NODES:,} at most.",
             field="nodes",
         )
 

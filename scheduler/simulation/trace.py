@@ -161,7 +161,7 @@ def read_trace(path: Path, ignore: Collection[str] = ()) -> Trace:
         raise Invalid(f"There is no trace {path}.", field=str(path)) from None
     except UnicodeDecodeError as error:
         place = f"{path.name}:{data.count(NEWLINE, 0, error.start) + 1}"
-        raise Invalid(f"{place}: is not written in UTF-8; save the table as that.", field=place) from None
+        raise Invalid(f"{place}: is not UTF-8; save the table as UTF-8.", field=place) from None
     except (OSError, EOFError, zlib.error) as error:
         raise Invalid(f"{path} can't be read as a CSV table: {error}.", field=str(path)) from None
     jobs = sorted(_rows(text, path.name, ignore), key=lambda job: job.submitted)
@@ -179,16 +179,16 @@ def _rows(text: str, name: str, ignore: Collection[str]) -> Iterator[TraceJob]:
         if column not in _COLUMNS and column not in ignore:
             known = ", ".join(_COLUMNS)
             advice = (
-                f"pass over it with --ignore {column}"
+                f"ignore it with --ignore {column}"
                 if column.replace("_", "").isalnum()
-                else "values are parted by commas"
+                else "separate values with commas"
             )
             raise Invalid(f"{top}: unknown column “{column}”; known are {known}; {advice}.", field=top)
     for column in REQUIRED:
         if column not in header or column in ignore:
             raise Invalid(f"{top}: the column “{column}” is missing; the first line names the columns.", field=top)
     if len(set(header)) < len(header):
-        raise Invalid(f"{top}: a column stands there twice.", field=top)
+        raise Invalid(f"{top}: a column appears twice.", field=top)
     columns = [(number, column, *_COLUMNS[column]) for number, column in enumerate(header) if column not in ignore]
     seen: set[str] = set()
     for row in rows:
@@ -211,12 +211,12 @@ def _rows(text: str, name: str, ignore: Collection[str]) -> Iterator[TraceJob]:
                 raise Invalid(f"{place}: {column}: “{cell}” {why}.", field=f"{place}: {column}") from None
         job = TraceJob(**values)  # type: ignore[arg-type]
         if job.id in seen:
-            raise Invalid(f"{place}: job_id: “{job.id}” stands there twice.", field=f"{place}: job_id")
+            raise Invalid(f"{place}: job_id: “{job.id}” appears twice.", field=f"{place}: job_id")
         seen.add(job.id)
         each, rest = divmod(job.gpus, job.workers or 1)
         if rest or (each > ONE and each % ONE):
             raise Invalid(
-                f"{place}: workers: {gpu_count(job.gpus)} can't be shared out equally to {job.workers} workers.",
+                f"{place}: workers: {gpu_count(job.gpus)} cannot be divided equally among {job.workers} workers.",
                 field=f"{place}: workers",
             )
         if (job.min_workers or 1) > (job.workers or 1):
@@ -232,4 +232,4 @@ def _lines(table: Any, name: str) -> Iterator[list[str]]:
         yield from table
     except csv.Error as error:
         place = f"{name}:{table.line_num}"
-        raise Invalid(f"{place}: this is no line of a CSV table: {error}.", field=place) from None
+        raise Invalid(f"{place}: this is not a line of a CSV table: {error}.", field=place) from None

@@ -17,7 +17,7 @@ def read_duration(text: str) -> float:
     packed = text.replace(" ", "")
     match = _DURATION.fullmatch(f"{packed}s" if packed.replace(".", "", 1).isdecimal() else packed)
     if not match or not any(match.groups()):
-        raise ValueError(f"{text!r} is no duration; write 90s, 30m, 2h, 1h30m or 1d")
+        raise ValueError(f"{text!r} is not a duration; write 90s, 30m, 2h, 1h30m or 1d")
     days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
@@ -26,7 +26,7 @@ def read_memory(text: str) -> float:
     """`16`, `16GiB`, `512MiB` as GiB. Raises `ValueError`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:(Gi?B?|Mi?B?))?", text)
     if not match:
-        raise ValueError(f"{text!r} is no amount of memory; write 16GiB or 512MiB")
+        raise ValueError(f"{text!r} is not an amount of memory; write 16GiB or 512MiB")
     return float(match[1]) / (1024 if (match[2] or "G").startswith("M") else 1)
 
 
@@ -46,5 +46,5 @@ def read_array(text: str) -> tuple[list[int], int | None]:
         if 0 < len(indices) <= LONGEST_ARRAY and bool(percent) == bool(re.fullmatch("[1-9][0-9]*", at_once)):
             return [*indices], int(at_once) if percent else None
     raise ValueError(
-        f"{text!r} is no array of 1 to {LONGEST_ARRAY} jobs; write 100, 0-99, 1,3,5-9, or 0-99%10 for ten at once"
+        f"{text!r} is not an array of 1 to {LONGEST_ARRAY} jobs; write 100, 0-99, 1,3,5-9, or 0-99%10 for ten at once"
     )

@@ -170,7 +170,7 @@ def save_template(name: str, given: Mapping[str, Any]) -> Path:
 def _file(name: str) -> Path:
     if not _NAME.fullmatch(name):
         raise Invalid(
-            f"{name!r} is no name of a template; use letters, digits and . _ - (at most 64).",
+            f"{name!r} is not a valid template name; use letters, digits and . _ - (at most 64).",
             field="template",
         )
     return _folder() / f"{name}.yaml"

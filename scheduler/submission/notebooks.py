@@ -32,7 +32,7 @@ def check(file: str, content: bytes, parameters: Mapping[str, Parameter]) -> Non
         notebook = json.loads(content)
         cells = notebook["cells"]
     except (ValueError, KeyError, TypeError):
-        raise Invalid(f"{file} is no notebook of format 4; open it in JupyterLab and save it.") from None
+        raise Invalid(f"{file} is not a notebook of format 4; open it in JupyterLab and save it.") from None
     language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
     if parameters and language != "python":
         raise Invalid(f"Parameters are for notebooks in Python, and {file} is in {language}.")

@@ -34,7 +34,7 @@ def read_sweep(text: str) -> list[dict[str, Parameter]]:
             raise ValueError(f"{name} is a range, which is for %runai_train --search optuna; list its values")
     grid = [dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())]
     if len(grid) > LONGEST_ARRAY:
-        raise ValueError(f"makes {len(grid):,} jobs, and a sweep has {LONGEST_ARRAY:,} at most")
+        raise ValueError(f"makes {len(grid):,} jobs; a sweep may have at most {LONGEST_ARRAY:,}")
     return grid
 
 
@@ -53,7 +53,8 @@ def _range(name: str, word: str) -> Range:
     assert match is not None
     low, high = _number(match[1]), _number(match[2])
     if low >= high or (match[3] and low <= 0):
-        raise ValueError(f"{name}: a range goes up{', from above 0 where it is :log' if match[3] else ''}")
+        positive = ", and with :log its start above 0" if match[3] else ""
+        raise ValueError(f"{name}: the end of a range must be above its start{positive}")
     return Range(low, high, bool(match[3]))
 
 

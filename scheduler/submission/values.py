@@ -75,7 +75,7 @@ def variable(text: str) -> dict[str, str]:
 def switch(text: str) -> bool:
     """What a form sends for a box that is ticked; on a line a switch has no value."""
     if text != "true":
-        raise ValueError(f"{text!r} is not `true`; leave the option out where it is not wanted")
+        raise ValueError(f"{text!r} is not `true`; otherwise leave the option out")
     return True
 
 

@@ -121,7 +121,7 @@ async def test_a_user_puts_only_so_much(service: Any, monkeypatch: pytest.Monkey
     refused = await put("owner", third)
     assert refused.status_code == 429
     assert refused.json()["detail"].startswith(
-        "You may put 195 KiB here for your jobs and have put 156 KiB. Delete jobs"
+        "You may upload 195 KiB for your jobs and have uploaded 156 KiB. Delete jobs"
     )
     assert (await put("mate", third)).status_code == 200
     answers = await asyncio.gather(*(put("stranger", os.urandom(80_000)) for _ in range(8)))

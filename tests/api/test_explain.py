@@ -167,7 +167,7 @@ def test_where_nobody_knows_when_it_starts_it_says_why() -> None:
     assert found.estimate.startswith("It is unknown how long 4 of the 4 jobs")
     never = a_job("vision", gpus=8)
     found = explanation(never, planned(never), caller("ann"), NOW)
-    assert found.estimate == "It can never start on the pool as it is now."
+    assert found.estimate == "It can never start on the current pool."
     assert found.would_help
 
 

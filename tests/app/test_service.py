@@ -238,7 +238,7 @@ def test_a_gang_of_groups_from_a_job_file(service: Service) -> None:
     wrong = (service.work / "job.yaml").read_text() + "workers: 4\n"
     (service.work / "wrong.yaml").write_text(wrong)
     refused = service.cli("submit", "-f", "wrong.yaml", check=False)
-    assert "workers: a job with groups gives it in each group." in refused.stderr
+    assert "workers: a job with groups sets it in each group." in refused.stderr
 
 
 def test_the_good_end_of_a_gangs_leader_is_that_of_the_job(service: Service) -> None:

@@ -152,9 +152,9 @@ def test_variables_are_those_that_are_named_and_where_programs_are(monkeypatch: 
         (["submit", "--gpus", "nan", "x.py"], "is not an amount"),
         (
             ["submit", "--max-runtime", "soon", "x.py"],
-            "'soon' is no duration; write 90s, 30m, 2h, 1h30m or 1d",
+            "'soon' is not a duration; write 90s, 30m, 2h, 1h30m or 1d",
         ),
-        (["submit", "--memory", "lots", "x.py"], "'lots' is no amount of memory; write 16GiB or 512MiB"),
+        (["submit", "--memory", "lots", "x.py"], "'lots' is not an amount of memory; write 16GiB or 512MiB"),
         (["project", "set", "a", "--limit", "many"], "'many' is not an amount; write 0 or more, or `none`"),
         (
             ["project", "set", "a", "--quota", "guaranteed=4"],

@@ -62,7 +62,7 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "h", "1h30", "-5", "soon", "2w", "m30"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration; write 90s"):
+    with pytest.raises(ValueError, match="is not a duration; write 90s"):
         read_duration(text)
 
 
@@ -73,7 +73,7 @@ def test_memory_is_read(text: str, gib: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1", "1e3", "12 apples", "1T"])
 def test_what_is_no_memory_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no amount of memory"):
+    with pytest.raises(ValueError, match="is not an amount of memory"):
         read_memory(text)
 
 

@@ -36,7 +36,7 @@ async def test_running_is_told_later_than_the_launch(tmp_path: Path, world: Worl
         stands(bench, job, WorkerState.PULLING)  # told late
         await bench.reaches(job, JobState.RUNNING)
         assert (await bench.reasons(job))[-3:] == [
-            "Starts on n1: its node has not begun to start it.",
+            "Starts on n1: its node has not started it yet.",
             "Starts on n1: the image a/b is being pulled.",
             "Runs on n1.",
         ]

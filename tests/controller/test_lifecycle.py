@@ -243,7 +243,7 @@ PENDING, PULLING, RUNNING = WorkerState.PENDING, WorkerState.PULLING, WorkerStat
 @pytest.mark.parametrize(
     ("stands", "said", "reason"),
     [
-        ((PENDING, PENDING), "", "Starts on n0 and n1: its node has not begun to start it."),
+        ((PENDING, PENDING), "", "Starts on n0 and n1: its node has not started it yet."),
         ((PENDING, PULLING), "", "Starts on n0 and n1: its image is being pulled."),
         (
             (RUNNING, PULLING),

@@ -1,4 +1,4 @@
-"""A GPU that is slower than its like, through the controller: found by what jobs report, told, used last, never
+"""A GPU that is slower than GPUs of its type, through the controller: found by what jobs report, told, used last, never
 refused."""
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ async def test_a_slow_gpu_is_told_and_used_last_after_two_kinds_of_jobs_also_aft
         access = Access(Caller.of(UserName("ana"), frozenset({Scope.READ})), book.pool)
         said = explanation(jobs[2], book, access, time.time()).speed
         times = f"{slowness / 1000:.1f} ×"
-        assert said == f"n1 (GPU 0) runs {times} slower than its like, by 8 attempts of 2 kinds of jobs."
+        assert said == f"n1 (GPU 0) runs {times} slower than GPUs of its type, by 8 attempts of 2 kinds of jobs."
         found = pool_view(book, {}, access)
         assert [gpu.slowness for node in found.nodes for gpu in node.gpus] == [slowness / 1000, 1, 1]
         screen = io.StringIO()
         show_nodes(Screen(screen), found)
-        assert f"{times} slower than its like" in screen.getvalue()
+        assert f"{times} slower than GPUs of its type" in screen.getvalue()
         assert explanation(jobs[0], book, access, time.time()).speed == ""

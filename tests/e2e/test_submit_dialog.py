@@ -110,7 +110,7 @@ def test_what_is_refused_stands_at_its_field_and_is_mended_there(hub: Hub, page:
     field(dialog, "Environment variables").fill("A=1\nB=2")
     dialog.get_by_text("More options").click()
     dialog.get_by_role("button", name="Send").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("'soon' is no duration; write 90s")
+    expect(dialog.get_by_role("alert")).to_contain_text("'soon' is not a duration; write 90s")
     expect(field(dialog, "Maximum run time")).to_be_focused()
     shot(page, "submit-dialog-more")
     page.set_viewport_size({"width": 480, "height": 700})

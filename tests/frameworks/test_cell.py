@@ -34,7 +34,7 @@ def test_a_cell_runs_in_each_worker(pool: RunningPool, python: str, tmp_path: Pa
     about = {**pool.environment, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
     ended = subprocess.run([python, "-c", NOTEBOOK], env=about, cwd=tmp_path, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "Here is what rank 0 of 2 prints; _job.logs(rank=1) is what another does." in ended.stdout
+    assert "This is the output of rank 0 of 2; _job.logs(rank=1) shows another rank." in ended.stdout
     assert "rank 0 has 30" in ended.stdout
     assert "came back: 30 2" in ended.stdout
     assert "the other: rank 1 has 30" in ended.stdout

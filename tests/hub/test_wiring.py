@@ -235,7 +235,7 @@ def test_nobody_becomes_root_by_sending_a_job(
     c.JupyterHub.services = services
     c.JupyterHub.spawner_class = spawner
     if jobs_as is None:
-        with pytest.raises(Invalid, match="Everybody's jobs would run as root"):
+        with pytest.raises(Invalid, match="All jobs would run as root"):
             hub_spawner.configure(c, state_dir=tmp_path)
         assert not list(tmp_path.iterdir())
         hub_spawner.configure(c, state_dir=tmp_path, jobs_as="owner")  # it can be said

@@ -93,7 +93,7 @@ def test_all_that_cannot_travel_are_named_at_once(notebook: Notebook) -> None:
 def test_too_large_says_by_how_much(notebook: Notebook) -> None:
     notebook.run("small = 1\nlarge = bytes(3 * 2**20)")
     said = refusal(notebook, "small, large", limit=2**20)
-    assert "`large` brings the variables to more than 1.0 MiB" in said
+    assert "`large` makes the variables larger than 1.0 MiB" in said
     assert "--in" in said
 
 

@@ -81,7 +81,7 @@ print(data.sum())"""
     )
     assert "already" not in first.stdout
     again = kernel.run(cell)
-    assert re.search(r"^[\d.]+ MiB of it are already in the pool\.$", again.stdout, re.M)
+    assert re.search(r"^[\d.]+ MiB of this is already in the pool\.$", again.stdout, re.M)
     assert kernel.value("same") == "True"
     assert "\n0.0\n" in again.stdout
     assert kernel.value("bool(data.any())") == "True"
@@ -404,7 +404,7 @@ REFUSED = {
     "%%runai_train --out acuracy\naccuracy = 1": "so --out can't return it; did you mean `accuracy`?",
     "%%runai_train --in dta\n1": "--in: there is neither a variable nor a file 'dta'; did you mean `data`?",
     "%%runai_train\nprint(lock)": "`lock` can't be sent: _thread.lock",
-    "%%runai_train\nprint(data)": "`data` brings the variables to more than 1.0 MiB",
+    "%%runai_train\nprint(data)": "`data` makes the variables larger than 1.0 MiB",
 }
 
 
@@ -518,7 +518,7 @@ def test_an_array_knows_its_indices_and_one_job_comes_after_it(kernel: Kernel, p
 
 
 def test_a_template_is_begun_with_and_the_line_wins(kernel: Kernel, pool: RunningPool) -> None:
-    assert "Kept in " in kernel.run("%runai_train --gpus 0.5 --env A=1 --env B=1 --save-template half").stdout
+    assert "Saved in " in kernel.run("%runai_train --gpus 0.5 --env A=1 --env B=1 --save-template half").stdout
     shown = kernel.run("%runai_train --template half --env B=2 --name tried -- sh -c 'echo $A $B'")
     assert "1 2\n" in shown.stdout
     job = pool.client.jobs(mine=True, limit=1).jobs[0]

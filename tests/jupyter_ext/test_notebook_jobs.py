@@ -70,7 +70,7 @@ def test_a_cell_that_asks_for_a_job_runs_in_the_notebooks_own(kernel: Kernel) ->
     write(kernel.folder, cell("x = 21"), cell(asks), cell("print(twice + 1)"))
     shown = kernel.run("%runai_train train.ipynb")
     assert shown.error is None, shown.error
-    assert "Runs here: the notebook is a job already.\n42\n" in shown.stdout
+    assert "Runs in this job: the notebook is already a job.\n42\n" in shown.stdout
     notebook = back(kernel)
     assert notebook.cells[1].source == asks
     assert [text(each) for each in notebook.cells] == ["", "42\n", "43\n"]
@@ -157,7 +157,7 @@ REFUSED = {
     "%runai_train train.ipynb -- --lr 1": "A notebook takes parameters: %runai_train train.ipynb -p NAME=VALUE.",
     "%runai_train train.py -p lr=1": "-p is for notebooks",
     "%runai_train other.ipynb": "There is no file other.ipynb",
-    "%runai_train broken.ipynb": "broken.ipynb is no notebook of format 4",
+    "%runai_train broken.ipynb": "broken.ipynb is not a notebook of format 4",
 }
 
 

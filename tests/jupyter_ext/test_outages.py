@@ -190,6 +190,6 @@ def test_a_killed_supervisor_costs_the_job_an_attempt_and_not_its_life(
     assert shown.error is None, shown.error
     assert kernel.value("y") == "2"
     lost, last = pool.client.job(job.id).attempts
-    assert lost.reason == "Its supervisor was killed, and it with it."
+    assert lost.reason == "Its supervisor was killed together with it."
     assert last.reason == "Succeeded."
     assert "\n--- attempt 2 ---\n" in shown.stdout

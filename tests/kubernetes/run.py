@@ -29,7 +29,7 @@ GREETING = """
 
     Log in with any name and the password  {password}
 
-    {gpus} declared GPUs: {build} to build on, {train} to train on. Your notebook server and each worker of your
+    {gpus} declared GPUs: {build} for notebooks, {train} for jobs. Your notebook server and each worker of your
     jobs are pods. To look at them, in another terminal:
 
     export KUBECONFIG={kubeconfig}

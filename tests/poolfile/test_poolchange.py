@@ -72,7 +72,7 @@ def test_a_project_with_jobs_does_not_vanish() -> None:
 
 
 def test_a_project_with_jobs_does_not_become_a_parent() -> None:
-    with pytest.raises(Conflict, match=r"1 unfinished job \(j1\) and cannot get 'b' below it"):
+    with pytest.raises(Conflict, match=r"1 unfinished job \(j1\) and cannot become the parent of 'b'"):
         refuse_harm(A_AND_B, pool("projects: [{name: a}, {name: b, parent: a}]"), [JOB], NODES)
 
 
@@ -108,7 +108,7 @@ def test_how_nodes_are_filled_may_change_at_any_time() -> None:
         ),
         (
             "projects: [{name: a, members: [x]}]\ndefault_build_quota: 4",
-            "Every user may hold 4 GPUs to build with (default_build_quota), and there are 2 GPUs for building.",
+            "Every user may hold 4 GPUs for building (default_build_quota), and there are 2 GPUs for building.",
         ),
         (
             "projects: [{name: a, guaranteed: 4, members: [x]}, {name: b, guaranteed: 3, members: [x]}]",
@@ -116,7 +116,7 @@ def test_how_nodes_are_filled_may_change_at_any_time() -> None:
         ),
         (
             "projects: [{name: a, guaranteed: 1}, {name: b, parent: a, guaranteed: 2, members: [x]}]",
-            "The projects below 'a' are guaranteed 2 GPUs together, more than the 1 GPU that it is guaranteed itself.",
+            "The projects below 'a' are guaranteed 2 GPUs together, more than the 1 GPU of its own guarantee.",
         ),
         (
             "projects: [{name: a, guaranteed: 1}, {name: b, parent: a, guaranteed: null, members: [x]}]",

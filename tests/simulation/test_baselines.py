@@ -173,7 +173,7 @@ GOOD = "job_id,submit_time,gpus,duration,project\nj1,0,1,60,a\n"
         (GOOD + "j2,0,-1,60,a\n", "trace.csv:3: gpus: “-1” is not a number of GPUs above 0"),
         (GOOD + "j2,soon,1,60,a\n", "trace.csv:3: submit_time: “soon” is not a number"),
         (GOOD + "j2,0,1,nan,a\n", "trace.csv:3: duration: “nan” is not a number of seconds"),
-        (GOOD + "j1,0,1,60,a\n", "trace.csv:3: job_id: “j1” stands there twice"),
+        (GOOD + "j1,0,1,60,a\n", "trace.csv:3: job_id: “j1” appears twice"),
         (GOOD + "j2,0,1,60\n", "trace.csv:3: 4 values for 5 columns"),
         (GOOD + "j2,0,1,60,\n", "trace.csv:3: project: “” is empty"),
         ("submit_time,gpus,duration,project\n", "trace.csv has no jobs"),
@@ -190,7 +190,7 @@ GOOD = "job_id,submit_time,gpus,duration,project\nj1,0,1,60,a\n"
         ),
         (GOOD.replace(",", ";"), "trace.csv:1: unknown column “job_id;submit_time;gpus;duration;project”"),
         (GOOD + "j2,0,1,,a\n", "trace.csv:3: duration: “” is not a number"),
-        (GOOD + 'j2,0,1,60,"' + "a" * 200_000, "trace.csv:3: this is no line of a CSV table: field larger"),
+        (GOOD + 'j2,0,1,60,"' + "a" * 200_000, "trace.csv:3: this is not a line of a CSV table: field larger"),
     ],
 )
 def test_a_bad_trace_is_refused_with_its_place(tmp_path: Path, text: str, place: str) -> None:
@@ -243,7 +243,7 @@ HEADER = "submit_time,duration,project,gpus,workers,min_workers\n"
 @pytest.mark.parametrize(
     ("row", "place"),
     [
-        ("0,60,a,3,2,", "trace.csv:2: workers: 3 GPUs can't be shared out equally to 2 workers"),
+        ("0,60,a,3,2,", "trace.csv:2: workers: 3 GPUs cannot be divided equally among 2 workers"),
         ("0,60,a,4,2,3", "trace.csv:2: min_workers: 3 is more than its 2 workers"),
         ("0,60,a,4,,2", "trace.csv:2: min_workers: 2 is more than its 1 workers"),
         ("0,60,a,4,two,", "trace.csv:2: workers: “two” is not a number"),

@@ -132,7 +132,7 @@ def test_more_people_than_any_hub_has_are_refused() -> None:
 
 def test_a_project_with_others_below_it_takes_no_jobs() -> None:
     owned = replace(pool(a=8), projects=(Project(ProjectName("a")), Project(ProjectName("b"), parent=ProjectName("a"))))
-    with pytest.raises(Invalid, match="“a”, which the trace names, has others below it"):
+    with pytest.raises(Invalid, match="“a”, which the trace names, has projects below it"):
         prepare(Trace((TraceJob(JobId("j"), 0.0, 1.0, 1000, ProjectName("a")),), ""), nodes=1, pool=owned)
 
 

@@ -137,7 +137,7 @@ def test_a_space_has_ranges_and_choices() -> None:
         "kind": ["a/../b"],
     }
     for wrong in ("x=2..1", "x=1..1", "x=0..1:log"):
-        with pytest.raises(ValueError, match="a range goes up"):
+        with pytest.raises(ValueError, match="the end of a range must be above its start"):
             read_space(wrong)
     with pytest.raises(ValueError, match="list its values"):
         read_sweep("x=1..2")

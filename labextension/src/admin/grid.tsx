@@ -106,7 +106,7 @@ export function gpuWords(gpu: GpuView, trans: Trans): string {
       ? ''
       : trans.__('%1 busy', percent(gpu.utilisation)) +
         (gpu.used_memory_gib === null ? '' : `, ${gib(gpu.used_memory_gib, trans)}`);
-  const slow = gpu.slowness > 1 ? trans.__('%1 × slower than its like', gpu.slowness.toFixed(1)) : '';
+  const slow = gpu.slowness > 1 ? trans.__('%1 × slower than GPUs of its type', gpu.slowness.toFixed(1)) : '';
   return [trans.__('GPU %1', gpu.index), who || trans.__('free'), use, slow].filter(Boolean).join(' · ');
 }
 

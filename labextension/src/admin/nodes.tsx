@@ -118,11 +118,11 @@ function DrainDialog({ name, close, drain }: DrainDialogProps): ReactElement {
     <dialog ref={dialog} className="runai-Dialog" aria-labelledby={`${id}-title`} onClose={close}>
       <form onSubmit={submit}>
         <h2 id={`${id}-title`}>{trans.__('Drain %1?', name)}</h2>
-        <p>{trans.__('It gets no new work. What runs there runs to its end.')}</p>
+        <p>{trans.__('It gets no new work. Running work continues to its end.')}</p>
         <div className="runai-Editor-field">
           <label htmlFor={id}>{trans.__('Reason')}</label>
           <input id={id} value={reason} maxLength={200} onChange={event => setReason(event.target.value)} />
-          <span className="runai-Hint">{trans.__('shown to everybody who looks at the node')}</span>
+          <span className="runai-Hint">{trans.__('shown with the node')}</span>
         </div>
         {problem && (
           <p className="runai-Editor-problem" role="alert">

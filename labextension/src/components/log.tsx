@@ -56,7 +56,7 @@ export function LogView({ client, job, most }: LogViewProps): ReactElement {
 function nothing(job: JobView, tail: LogTail, attempt: number | undefined, trans: ReturnType<typeof useTrans>): string {
   if (attempt === undefined) {
     return isFinal(job.state)
-      ? trans.__('The job never started, so there is no log.')
+      ? trans.__('The job never started, so there is not a log.')
       : trans.__('The log will appear when the job starts.');
   }
   return tail.complete ? trans.__('The job printed nothing.') : trans.__('No output yet.');

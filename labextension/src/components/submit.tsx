@@ -76,7 +76,7 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
       </details>
       {state.line && (
         <div className="runai-Field">
-          <div className="runai-Field-help">{trans.__('This line will stand above the cell:')}</div>
+          <div className="runai-Field-help">{trans.__('This line will be written above the cell:')}</div>
           <code className="runai-Submit-line">{state.line}</code>
         </div>
       )}

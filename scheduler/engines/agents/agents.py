@@ -219,7 +219,7 @@ class Agents:
                 await self._end(live, said.state, at, None, said.reason, Fault.PLACE)
             elif said.state is WorkerState.EXITED and said.stopped and live.stop is None:
                 # Its node is being drained, say. However it has ended then, it may have work left.
-                reason = live.disturbed or "it was stopped by somebody else than the scheduler."
+                reason = live.disturbed or "it was stopped, but not by the scheduler."
                 await self._end(live, WorkerState.LOST, at, None, reason, Fault.PLACE)
             elif said.state is WorkerState.EXITED:
                 await self._end(live, said.state, at, said.exit_code, said.reason, None, stopped=said.stopped)

@@ -216,7 +216,7 @@ class Uploads(JobFiles):
             return self._area(file.job, file.area), file.path
         attempt, _, rank = file.path.partition("/")
         if not (attempt.isdecimal() and rank.isdecimal()):
-            raise NotFound(f"{file.path!r} is no log.")
+            raise NotFound(f"{file.path!r} is not a log.")
         return self.folder(Worker(file.job, int(attempt), int(rank))), "log"
 
 

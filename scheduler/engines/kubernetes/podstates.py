@@ -29,8 +29,8 @@ _NO_COMMAND = re.compile(r"executable file not found|no such file or directory",
 
 _DISRUPTIONS = {
     "PreemptionByScheduler": "its pod was preempted for a pod of another scheduler",
-    "DeletionByTaintManager": "its node became unreachable or was closed to it",
-    "EvictionByEvictionAPI": "its pod was evicted, as in a drain of its node",
+    "DeletionByTaintManager": "its node became unreachable or got a taint",
+    "EvictionByEvictionAPI": "its pod was evicted, for example by a drain of its node",
     "DeletionByPodGC": "its node is gone",
     "TerminationByKubelet": "its node ended it, for lack of resources or at its own shutdown",
 }
@@ -132,7 +132,7 @@ def _over(status: Mapping[str, Any], terminated: Mapping[str, Any], deleting: bo
         return PodStatus(WorkerState.LOST, failed.reason, failed.fault, deleting)
     code = terminated.get("exitCode")
     said = "its pod ended" if code is None else f"its agent ended with exit code {code}"
-    return PodStatus(WorkerState.LOST, f"{said} and nobody knows how the worker did.", None, deleting, message)
+    return PodStatus(WorkerState.LOST, f"{said} and the result of the worker is unknown.", None, deleting, message)
 
 
 def _of_the_pod(status: Mapping[str, Any]) -> tuple[str, Fault] | None:
@@ -140,7 +140,7 @@ def _of_the_pod(status: Mapping[str, Any]) -> tuple[str, Fault] | None:
     reason, message = status.get("reason", ""), _short(status.get("message", ""))
     if reason == "Evicted":
         if _OWN_LIMIT.search(message):
-            return f"it used more disk than it may: {message}", Fault.JOB
+            return f"it exceeded its disk limit: {message}", Fault.JOB
         return f"its node ran short of resources and ended it: {message}", Fault.PLACE
     if reason == "DeadlineExceeded":
         return "its pod exceeded its deadline (activeDeadlineSeconds).", Fault.JOB

@@ -29,10 +29,10 @@ OURS = {
     "schedulerName": "the scheduler binds its pods itself",
     "nodeName": "the scheduler chooses the node",
     "restartPolicy": "the scheduler starts a worker again itself",
-    "hostname": "gangs find each other by it",
-    "subdomain": "gangs find each other by it",
+    "hostname": "the workers of a gang find each other by it",
+    "subdomain": "the workers of a gang find each other by it",
     "terminationGracePeriodSeconds": "it follows from the job's grace period",
-    "tolerations": "set c.Kubernetes.tolerations, by which nodes are chosen, too",
+    "tolerations": "set c.Kubernetes.tolerations, which also select the nodes",
     "activeDeadlineSeconds": "set the job's maximum run time instead",
 }
 """Fields of a pod's spec that a template cannot set, and why."""
@@ -75,7 +75,7 @@ def check_template(template: Mapping[str, Any]) -> None:
     for container in spec.get("containers", ()):
         if container["name"] == "worker" and {"command", "args", "workingDir"} & container.keys():
             raise Invalid(
-                "pod_template cannot set the command of the container `worker`: the job says it.", field="pod_template"
+                "pod_template cannot set the command of the container `worker`: the job sets it.", field="pod_template"
             )
 
 

@@ -92,7 +92,7 @@ class JobFolders(JobFiles):
     def _log(self, file: JobFile) -> Path:
         attempt, _, rank = file.path.partition("/")
         if file.area is not Area.LOG or not (attempt.isdigit() and rank.isdigit()):
-            raise NotFound(f"{file.path!r} is no log.")
+            raise NotFound(f"{file.path!r} is not a log.")
         return self._folders.attempt(file.job, int(attempt)).worker(int(rank)).log
 
     # -- deleting -------------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ class WorkerFolder:
             return self._lost(started, _RESTARTED)
         if taker.pid == 0:
             return WorkerRecord(RecordState.NEVER, reason="it was stopped before it started.")
-        return self._lost(started, f"{_KILLED}, and it with it")
+        return self._lost(started, f"{_KILLED} together with it")
 
     def _lost(self, started: float | None, reason: str) -> WorkerRecord:
         return WorkerRecord(RecordState.LOST, 0, started, reason=reason, unclean=True)

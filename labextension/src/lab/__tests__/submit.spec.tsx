@@ -113,10 +113,10 @@ describe('the dialog of a job', () => {
 
   it('stays open with the refusal at its field, unfolds it and puts the focus there', async () => {
     const dialog = await open();
-    server.refuses = [["'soon' is no duration.", 'max_runtime']];
+    server.refuses = [["'soon' is not a duration.", 'max_runtime']];
     write('Maximum run time', 'soon');
     await press('Send');
-    expect(screen.getByRole('alert').textContent).toBe("'soon' is no duration.");
+    expect(screen.getByRole('alert').textContent).toBe("'soon' is not a duration.");
     expect(dialog.querySelector('details')!.open).toBe(true);
     expect(document.activeElement).toBe(field('Maximum run time'));
     expect(field('Maximum run time').getAttribute('aria-invalid')).toBe('true');
