@@ -6,6 +6,7 @@ import type { Client } from '../model/client';
 import type { Trans } from '../trans';
 import { Card } from './card';
 import { changeWords } from './preview';
+import { Table } from './table';
 
 export function AuditView({ client }: { client: Client }): ReactElement {
   const trans = useTrans();
@@ -27,32 +28,22 @@ export function AuditView({ client }: { client: Client }): ReactElement {
   useEffect(() => {
     void read(null);
   }, [read]);
+  const columns = [
+    { title: trans.__('When') },
+    { title: trans.__('Who'), className: 'runai-Table-text' },
+    { title: trans.__('What'), className: 'runai-Table-text' }
+  ];
   return (
     <Card
       title={trans.__('Audit')}
       aside={trans.__('changes of the pool and of others’ jobs and sessions, the newest first')}
     >
       {page && page.entries.length > 0 && (
-        <div className="runai-TableBox">
-          <table className="runai-Table">
-            <thead>
-              <tr>
-                <th scope="col">{trans.__('When')}</th>
-                <th scope="col" className="runai-Table-text">
-                  {trans.__('Who')}
-                </th>
-                <th scope="col" className="runai-Table-text">
-                  {trans.__('What')}
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {page.entries.map(entry => (
-                <Entry key={entry.id} entry={entry} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table columns={columns}>
+          {page.entries.map(entry => (
+            <Entry key={entry.id} entry={entry} />
+          ))}
+        </Table>
       )}
       {page?.entries.length === 0 && <p className="runai-Empty">{trans.__('Nobody has changed the pool yet.')}</p>}
       {!page && !problem && <p className="runai-Empty">{trans.__('Loading the changes…')}</p>}

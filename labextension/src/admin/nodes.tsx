@@ -6,6 +6,7 @@ import type { Client } from '../model/client';
 import { amount, percent } from '../model/format';
 import type { Trans } from '../trans';
 import { Card } from './card';
+import { Table } from './table';
 
 export interface NodesViewProps {
   nodes: readonly NodeView[];
@@ -18,70 +19,55 @@ export interface NodesViewProps {
 export function NodesView({ nodes, client, admin, attempt }: NodesViewProps): ReactElement {
   const trans = useTrans();
   const [drained, setDrained] = useState<string | null>(null);
+  const columns = [
+    { title: trans.__('Node') },
+    { title: trans.__('Node pool'), className: 'runai-Table-text' },
+    { title: trans.__('GPU type'), className: 'runai-Table-text runai-Wide' },
+    { title: trans.__('GPUs') },
+    { title: trans.__('Allocated') },
+    { title: trans.__('Used'), className: 'runai-Wide' },
+    { title: trans.__('State'), className: 'runai-Table-text' }
+  ];
   return (
     <Card title={trans.__('Nodes')} aside={String(nodes.length)}>
-      <div className="runai-TableBox">
-        <table className="runai-Table">
-          <thead>
-            <tr>
-              <th scope="col">{trans.__('Node')}</th>
-              <th scope="col" className="runai-Table-text">
-                {trans.__('Node pool')}
-              </th>
-              <th scope="col" className="runai-Table-text runai-Wide">
-                {trans.__('GPU type')}
-              </th>
-              <th scope="col">{trans.__('GPUs')}</th>
-              <th scope="col">{trans.__('Allocated')}</th>
-              <th scope="col" className="runai-Wide">
-                {trans.__('Used')}
-              </th>
-              <th scope="col" className="runai-Table-text">
-                {trans.__('State')}
-              </th>
-              {admin && <th className="runai-Table-edit" />}
-            </tr>
-          </thead>
-          <tbody>
-            {nodes.map(node => (
-              <tr key={node.name}>
-                <th scope="row">{node.name}</th>
-                <td className="runai-Table-text">{node.node_pool}</td>
-                <td className="runai-Table-text runai-Wide">{node.gpu_type ?? '–'}</td>
-                <td>{node.gpus.length}</td>
-                <td>{amount(allocated(node))}</td>
-                <td className="runai-Wide">{usedOf(node)}</td>
-                <td className="runai-Table-text runai-Table-people" title={stateOf(node, trans)}>
-                  {stateOf(node, trans)}
-                </td>
-                {admin && (
-                  <td className="runai-Table-edit">
-                    {node.drained === null ? (
-                      <button
-                        type="button"
-                        className="runai-Link"
-                        aria-label={trans.__('Drain %1', node.name)}
-                        onClick={() => setDrained(node.name)}
-                      >
-                        {trans.__('Drain…')}
-                      </button>
-                    ) : (
-                      <button
-                        type="button"
-                        className="runai-Link"
-                        aria-label={trans.__('Return %1', node.name)}
-                        onClick={() => void attempt(() => client.drain(node.name, null))}
-                      >
-                        {trans.__('Return')}
-                      </button>
-                    )}
-                  </td>
+      <Table columns={columns} edit={admin}>
+        {nodes.map(node => (
+          <tr key={node.name}>
+            <th scope="row">{node.name}</th>
+            <td className="runai-Table-text">{node.node_pool}</td>
+            <td className="runai-Table-text runai-Wide">{node.gpu_type ?? '–'}</td>
+            <td>{node.gpus.length}</td>
+            <td>{amount(allocated(node))}</td>
+            <td className="runai-Wide">{usedOf(node)}</td>
+            <td className="runai-Table-text runai-Table-people" title={stateOf(node, trans)}>
+              {stateOf(node, trans)}
+            </td>
+            {admin && (
+              <td className="runai-Table-edit">
+                {node.drained === null ? (
+                  <button
+                    type="button"
+                    className="runai-Link"
+                    aria-label={trans.__('Drain %1', node.name)}
+                    onClick={() => setDrained(node.name)}
+                  >
+                    {trans.__('Drain…')}
+                  </button>
+                ) : (
+                  <button
+                    type="button"
+                    className="runai-Link"
+                    aria-label={trans.__('Return %1', node.name)}
+                    onClick={() => void attempt(() => client.drain(node.name, null))}
+                  >
+                    {trans.__('Return')}
+                  </button>
                 )}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+              </td>
+            )}
+          </tr>
+        ))}
+      </Table>
       {drained !== null && (
         <DrainDialog name={drained} close={() => setDrained(null)} drain={reason => client.drain(drained, reason)} />
       )}

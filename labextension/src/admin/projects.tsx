@@ -4,6 +4,7 @@ import { useTrans } from '../components/hooks';
 import { QuotaBar, quotaWords } from '../components/quota';
 import type { ProjectView } from '../model/api';
 import { amount } from '../model/format';
+import { Table } from './table';
 
 export interface ProjectTableProps {
   projects: readonly ProjectView[];
@@ -15,48 +16,40 @@ export function ProjectTable({ projects, pool }: ProjectTableProps): ReactElemen
   const trans = useTrans();
   const size = Math.max(1, pool, ...projects.map(one => Math.max(one.guaranteed_in_all ?? 0, one.allocated)));
   const or = (value: number | null, none: string) => (value === null ? none : amount(value));
+  const columns = [
+    { title: trans.__('Project') },
+    { title: trans.__('Allocated / guarantee'), className: 'runai-Table-bar' },
+    { title: trans.__('Held') },
+    { title: trans.__('Guarantee') },
+    { title: trans.__('Limit') },
+    { title: trans.__('Fair share') },
+    { title: trans.__('Running') },
+    { title: trans.__('Waiting') }
+  ];
   return (
-    <div className="runai-TableBox">
-      <table className="runai-Table">
-        <thead>
-          <tr>
-            <th scope="col">{trans.__('Project')}</th>
-            <th scope="col" className="runai-Table-bar">
-              {trans.__('Allocated / guarantee')}
-            </th>
-            <th scope="col">{trans.__('Held')}</th>
-            <th scope="col">{trans.__('Guarantee')}</th>
-            <th scope="col">{trans.__('Limit')}</th>
-            <th scope="col">{trans.__('Fair share')}</th>
-            <th scope="col">{trans.__('Running')}</th>
-            <th scope="col">{trans.__('Waiting')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {asTree(projects).map(({ project, depth }) => (
-            <tr key={project.name}>
-              <th scope="row" style={{ paddingLeft: `${8 + 16 * depth}px` }}>
-                {project.name}
-              </th>
-              <td className="runai-Table-bar">
-                <QuotaBar
-                  held={project.allocated}
-                  guaranteed={project.guaranteed_in_all}
-                  size={size}
-                  label={quotaWords(project, trans)}
-                />
-              </td>
-              <td>{amount(project.allocated)}</td>
-              <td>{or(project.guaranteed_in_all, trans.__('any'))}</td>
-              <td>{or(project.limit, '–')}</td>
-              <td>{amount(project.fair_share)}</td>
-              <td>{project.running}</td>
-              <td>{project.waiting}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table columns={columns}>
+      {asTree(projects).map(({ project, depth }) => (
+        <tr key={project.name}>
+          <th scope="row" style={{ paddingLeft: `${8 + 16 * depth}px` }}>
+            {project.name}
+          </th>
+          <td className="runai-Table-bar">
+            <QuotaBar
+              held={project.allocated}
+              guaranteed={project.guaranteed_in_all}
+              size={size}
+              label={quotaWords(project, trans)}
+            />
+          </td>
+          <td>{amount(project.allocated)}</td>
+          <td>{or(project.guaranteed_in_all, trans.__('any'))}</td>
+          <td>{or(project.limit, '–')}</td>
+          <td>{amount(project.fair_share)}</td>
+          <td>{project.running}</td>
+          <td>{project.waiting}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

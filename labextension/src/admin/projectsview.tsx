@@ -8,6 +8,7 @@ import type { PoolState } from '../model/state';
 import { Card } from './card';
 import { ProjectDialog } from './projectdialog';
 import { asTree } from './projects';
+import { Table } from './table';
 
 export interface ProjectsViewProps {
   client: Client;
@@ -20,6 +21,19 @@ export function ProjectsView({ client, state, pool }: ProjectsViewProps): ReactE
   const admin = state.me?.admin ?? false;
   const [edited, setEdited] = useState<{ name: string | null } | null>(null);
   const or = (value: number | null, none: string) => (value === null ? none : amount(value));
+  const columns = [
+    { title: trans.__('Project') },
+    { title: trans.__('Guarantee') },
+    { title: trans.__('Limit') },
+    { title: trans.__('Weight'), className: 'runai-Wide' },
+    { title: trans.__('Priority'), className: 'runai-Wide' },
+    { title: trans.__('Order'), className: 'runai-Wide' },
+    { title: trans.__('Allocated') },
+    { title: trans.__('Fair share') },
+    { title: trans.__('Running') },
+    { title: trans.__('Queue') },
+    { title: trans.__('Members and groups'), className: 'runai-Table-text runai-Wide' }
+  ];
   return (
     <Card
       title={trans.__('Projects')}
@@ -31,67 +45,39 @@ export function ProjectsView({ client, state, pool }: ProjectsViewProps): ReactE
         )
       }
     >
-      <div className="runai-TableBox">
-        <table className="runai-Table">
-          <thead>
-            <tr>
-              <th scope="col">{trans.__('Project')}</th>
-              <th scope="col">{trans.__('Guarantee')}</th>
-              <th scope="col">{trans.__('Limit')}</th>
-              <th scope="col" className="runai-Wide">
-                {trans.__('Weight')}
-              </th>
-              <th scope="col" className="runai-Wide">
-                {trans.__('Priority')}
-              </th>
-              <th scope="col" className="runai-Wide">
-                {trans.__('Order')}
-              </th>
-              <th scope="col">{trans.__('Allocated')}</th>
-              <th scope="col">{trans.__('Fair share')}</th>
-              <th scope="col">{trans.__('Running')}</th>
-              <th scope="col">{trans.__('Queue')}</th>
-              <th scope="col" className="runai-Table-text runai-Wide">
-                {trans.__('Members and groups')}
-              </th>
-              {admin && <th className="runai-Table-edit" />}
-            </tr>
-          </thead>
-          <tbody>
-            {asTree(state.projects).map(({ project, depth }) => (
-              <tr key={project.name}>
-                <th scope="row" style={{ paddingLeft: `${8 + 16 * depth}px` }}>
-                  {project.name}
-                </th>
-                <td>{or(project.guaranteed_in_all, trans.__('any'))}</td>
-                <td>{or(project.limit, '–')}</td>
-                <td className="runai-Wide">{or(project.weight, '–')}</td>
-                <td className="runai-Wide">{project.priority}</td>
-                <td className="runai-Wide">{project.order ?? '–'}</td>
-                <td>{amount(project.allocated)}</td>
-                <td>{amount(project.fair_share)}</td>
-                <td>{project.running}</td>
-                <td>{project.waiting}</td>
-                <td className="runai-Table-text runai-Wide runai-Table-people">
-                  {people(project, trans.__('everybody')) || '–'}
-                </td>
-                {admin && (
-                  <td className="runai-Table-edit">
-                    <button
-                      type="button"
-                      className="runai-Link"
-                      aria-label={trans.__('Edit %1', project.name)}
-                      onClick={() => setEdited({ name: project.name })}
-                    >
-                      {trans.__('Edit')}
-                    </button>
-                  </td>
-                )}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table columns={columns} edit={admin}>
+        {asTree(state.projects).map(({ project, depth }) => (
+          <tr key={project.name}>
+            <th scope="row" style={{ paddingLeft: `${8 + 16 * depth}px` }}>
+              {project.name}
+            </th>
+            <td>{or(project.guaranteed_in_all, trans.__('any'))}</td>
+            <td>{or(project.limit, '–')}</td>
+            <td className="runai-Wide">{or(project.weight, '–')}</td>
+            <td className="runai-Wide">{project.priority}</td>
+            <td className="runai-Wide">{project.order ?? '–'}</td>
+            <td>{amount(project.allocated)}</td>
+            <td>{amount(project.fair_share)}</td>
+            <td>{project.running}</td>
+            <td>{project.waiting}</td>
+            <td className="runai-Table-text runai-Wide runai-Table-people">
+              {people(project, trans.__('everybody')) || '–'}
+            </td>
+            {admin && (
+              <td className="runai-Table-edit">
+                <button
+                  type="button"
+                  className="runai-Link"
+                  aria-label={trans.__('Edit %1', project.name)}
+                  onClick={() => setEdited({ name: project.name })}
+                >
+                  {trans.__('Edit')}
+                </button>
+              </td>
+            )}
+          </tr>
+        ))}
+      </Table>
       {edited && (
         <ProjectDialog client={client} state={state} pool={pool} name={edited.name} close={() => setEdited(null)} />
       )}
