@@ -26,7 +26,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def parse_mapping(text: str, *, source: str, example: str) -> dict[str, Any]:
-    """Read a document that has names with values at the top, such as `example`. Raises `Invalid`."""
+    """Read a document that must be a mapping, such as `example`. Raises `Invalid`."""
     try:
         found = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
@@ -39,7 +39,7 @@ def parse_mapping(text: str, *, source: str, example: str) -> dict[str, Any]:
         key = example.partition(":")[0]
         raise Invalid(f"{source} is empty; it needs at least `{key}`.")
     if not isinstance(found, dict):
-        raise Invalid(f"{source} must have names with values at the top (`{example}`).")
+        raise Invalid(f"{source} must be a mapping (`{example}`).")
     return found
 
 

@@ -36,7 +36,7 @@ def test_else_the_scheduler_of_the_state_folder_is_found(tmp_path: Path) -> None
     folder.write_endpoint("http://127.0.0.1:1234/")
     assert find({"RUNAI_STATE_DIR": str(folder.path)}) == Address("http://127.0.0.1:1234/", token, folder.path)
     folder.unlock()
-    with pytest.raises(Unavailable, match="No scheduler runs"):
+    with pytest.raises(Unavailable, match="No scheduler is running"):
         find({"RUNAI_STATE_DIR": str(folder.path)})
 
 

@@ -53,7 +53,9 @@ async def test_a_slow_gpu_is_told_and_used_last_after_two_kinds_of_jobs_also_aft
         access = Access(Caller.of(UserName("ana"), frozenset({Scope.READ})), book.pool)
         said = explanation(jobs[2], book, access, time.time()).speed
         times = f"{slowness / 1000:.1f} ×"
-        assert said == f"n1 (GPU 0) runs {times} slower than GPUs of its type, by 8 attempts of 2 kinds of jobs."
+        assert (
+            said == f"n1 (GPU 0) runs {times} slower than GPUs of its type, measured on 8 attempts of 2 kinds of jobs."
+        )
         found = pool_view(book, {}, access)
         assert [gpu.slowness for node in found.nodes for gpu in node.gpus] == [slowness / 1000, 1, 1]
         screen = io.StringIO()

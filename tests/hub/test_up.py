@@ -177,7 +177,7 @@ def test_it_says_where_it_is_and_how_to_log_in(up: Callable[..., Up]) -> None:
     assert second.process.wait(60) == 1
     assert "A hub already runs" in second.said
     assert hub.end() == 0
-    assert "Jobs go on" in hub.said
+    assert "Jobs keep running" in hub.said
 
 
 DAMAGES = {

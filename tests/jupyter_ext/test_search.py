@@ -109,12 +109,12 @@ def test_a_search_goes_on_after_the_kernel_was_killed_and_no_trial_runs_twice(po
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--search optuna --minimize loss", "--search needs what to choose from"),
-        ("--search optuna --sweep x=1..2", "--search needs to know what is good"),
+        ("--search optuna --minimize loss", "--search needs values to choose from"),
+        ("--search optuna --sweep x=1..2", "--search needs a goal"),
         ("--sweep x=1..2", "--sweep: x is a range, which is for %runai_train --search optuna"),
         ("--search optuna --minimize loss --sweep x=2..1", "the end of a range must be above its start"),
-        ("--search optuna --minimize loss --sweep x=0..1:log", "from above 0"),
-        ("--search optuna --minimize loss --sweep x=1..2 --dry-run", "--dry-run does not go with --search"),
+        ("--search optuna --minimize loss --sweep x=0..1:log", "with :log its start above 0"),
+        ("--search optuna --minimize loss --sweep x=1..2 --dry-run", "--dry-run cannot be combined with --search"),
         ("--search grid", "optuna"),
         ("--trials 3", "--trials belongs to --search"),
     ],

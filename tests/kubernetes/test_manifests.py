@@ -120,7 +120,7 @@ def test_where_work_is_kept_is_the_templates_to_say() -> None:
         ({"spec": {"tolerations": []}}, "set c.Kubernetes.tolerations"),
         ({"spec": {"volumes": {"name": "x"}}}, "must be a list"),
         ({"spec": {"containers": [{"image": "x"}]}}, "each have 'name'"),
-        ({"spec": {"containers": [{"name": "worker", "command": ["sh"]}]}}, "the job says it"),
+        ({"spec": {"containers": [{"name": "worker", "command": ["sh"]}]}}, "the job sets it"),
         ({"spec": {"containers": [{"name": "worker", "env": {"A": "1"}}]}}, "must be a list"),
         ({"spec": []}, "must be an object"),
     ],

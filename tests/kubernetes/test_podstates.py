@@ -71,7 +71,7 @@ def disrupted(reason: str) -> dict[str, Any]:
         (pod("Failed", reason="Evicted", message="The node was low on memory."), LOST, Fault.PLACE, "ran short"),
         (
             pod("Failed", reason="Evicted", message='Usage of EmptyDir volume "runai-home" exceeds the limit "1Gi".'),
-            *(LOST, Fault.JOB, "used more disk than it may"),
+            *(LOST, Fault.JOB, "exceeded its disk limit"),
         ),
         (pod("Failed", reason="DeadlineExceeded"), LOST, Fault.JOB, "deadline"),
         (pod("Failed", reason="NewInTheNextRelease"), LOST, Fault.PLACE, "ended it (NewInTheNextRelease)."),

@@ -65,7 +65,7 @@ def read(text: str) -> Pool:
         (
             "[{gpu_type: A, guaranteed: 4, limit: 2}]",
             "projects[0].quotas[0].limit",
-            "is below what is guaranteed",
+            "is below the guarantee",
         ),
         ("[{gpu_typ: A, limit: 1}]", "projects[0].quotas[0].gpu_typ", "did you mean 'gpu_type'?"),
     ],
@@ -137,7 +137,7 @@ def test_projects_that_were_there_keep_their_age() -> None:
     ("text", "place", "sentence"),
     [
         ("", None, "The pool file is empty; it needs at least `projects`."),
-        ("- a", None, "The pool file must have names with values at the top (`projects: …`)."),
+        ("- a", None, "The pool file must be a mapping (`projects: …`)."),
         ("projects: [", None, "The pool file is not YAML, line 1"),
         ("projects: [{name: a}]\nprojects: []", None, "not YAML, line 2: 'projects' is given twice."),
         ("projects: [{name: a, name: b}]", None, "'name' is given twice."),

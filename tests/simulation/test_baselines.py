@@ -233,7 +233,7 @@ def test_columns_are_passed_over_only_where_that_is_said(tmp_path: Path) -> None
 def test_a_table_in_another_encoding_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_bytes((GOOD + "j2,0,1,60,Zürich\n").encode("latin-1"))
-    with pytest.raises(Invalid, match=r"^trace.csv:3: is not written in UTF-8"):
+    with pytest.raises(Invalid, match=r"^trace.csv:3: is not UTF-8"):
         read_trace(path)
 
 

@@ -120,7 +120,7 @@ def test_a_job_larger_than_the_smallest_pool_is_named_before_any_is_played() -> 
 )
 def test_a_pool_of_an_absurd_size_is_refused(size: dict[str, Any], field: str) -> None:
     trace = Trace((TraceJob(JobId("j"), 0.0, 10.0, ONE, ProjectName("a")),), "")
-    with pytest.raises(Invalid, match="at the most") as refused:
+    with pytest.raises(Invalid, match="at most") as refused:
         prepare(trace, **size)
     assert refused.value.field == field
 
@@ -369,7 +369,7 @@ def test_hash_seed_and_command_are_printed_with_the_table(table: Path, capsys: p
         ([str(ONE_JOB), "--nodes", "2", "--sessions", "3"], "Nobody opens a session"),
         (
             [str(ONE_JOB), "--nodes", "2", "--report", "nowhere/out.html"],
-            "There is no folder for nowhere/out.html",
+            "The folder of nowhere/out.html does not exist",
         ),
     ],
 )

@@ -23,7 +23,7 @@ def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("text", "field", "words"),
     [
         ("", None, "Job is empty; it needs at least `command`."),
-        ("- a", None, "must have names with values"),
+        ("- a", None, "must be a mapping"),
         ("command: [a]\ngpu: 1", "gpu", "did you mean 'gpus'?"),
         ("command: [a]\ngpus: many", "gpus", 'not "many"'),
         ("command: a b", "command", "array"),
