@@ -169,6 +169,24 @@ async def test_a_quota_that_does_not_allow_all_of_a_gang_allows_none_of_it(
     await eventually(lambda: not pods(cluster, namespace))
 
 
+async def test_pods_start_in_a_namespace_that_was_deleted_and_made_again(
+    here: Watched, cluster: Cluster, namespace: str
+) -> None:
+    path = f"/api/v1/namespaces/{namespace}"
+    await here.backend.engine.launch(launch("before", Act(say="one\n").command))
+    assert (await here.end("before")).exit_code == 0
+    cluster.api.delete(path)
+    await eventually(lambda: cluster.api.get(path).status_code == 404)
+    await here.backend.engine.launch(launch("without", Act(say="two\n").command))
+    end = await here.end("without")
+    assert (end.state, end.fault) == (WorkerState.LOST, Fault.ENGINE)
+    assert "the namespace of its pods does not exist" in end.reason
+    cluster.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    await eventually(lambda: cluster.api.get(f"{path}/serviceaccounts/default").is_success)
+    await here.backend.engine.launch(launch("after", Act(say="three\n").command))
+    assert (await here.end("after")).exit_code == 0
+
+
 async def test_a_gang_with_a_node_that_is_gone_is_not_begun_and_avoids_it(
     here: Watched, cluster: Cluster, namespace: str
 ) -> None:
@@ -194,6 +212,35 @@ async def test_a_job_that_is_stopped_before_its_pods_have_begun_never_starts(
             assert (end.state, end.exit_code) == (WorkerState.EXITED, None)
             assert "before it started" in end.reason
         assert not pods(cluster, namespace)
+
+
+async def test_a_pod_that_was_deleted_while_nobody_listened_is_not_made_again_without_its_secret(
+    here: Watched, cluster: Cluster, namespace: str, kwok: Kwok
+) -> None:
+    """The Secret of the attempt belongs to the pod that is gone, so the cluster removes it; here it comes late."""
+    secret = f"/api/v1/namespaces/{namespace}/secrets/runai-j-1"
+    with kwok.nodes(1) as (name,):
+        await here.sees(lambda node: node is not None and node.schedulable, name)
+        await here.backend.engine.launch(launch("j", ("true",), node=Node(NodeName(name), 8)))
+        await eventually(lambda: any("nodeName" in pod["spec"] for pod in pods(cluster, namespace)))
+        await here.close()
+        cluster.controller_manager.kill()
+        try:
+            cluster.api.delete(f"/api/v1/namespaces/{namespace}/pods/runai-j-1-0")
+            await eventually(lambda: not pods(cluster, namespace))
+            assert cluster.api.get(secret).is_success
+            here.backend = here.setup.backend()
+            here.reports.clear()
+            await here.open()
+            await here.backend.engine.recover([(JobId("j"), 1, 1)])
+            await here.serve()
+            end = await here.end("j")
+        finally:
+            cluster.controller_manager.start()
+        assert (end.state, end.fault) == (WorkerState.LOST, Fault.ENGINE)
+        assert "its pod was deleted before it could be bound" in end.reason
+        await eventually(lambda: not pods(cluster, namespace))
+    await eventually(lambda: cluster.api.get(secret).status_code == 404)
 
 
 # -- what is lost -------------------------------------------------------------------------------------------

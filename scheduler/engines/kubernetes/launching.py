@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -24,6 +26,9 @@ from scheduler.model import Fault
 
 log = logging.getLogger(__name__)
 
+AGENT_SEEN = 60.0
+"""Seconds for which the agent is taken to be where it was put."""
+
 Waiting = Callable[[Worker, WorkerState, str], None]
 
 
@@ -35,14 +40,25 @@ class Launching:
         self._inventory = inventory
         self._agents = agents
         self._settings = settings
-        self._agent = ""
+        self._agent: Manifest = {}
+        self._agent_seen = -math.inf
         self._core = f"/api/v1/namespaces/{settings.namespace}"
 
     async def install(self, agent: str) -> None:
         """Put the agent where pods find it. Raises `ApiError`."""
-        config_map = manifests.agent_config_map(agent, self._settings)
-        self._agent = config_map["metadata"]["name"]
-        await self._create(f"{self._core}/configmaps", config_map)
+        self._agent = manifests.agent_config_map(agent, self._settings)
+        await self._ensure_agent()
+
+    async def _ensure_agent(self) -> None:
+        """Pods of a namespace that was deleted and made again would wait for the agent. Raises `ApiError`."""
+        now = time.monotonic()
+        if now - self._agent_seen >= AGENT_SEEN:
+            self._agent_seen = now  # who else starts a pod need not wait: the kubelet does
+            try:
+                await self._create(f"{self._core}/configmaps", self._agent)
+            except ApiError:
+                self._agent_seen = -math.inf
+                raise
 
     def pod(self, worker: Worker) -> PodView | None:
         """A worker's pod, as far as is known."""
@@ -63,6 +79,7 @@ class Launching:
                 return None
             except ApiError as error:
                 if not error.passing:
+                    self._agent_seen = -math.inf  # the namespace may be another one the next time
                     return refusal(error)
                 for plan in gang.plans:
                     waiting(plan.worker, WorkerState.PENDING, f"its pod cannot be created yet: {error}")
@@ -79,14 +96,19 @@ class Launching:
             node = self._inventory.node(plan.node)
             if node is None:
                 raise ApiError(409, "Conflict", f"node {plan.node} is gone")
-        uids = await _all(self._pod_of(plan, gang) for plan in plans)
+        await self._ensure_agent()
+        found = await _all(self._pod_of(plan, gang) for plan in plans)
+        uids = [uid for uid, _ in found]
         owners = [manifests.owner(pod_name(plan.worker), uid) for plan, uid in zip(plans, uids, strict=True)]
         size = len(gang.plans)
         tokens = self._agents.tokens(gang.job, gang.attempt, size)
         belongings = [("secrets", manifests.secret(gang.job, gang.attempt, tokens, owners, self._settings))]
         if size > 1:
             belongings.append(("services", manifests.service(gang.job, gang.attempt, owners, self._settings)))
-        await _all(self._create(f"{self._core}/{kind}", manifest) for kind, manifest in belongings)
+        made = await _all(self._create(f"{self._core}/{kind}", manifest) for kind, manifest in belongings)
+        if None in made and any(new for _, new in found):
+            # What the attempt has belongs to pods of before, and goes with them.
+            raise ApiError(404, "NotFound", "its pod was deleted")
         if gang.stopped.is_set():
             return False
         await _all(self._bind(plan, uid) for plan, uid in zip(plans, uids, strict=True))
@@ -97,21 +119,27 @@ class Launching:
         live, pod = self._agents.live(worker), self.pod(worker)
         return live is not None and live.agent is None and (pod is None or pod.node is None)
 
-    async def _pod_of(self, plan: PodPlan, gang: Gang) -> str:
-        """The uid of a worker's pod, which is created where it is not there."""
+    async def _pod_of(self, plan: PodPlan, gang: Gang) -> tuple[str, bool]:
+        """The uid of a worker's pod, which is created where it is not there; and whether it was."""
         known = self.pod(plan.worker)
         if known is not None:
-            return known.uid
+            return known.uid, False
         manifest = manifests.pod(
-            plan, len(gang.plans), gang.grace, gang.about, gang.container, self._agent, self._settings
+            plan,
+            len(gang.plans),
+            gang.grace,
+            gang.about,
+            gang.container,
+            self._agent["metadata"]["name"],
+            self._settings,
         )
         made = await self._create(f"{self._core}/pods", manifest)
         if made is None:
             made = await self._api.get(f"{self._core}/pods/{pod_name(plan.worker)}")
             if not _is_of(made, plan.worker, self._settings.instance):
                 raise ApiError(500, "Conflict", f"a pod {pod_name(plan.worker)} of somebody else is there")
-        uid: str = made["metadata"]["uid"]
-        return uid
+            return made["metadata"]["uid"], False
+        return made["metadata"]["uid"], True
 
     async def _bind(self, plan: PodPlan, uid: str) -> None:
         name = pod_name(plan.worker)
