@@ -126,6 +126,14 @@ def test_what_is_refused_stands_at_its_field_and_is_mended_there(hub: Hub, page:
         assert client.wait(job, timeout=60).gpus == 0.5
         assert client.log(job) == b"6 --epochs 3\n"
 
+    dialog = train(page, "train.py")
+    expect(field(dialog, "Run")).to_have_value("train.py --epochs 3")
+    expect(field(dialog, "GPUs")).to_have_value("0.5")
+    expect(field(dialog, "Maximum run time")).to_have_value("1h")
+    expect(field(dialog, "Maximum run time")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+
 
 def test_a_command_is_sent_from_the_panel_by_keyboard_in_the_dark(hub: Hub, page: Page) -> None:
     themes: Path = hub.folder / "users" / "kim" / THEMES

@@ -13,6 +13,10 @@ const GROUPS = [...new Set(OPTIONS.map(option => option.group))].map(group => ({
   options: OPTIONS.filter(option => option.group === group && !option.basic)
 }));
 
+function isFolded(name: string): boolean {
+  return GROUPS.some(({ options }) => options.some(option => option.name === name));
+}
+
 /** How long nothing is written, and the figures of the pool stay as they are, before it is tried out, in milliseconds. */
 const RESTING = 400;
 
@@ -26,9 +30,9 @@ export function SubmitForm({ submission, model }: SubmitFormProps): ReactElement
   const pool = usePool(model);
   const state = useSubmission(submission);
   const form = useRef<HTMLDivElement>(null);
-  const [open, setOpen] = useState(false);
+  const [open, setOpen] = useState(() => Object.keys(state.values).some(isFolded));
   const field = state.refusal?.field ?? null;
-  const folded = GROUPS.some(({ options }) => options.some(option => option.name === field));
+  const folded = field !== null && isFolded(field);
   const shown = field === RUN || OPTIONS.some(option => option.name === field);
 
   useEffect(() => {

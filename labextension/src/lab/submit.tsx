@@ -6,6 +6,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { Dialog, ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { ReactElement } from 'react';
@@ -16,6 +17,7 @@ import { JobSubmission, RUN, type Sent, type Submission } from '../model/submiss
 import type { Trans } from '../trans';
 import { DOMAIN } from './domain';
 import { gpuIcon } from './icon';
+import { SentForms, type SentForm } from './sentforms';
 import { IPoolModel, PANEL_ID } from './tokens';
 import { ServerTransport } from './transport';
 
@@ -30,20 +32,32 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Sends a script, a notebook or a command to the GPU pool by a dialog.',
   autoStart: true,
   requires: [IPoolModel],
-  optional: [IFileBrowserFactory, ICommandPalette, ITranslator],
+  optional: [IFileBrowserFactory, ICommandPalette, ITranslator, IStateDB],
   activate: (
     app: JupyterFrontEnd,
     model: Model,
     browsers: IFileBrowserFactory | null,
     palette: ICommandPalette | null,
-    translator: ITranslator | null
+    translator: ITranslator | null,
+    state: IStateDB | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const server = new ServerTransport(app.serviceManager.serverSettings, 'runai');
     const { contents } = app.serviceManager;
+    const forms = new SentForms(state);
 
-    async function ask(title: string, folder: string, run: string): Promise<void> {
-      const submission = new JobSubmission(server, contents.localPath(folder), run);
+    async function train(file: string): Promise<void> {
+      const form = (await forms.of(file)) ?? { run: quoted(PathExt.basename(file)), values: {} };
+      const submission = await ask(trans.__('Train on the GPU pool'), PathExt.dirname(file), form);
+      if (submission) {
+        const { run, values } = submission.state;
+        await forms.keep(file, { run, values });
+      }
+    }
+
+    /** Shows the dialog; what was sent, or null where the user gave up. */
+    async function ask(title: string, folder: string, form: SentForm): Promise<JobSubmission | null> {
+      const submission = new JobSubmission(server, contents.localPath(folder), form.run, form.values);
       const sent = await submitDialog(submission, model, title, trans);
       if (sent) {
         Notification.success(inWords(sent, trans), {
@@ -51,6 +65,7 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
           actions: [{ label: trans.__('Show'), callback: () => app.shell.activateById(PANEL_ID) }]
         });
       }
+      return sent && submission;
     }
 
     app.commands.addCommand(SUBMIT.newJob, {
@@ -58,7 +73,8 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Send a script, a notebook or a command to the GPU pool'),
       icon: gpuIcon,
       describedBy: { args: { type: 'object', properties: {} } },
-      execute: () => ask(trans.__('New job'), browsers?.tracker.currentWidget?.model.path ?? '', '')
+      execute: () =>
+        ask(trans.__('New job'), browsers?.tracker.currentWidget?.model.path ?? '', { run: '', values: {} })
     });
     app.commands.addCommand(SUBMIT.trainFile, {
       label: trans.__('Train…'),
@@ -76,8 +92,7 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
       execute: async args => {
         const path = fileOf(args.path, browsers);
         if (path) {
-          const run = quoted(PathExt.basename(path));
-          await ask(trans.__('Train on the GPU pool'), PathExt.dirname(path), run);
+          await train(path);
         }
       }
     });
@@ -93,8 +108,7 @@ export const submitPlugin: JupyterFrontEndPlugin<void> = {
           await context.save(); // what is sent is the file
         }
         if (context) {
-          const run = quoted(PathExt.basename(context.path));
-          await ask(trans.__('Train on the GPU pool'), PathExt.dirname(context.path), run);
+          await train(context.path);
         }
       }
     });

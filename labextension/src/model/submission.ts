@@ -152,13 +152,15 @@ export class JobSubmission extends Submission<Sent> {
   /**
    * @param folder - where files are found and sent from, as the file browser names it.
    * @param run - what to run, as a line.
+   * @param values - what is written already, by the names of the options.
    */
   constructor(
     server: ITransport,
     readonly folder: string,
-    run = ''
+    run = '',
+    values: Readonly<Record<string, string>> = {}
   ) {
-    super(server, {}, run);
+    super(server, values, run);
   }
 
   takes(option: string): boolean {
