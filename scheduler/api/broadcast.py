@@ -60,7 +60,7 @@ CHECK_EVERY, CHECKS, ASKING = 30.0, 25, 10
 """After how many seconds it is asked again whether a listener still may listen; of all together so many a second, and
 so many at once."""
 
-PERIOD, RATE, AT_ONCE = 0.5, 2000, 200
+PERIOD, RATE, AT_ONCE = 0.5, 1500, 200
 """Figures are told every so many seconds at most, and to so many listeners a second at most after the first ones."""
 
 REASONS = 200
