@@ -140,7 +140,8 @@ def make_app(
     Must be made in the event loop that it will be served in.
     """
     metrics = metrics or Metrics()
-    metrics.watch(lambda: controller.book)
+    metrics.watch(lambda: controller.book, backend.inventory)
+    controller.watch_forecasts(metrics.erred)
     following = asyncio.create_task(metrics.follow(controller))
     api = Context(
         controller=controller,

@@ -4,23 +4,31 @@ come."""
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from scheduler.api.projects import ProjectViews
 from scheduler.api.views import environment_totals
 from scheduler.controller.accounting import waited
-from scheduler.model import JobId, JobState
+from scheduler.model import ONE, Ending, GpuKey, Job, JobId, JobState
 
 if TYPE_CHECKING:
     from scheduler.controller import Controller
     from scheduler.controller.book import Book
     from scheduler.policy import Plan, Snapshot, SnapshotPlanner
+    from scheduler.telemetry import GpuUsage, Inventory
 
 _WAIT_SECONDS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600)
+MEBIBYTE = 1024 * 1024
+
+_STOPPING = 10_000
+"""So many of the jobs that were stopped last are remembered, in order to count each attempt once."""
+
 _PLAN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 
@@ -50,20 +58,52 @@ class Metrics:
             registry=self.registry,
         )
 
-    def watch(self, book: Callable[[], Book]) -> None:
-        """Read the gauges from this book from now on."""
-        self.registry.register(_Gauges(book))
+        self._error = Histogram(
+            "runai_forecast_error_seconds",
+            "By how much the first estimate of a start was too early or too late",
+            buckets=_WAIT_SECONDS,
+            registry=self.registry,
+        )
+        self._reclaims = Counter(
+            "runai_reclaims",
+            "Attempts that were stopped for other jobs, by the project that lost its GPUs",
+            ["project"],
+            registry=self.registry,
+        )
+        self._counted: dict[JobId, int] = {}
+
+    def watch(self, book: Callable[[], Book], inventory: Inventory) -> None:
+        """Read the gauges from this book and these nodes from now on."""
+        self.registry.register(_Gauges(book, inventory))
+
+    def erred(self, seconds: float) -> None:
+        """An estimate was wrong by so much."""
+        self._error.observe(seconds)
 
     def answered(self, method: str, handler: str, status: int) -> None:
         self._requests.labels(method, handler, str(status)).inc()
 
     async def follow(self, controller: Controller) -> None:
-        """Take the queue waits from what happens, until the controller stops."""
+        """Take the queue waits and the reclaims from what happens, until the controller stops."""
         async for event in controller.events():
-            if event.kind == "job.state" and (event.data or {}).get("state") == JobState.STARTING:
-                job = await controller.job(JobId(event.subject))
-                if job is not None and job.attempt is not None:
-                    self._wait.observe(waited(job))
+            state = (event.data or {}).get("state") if event.kind == "job.state" else None
+            if state not in (JobState.STARTING, JobState.STOPPING):
+                continue
+            job = await controller.job(JobId(event.subject))
+            if job is None or job.attempt is None:
+                continue
+            if state == JobState.STARTING:
+                self._wait.observe(waited(job))
+            elif job.attempt.ending is Ending.PREEMPTED:
+                self._reclaimed(job, job.attempt.number)
+
+    def _reclaimed(self, job: Job, attempt: int) -> None:
+        """An attempt may be told of more than once while it stops."""
+        if self._counted.pop(job.id, 0) < attempt:
+            self._reclaims.labels(job.request.project).inc()
+        self._counted[job.id] = attempt
+        if len(self._counted) > _STOPPING:
+            del self._counted[next(iter(self._counted))]
 
     def timed(self, planner: SnapshotPlanner) -> Callable[[Snapshot], Plan]:
         """The same planner, with its time taken."""
@@ -81,8 +121,9 @@ class Metrics:
 
 
 class _Gauges(Collector):
-    def __init__(self, book: Callable[[], Book]) -> None:
+    def __init__(self, book: Callable[[], Book], inventory: Inventory) -> None:
         self._book = book
+        self._inventory = inventory
 
     def describe(self) -> Iterable[Metric]:
         """Nothing: to describe would be to collect, before there is anything to read."""
@@ -109,3 +150,42 @@ class _Gauges(Collector):
             gpus.add_metric([environment.value, "foreign"], totals.foreign)
             gpus.add_metric([environment.value, "over_quota"], totals.over_quota)
         yield gpus
+        yield from _of_projects(book)
+        yield from _of_gpus(book, self._inventory.usage(book.nodes))
+
+
+def _of_projects(book: Book) -> Iterable[Metric]:
+    gpus = GaugeMetricFamily("runai_project_gpus", "GPUs of a project", labels=["project", "kind"])
+    jobs = GaugeMetricFamily("runai_project_jobs", "Jobs of a project", labels=["project", "state"])
+    standing = ProjectViews(book, 0.0)
+    for project in standing.projects.values():
+        view = standing.view(project, named=False)
+        for kind in ("fair_share", "allocated", "over_quota", "demand"):
+            gpus.add_metric([view.name, kind], getattr(view, kind))
+        if view.guaranteed_in_all is not None:
+            gpus.add_metric([view.name, "guaranteed"], view.guaranteed_in_all)
+        jobs.add_metric([view.name, "running"], view.running)
+        jobs.add_metric([view.name, "queued"], view.waiting)
+    yield gpus
+    yield jobs
+
+
+def _of_gpus(book: Book, usage: Mapping[GpuKey, GpuUsage]) -> Iterable[Metric]:
+    place = ["node", "gpu"]
+    held = GaugeMetricFamily("runai_gpu_allocated", "The part of a GPU that sessions and jobs hold", labels=place)
+    busy = GaugeMetricFamily("runai_gpu_utilisation", "How busy a GPU is, where it is measured", labels=place)
+    memory = GaugeMetricFamily("runai_gpu_memory_used_bytes", "Memory of a GPU in use, if measured", labels=place)
+    shares: dict[GpuKey, float] = defaultdict(float)
+    for workload in book.standing:
+        for worker in workload.placement:
+            for gpu in worker.gpus:
+                shares[GpuKey((worker.node, gpu))] += worker.share / ONE
+    for node in book.nodes:
+        for gpu in range(node.gpus):
+            key, names = GpuKey((node.name, gpu)), [node.name, str(gpu)]
+            held.add_metric(names, shares[key])
+            if (measured := usage.get(key)) is not None:
+                memory.add_metric(names, measured.used * MEBIBYTE)
+                if measured.utilisation is not None:
+                    busy.add_metric(names, measured.utilisation)
+    yield from (held, busy, memory)

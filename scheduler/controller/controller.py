@@ -248,6 +248,10 @@ class Controller:
         """Tell this watcher of what happens from now on."""
         self._writer.feed.watch(watcher)
 
+    def watch_forecasts(self, tell_error: Callable[[float], None]) -> None:
+        """Tell by how many seconds the first estimate of each start was wrong, from now on."""
+        self._forecaster.tell_error = tell_error
+
     @property
     def store_id(self) -> str:
         """Which store the ids of events belong to."""

@@ -29,13 +29,14 @@ Publish = Callable[[Forecast], None]
 
 
 class Forecaster(Loop):
-    """`publish` is given each forecast."""
+    """`publish` is given each forecast; `tell_error` by how many seconds the first estimate of a start was wrong."""
 
     def __init__(self, make_forecast: MakeForecast, publish: Publish, clock: Callable[[], float]) -> None:
         super().__init__("Looking ahead", delay=PAUSE, ratio=REST)
         self._make_forecast = make_forecast
         self._publish = publish
         self._clock = clock
+        self.tell_error: Callable[[float], None] = lambda seconds: None
         self._latest: Snapshot | None = None
         self._accuracy = Accuracy()
 
@@ -46,7 +47,9 @@ class Forecaster(Loop):
 
     def started(self, workload: WorkloadId) -> None:
         """One that waited starts now."""
-        self._accuracy.came(workload, self._clock())
+        now = self._clock()
+        if told := self._accuracy.came(workload, now):
+            self.tell_error(abs(now - told[0].start))
 
     def range(self, start: float) -> Range | None:
         """The earliest and the latest start that are likely, where `start` is the estimate."""

@@ -26,6 +26,12 @@ async def test_a_waiting_job_is_told_when_it_is_likely_to_start(tmp_path: Path, 
             (1, begun + 1000),
             (2, begun + 1500),
         ]
+        errors: list[float] = []
+        bench.controller.watch_forecasts(errors.append)
+        bench.engine.end(first.id, 1, 0, 0)
+        await bench.reaches(second, JobState.RUNNING)
+        (error,) = errors
+        assert 0 < error <= 1000  # it was to run for 1,000 s, and has ended at once
 
 
 async def test_jobs_of_the_same_size_tell_where_none_like_it_has_ended(tmp_path: Path, world: World) -> None:

@@ -27,3 +27,5 @@ async def test_a_reclaim_is_on_record_for_who_lost_its_gpus(open_pool: Open) -> 
 
     assert await used() == {"a": (1, 1), "b": (1, 0)}
     assert await used(user="ben") == {"b": (1, 0)}
+    metrics = (await live.service.http["admin"].get(f"{live.service.url}metrics")).text
+    assert 'runai_reclaims_total{project="a"} 1.0' in metrics
