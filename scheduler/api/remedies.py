@@ -53,9 +53,9 @@ def guarantee_rises(job: Job, pool: Pool, now: float) -> Iterator[str]:
         for change in project.changes[:1]:
             before, after = project.guaranteed, change.guaranteed
             if before is not None and (after is None or after > before):
-                amount = "without bound" if after is None else gpu_count(after)
+                rises = "becomes unlimited" if after is None else f"rises to {gpu_count(after)}"
                 at = time_of_day(change.at, change.timezone, now)
-                yield f"The guarantee of project {project.name} rises to {amount} at {at}."
+                yield f"The guarantee of project {project.name} {rises} at {at}."
         project = projects.get(project.parent) if project.parent is not None else None
 
 

@@ -86,7 +86,7 @@ def _describe(project: ProjectView) -> None:
     screen.heading(clean(project.name))
     facts = [
         ("below", project.parent or ""),
-        ("guaranteed", amount(project.guaranteed, "without bound")),
+        ("guaranteed", amount(project.guaranteed, "unlimited")),
         *(("windows" if not n else "", in_words(window)) for n, window in enumerate(project.windows)),
         ("now", _in_force(project) if project.windows else ""),
         ("limit", amount(project.limit, "none")),
@@ -118,9 +118,9 @@ def _describe(project: ProjectView) -> None:
 
 def _in_force(project: ProjectView) -> str:
     """`guaranteed 2, 20 from 09:00`"""
-    told = f"guaranteed {amount(project.guaranteed_now, 'without bound')}"
+    told = f"guaranteed {amount(project.guaranteed_now, 'unlimited')}"
     for change in project.changes[:1]:
-        told += f", {amount(change.guaranteed, 'without bound')} from {clock(change.at, time.time())}"
+        told += f", {amount(change.guaranteed, 'unlimited')} from {clock(change.at, time.time())}"
     return told
 
 
@@ -144,7 +144,7 @@ def _parts(project: ProjectView) -> list[str]:
     """How it stands in the parts of the pool that are shared out by themselves, a line each."""
     return [
         f"{_part(part)}: holds {amount(part.allocated)} of a fair share of {amount(part.fair_share)}, "
-        f"guaranteed {amount(part.guaranteed, 'without bound')}"
+        f"guaranteed {amount(part.guaranteed, 'unlimited')}"
         for part in project.parts
     ]
 

@@ -25,7 +25,7 @@ class InTheWay:
 
     @property
     def sentence(self) -> str:
-        amount = "without bound" if self.guaranteed >= UNBOUNDED else gpu_count(self.guaranteed)
-        change = f"{'rises' if self.rises else 'falls'} to {amount} at {self.when}"
+        amount = f"{'rises' if self.rises else 'falls'} to {gpu_count(self.guaranteed)}"
+        change = f"{'becomes unlimited' if self.guaranteed >= UNBOUNDED else amount} at {self.when}"
         why = "is protected from preemption for longer" if self.preemptible else "can't be preempted"
         return f"The guarantee of project {self.project} {change}. This job {why} and is not expected to end before."

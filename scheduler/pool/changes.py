@@ -256,7 +256,7 @@ def _family_promises(projects: Sequence[Project]) -> Iterable[str]:
         if project.name in unbound:
             yield (
                 f"Project {project.name!r} is guaranteed {gpu_count(project.guaranteed)}, and a project below it is "
-                "guaranteed GPUs without bound."
+                "guaranteed an unlimited number of GPUs."
             )
         elif below[project.name] > project.guaranteed:
             yield (

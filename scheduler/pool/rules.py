@@ -254,7 +254,7 @@ _WORDS = {
 
 def _amount(name: str, value: float | Milli) -> str:
     if value == float("inf"):
-        return "without bound"
+        return "unlimited"
     if name in ("gpus", "total_gpus"):
         return f"{value / ONE:g}"
     if name == "memory_gib":

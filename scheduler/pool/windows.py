@@ -43,7 +43,7 @@ def windows_of(entries: Sequence[WindowEntry], limit: Milli | None, place: str) 
         here = f"{place}[{n}]"
         window = _window(entry, here)
         if limit is not None and (window.guaranteed is None or window.guaranteed > limit):
-            amount = "without bound" if entry.guaranteed is None else f"{entry.guaranteed:g}"
+            amount = "unlimited" if entry.guaranteed is None else f"{entry.guaranteed:g}"
             raise Invalid(
                 f"{here}.guaranteed ({amount}) is above the limit of the project ({limit / ONE:g}); lower one or raise "
                 "the other.",

@@ -120,7 +120,7 @@ def test_how_nodes_are_filled_may_change_at_any_time() -> None:
         ),
         (
             "projects: [{name: a, guaranteed: 1}, {name: b, parent: a, guaranteed: null, members: [x]}]",
-            "Project 'a' is guaranteed 1 GPU, and a project below it is guaranteed GPUs without bound.",
+            "Project 'a' is guaranteed 1 GPU, and a project below it is guaranteed an unlimited number of GPUs.",
         ),
         ("projects: [{name: a, limit: 0, members: [x]}]", "Project 'a' has a limit of 0 GPUs"),
         ("projects: [{name: a}]", "Nobody may submit to project 'a'; name `members` or `groups`"),

@@ -60,7 +60,7 @@ export function entryOf(fields: Fields, base: ProjectView | null, trans: Trans):
   return {
     name: fields.name.trim(),
     parent: fields.parent || null,
-    guaranteed: number('guaranteed', trans.__('without bound')),
+    guaranteed: number('guaranteed', trans.__('unlimited')),
     limit: number('limit', trans.__('no limit')),
     weight: number('weight', trans.__('as the guarantee')),
     priority,

@@ -234,7 +234,7 @@ function ProjectFields({ fields, name, state, pool, problem, change }: ProjectFi
         promise ? (
           <span data-over={promise.over}>{promise.over ? trans.__('%1: too many', promise.words) : promise.words}</span>
         ) : (
-          trans.__('empty: without bound')
+          trans.__('empty: unlimited')
         ),
         number
       )}
