@@ -114,10 +114,16 @@ class EligibilityRules(ABC):
 
     def _whole(self, projects: Iterable[ProjectState], priority: int) -> Iterator[Eviction]:
         """The jobs of some projects that have one priority, the one that loses the least work first."""
-        each = [self.state.candidates[project].by_loss(priority, self.now) for project in projects]
-        for loss, _, _, _, job in each[0] if len(each) == 1 else heapq.merge(*each):
+        each = [self._by_loss(project, priority) for project in projects]
+        for entry in each[0] if len(each) == 1 else heapq.merge(*each):
+            yield entry[-1]
+
+    def _by_loss(
+        self, project: ProjectState, priority: int
+    ) -> Iterator[tuple[float, float, float, WorkloadId, Eviction]]:
+        for loss, saved, started, id, job in self.state.candidates[project].by_loss(priority, self.now):
             if self._unprotected(job):
-                yield Eviction(job, loss, job.amount)
+                yield loss, saved, started, id, Eviction(job, loss, job.amount)
 
     def _surplus(self, project: ProjectState, most: int | None = None) -> list[Eviction]:
         """The workers above their minimum of elastic jobs with a priority up to `most`."""
