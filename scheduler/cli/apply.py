@@ -89,12 +89,14 @@ def describe(change: Change) -> str:
     before, after = change.before or {}, change.after or {}
     if change.action == "change":
         return f"{subject}: " + ", ".join(
-            f"{_word(key)} {_value(before.get(key))} → {_value(value)}" for key, value in after.items()
+            f"{_word(key)} {_value(key, before.get(key))} → {_value(key, value)}" for key, value in after.items()
         )
     if change.action == "remove":
         return subject
     told = [
-        f"{_word(key)} {_value(value)}" for key, value in after.items() if key != "name" and value not in (None, [])
+        f"{_word(key)} {_value(key, value)}"
+        for key, value in after.items()
+        if key != "name" and value not in (None, [])
     ]
     return f"{subject}: {', '.join(told)}" if told else subject
 
@@ -112,9 +114,9 @@ def _listed(value: Any) -> str:
     return str(value)
 
 
-def _value(value: Any) -> str:
+def _value(key: str, value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, list):
-        return clean(", ".join(map(_listed, value))) or "nobody"
+        return clean(", ".join(map(_listed, value))) or ("nobody" if key in ("members", "groups") else "none")
     return amount(value) if isinstance(value, float) else clean(value)

@@ -37,21 +37,26 @@ class PoolInForce:
         return self.since <= now and (self.until is None or now < self.until)
 
 
-def pool_at(declared: Pool, now: float) -> PoolInForce:
-    """The pool with the guarantees that are in force now, each with the next changes of it."""
-    projects = tuple([project_at(project, now) for project in declared.projects])
+def pool_at(declared: Pool, now: float, epoch: float = 0.0) -> PoolInForce:
+    """The pool with the guarantees that are in force now, each with the next changes of it.
+
+    Times are seconds since `epoch`, which itself is in seconds since the epoch of Unix.
+    """
+    projects = tuple([_project_at(project, now, epoch) for project in declared.projects])
     if all(found is project for found, project in zip(projects, declared.projects, strict=True)):
         return PoolInForce(declared, now, None)
     until = min([project.changes[0].at for project in projects if project.changes], default=None)
     return PoolInForce(replace(declared, projects=projects), now, until)
 
 
-def project_at(project: Project, now: float) -> Project:
+def _project_at(project: Project, now: float, epoch: float) -> Project:
     """A project with what it is guaranteed now, and the next changes of that."""
     if not project.windows:
         return project
-    changes = tuple(islice(_changes(project, now), UPCOMING))
-    return replace(project, guaranteed=guaranteed_at(project, now), changes=changes)
+    changes = tuple(islice(_changes(project, now + epoch), UPCOMING))
+    if epoch:
+        changes = tuple(replace(change, at=change.at - epoch) for change in changes)
+    return replace(project, guaranteed=guaranteed_at(project, now + epoch), changes=changes)
 
 
 def guaranteed_at(project: Project, now: float) -> Milli | None:

@@ -36,6 +36,7 @@ from scheduler.model import (
 )
 from scheduler.policy import Action, Decision, Plan, Planner, Residuals
 from scheduler.simulation.baselines import Run, Span
+from scheduler.simulation.calendar import Calendar
 from scheduler.simulation.forecastaccuracy import ForecastAccuracy
 from scheduler.simulation.sessions import Session
 from scheduler.simulation.trace import Trace, TraceJob
@@ -131,7 +132,7 @@ class Player:
         residuals: Residuals | None = None,
     ) -> None:
         self.trace = trace
-        self.pool = replace(pool, settings=replace(pool.settings, resize_interval=0.0))
+        self.calendar = Calendar(replace(pool, settings=replace(pool.settings, resize_interval=0.0)))
         self.nodes = tuple(nodes)
         self.types = {node.name: node.gpu_type for node in self.nodes}
         self.costs = costs
@@ -140,7 +141,7 @@ class Player:
         self.estimates = estimates
         self.slowness, self.residuals = slowness, residuals
         self.clock = _Clock()
-        self.planner = Planner(self.pool, self.nodes)
+        self.planner = Planner(self.calendar.pool, self.nodes)
         self.waiting_or_running: dict[WorkloadId, _Progress] = {}
         self.sessions = {session.job.id: session for session in sessions}
         widest = max((node.gpus for node in self.nodes), default=8)
@@ -251,15 +252,20 @@ class Player:
         self.cycles += 1
         if self.costs.checkpoint_every is not None:
             self._note_saves(now, self.costs.checkpoint_every)
+        if self.calendar.advance(now):
+            self.planner.dissolve()
+            nodes = self.nodes if self.residuals is None else self.residuals.mark(self.nodes)
+            self.planner = Planner(self.calendar.pool, nodes, [p.workload for p in self.waiting_or_running.values()])
         plan = self.planner.plan(now)
         self._keep_promises(plan)
         for name, decision in plan.changes.items():
             self._carry_out(self.waiting_or_running[name], decision, now)
-        if plan.again_at is not None:
+        busy = bool(plan.changes or self.arriving or any(p.placement for p in self.waiting_or_running.values()))
+        if plan.again_at is not None and self.waiting_or_running and not self.calendar.in_vain(busy):
             self.clock.at(max(plan.again_at, now + 1.0), "cycle", NOBODY, self.cycles)
         if self.estimates is not None:
             standing = (progress.workload for progress in self.waiting_or_running.values())
-            self.estimates.look(now, self.pool, self.nodes, standing)
+            self.estimates.look(now, self.calendar.pool, self.nodes, standing)
 
     def _keep_promises(self, plan: Plan) -> None:
         """Who waits for others to leave, or leaves to go on elsewhere, is nominated for its places while plans honour

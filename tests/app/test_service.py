@@ -299,6 +299,15 @@ def test_projects_and_the_pool_file_over_the_command_line(service: Service) -> N
     assert (
         "node pool train: holds 0 of a fair share of 0, guaranteed 1" in service.cli("project", "show", "vision").stdout
     )
+    night = "mon-fri 22:00-06:00 Europe/Berlin guaranteed=3"
+    service.cli("project", "set", "vision", "--window", night)
+    assert night in service.cli("project", "show", "vision").stdout
+    assert "- days: mon-fri" in service.cli("apply", "--show").stdout
+    assert f"windows none → {night}" in service.cli("audit").stdout
+    wrong = service.cli("project", "set", "vision", "--window", night.replace("06:00", "22:00"), check=False)
+    assert "windows[0] is empty: it is from 22:00 to 22:00" in wrong.stderr
+    service.cli("project", "set", "vision", "--window", "none")
+    assert json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)["windows"] == []
     service.cli("project", "set", "vision", "--quota", "node_pool=train")
     assert json.loads(service.cli("project", "show", "vision", "-o", "json").stdout)["quotas"] == []
     service.cli("project", "set", "vision", "--limit", "none")

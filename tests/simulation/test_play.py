@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from scheduler.cli import main
 from scheduler.errors import Invalid
-from scheduler.model import ONE, Environment, JobId, Node, NodeName, NodePool, Pool, Project, ProjectName
+from scheduler.model import ONE, Environment, JobId, Node, NodeName, NodePool, Pool, Project, ProjectName, Window
 from scheduler.simulation.baselines import Run
 from scheduler.simulation.play import Costs, Player, request_of
 from scheduler.simulation.sessions import build_nodes, sessions_of
@@ -79,6 +79,21 @@ def test_a_guarantee_comes_back_within_one_save() -> None:
     assert runs["morning"].started == 115.0
     assert sum(run.stops for run in runs.values()) == 8
     assert all(run.held - run.lost == pytest.approx(1000.0) for name, run in runs.items() if name != "morning")
+
+
+def test_a_window_has_its_gpus_at_once_and_jobs_that_wait_for_one_start_then() -> None:
+    """A class on Monday mornings. A trace without dates begins on a Monday; the second job may start a week later."""
+    window = Window(16 * ONE, "UTC", days=(0,), start=540, end=600)
+    shared = pool(a=0, b=0)
+    projects = (shared.projects[0], replace(shared.projects[1], weight=0, windows=(window,)))
+    firm = TraceJob(JobId("firm"), 40_000.0, 60.0, 1000, ProjectName("b"), preemptible=False, expected=60.0)
+    long = TraceJob(JobId("long"), 0.0, 50_000.0, 16_000, ProjectName("a"))
+    early = TraceJob(JobId("early"), 100.0, 600.0, 8000, ProjectName("b"))
+    player = Player(Trace((long, early, firm), ""), replace(shared, projects=projects), NODES, Costs(saving=15))
+    runs: dict[str, Run] = {run.job.id: run for run in player.play()}
+    nine = 9 * 3600.0
+    assert (runs["early"].started, runs["long"].stops) == (nine + 15, 1)
+    assert runs["firm"].started == nine + 7 * 86400
 
 
 def test_jobs_do_not_take_turns_at_stopping_one_another() -> None:
