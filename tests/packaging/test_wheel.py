@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import signal
@@ -44,6 +45,11 @@ def test_what_it_needs_is_in_the_wheel(wheel: Path, pattern: str) -> None:
 @pytest.mark.parametrize("pattern", NOT_IN_THE_WHEEL)
 def test_what_it_does_not_need_is_not(wheel: Path, pattern: str) -> None:
     assert not [name for name in zipfile.ZipFile(wheel).namelist() if re.match(pattern, name)]
+
+
+def test_the_script_of_the_page_is_small(wheel: Path) -> None:
+    script = zipfile.ZipFile(wheel).read("scheduler/api/static/admin.js")
+    assert len(gzip.compress(script)) <= 300_000
 
 
 def test_one_version_everywhere(installed: Installed) -> None:
