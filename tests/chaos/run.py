@@ -23,6 +23,7 @@ FORMS = [
     *sorted(Path(__file__).parent.glob("test_*.py")),
     ROOT / "tests/app/test_exhaustion.py",
     ROOT / "tests/engines/test_damage.py",
+    ROOT / "tests/kubernetes/test_cluster_chaos.py",
 ]
 
 
