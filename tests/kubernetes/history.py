@@ -7,7 +7,6 @@ import asyncio
 import json
 import random
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -83,8 +82,10 @@ class History:
     codes: dict[str, int] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
-    ended: Counter[Worker] = field(default_factory=Counter)
-    """How often each worker has come to its end."""
+    ended: set[Worker] = field(default_factory=set)
+    """The workers that have come to their ends."""
+    unheard: set[Worker] = field(default_factory=set)
+    """Those that came to their ends while their pods were being deleted: nobody need have heard of it."""
     gone: set[str] = field(default_factory=set)
     """Nodes that are no more: what their pods are said to be is nobody's word."""
     seen: set[Worker] = field(default_factory=set)
@@ -186,5 +187,4 @@ class History:
         with suppress(ApiError):  # it has been deleted
             body = {"metadata": {"uid": pod.uid}, "status": status}
             answer = await self.api.call("PATCH", f"{pod.path}/status", body, content=MERGE_PATCH)
-            if "deletionTimestamp" not in answer["metadata"]:
-                self.ended[worker] += 1
+            (self.ended if "deletionTimestamp" not in answer["metadata"] else self.unheard).add(worker)
