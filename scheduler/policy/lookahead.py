@@ -95,9 +95,7 @@ class LookAhead:
         if ahead.project.partition != project.partition:
             return False
         asked, at = request.gang_amount, ahead.at
-        if not request.preemptible:
-            if ahead.project not in project.path:
-                return False
+        if not request.preemptible and ahead.project in project.path:
             stay = self._staying(at)
             return any(stay.get(step, 0) + asked > step.guarantee_at(at) for step in project.path)
         if not ahead.rises or ahead.project in project.path:
