@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.model import Environment, Request, Workload
 from scheduler.policy import Action, Decision, Plan, Snapshot, decide
-from tests.policy.holdings import held, within
+from tests.policy.holdings import bounds, held, held_beside, within
 from tests.policy.pools import Draw, Floor, snapshots
 from tests.policy.test_elastic import full_pools
 
@@ -32,6 +32,8 @@ def jobs_only(draw: Draw) -> Snapshot:
     staying = replace(snapshot, workloads=tuple(replace(w, stopping=False) for w in work))
     for project in pool.projects:
         assume(project.limit is None or held(staying, project.name) <= project.limit)
+        for resource, its in bounds(project).items():
+            assume(its.limit is None or held_beside(staying, project.name)[resource] <= its.limit)
         for quota in project.quotas:
             nodes = {node.name for node in snapshot.nodes if quota.covers(node)}
             assume(quota.limit is None or held(within(staying, nodes), project.name) <= quota.limit)
