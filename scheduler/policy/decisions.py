@@ -17,7 +17,6 @@ from scheduler.model import ProjectName, WorkloadId
 from scheduler.policy.blocking import Blocked, NoQueue, blocked
 from scheduler.policy.plannerstate import PlannerState
 from scheduler.policy.positions import Line, LineKey
-from scheduler.policy.projects import ProjectState
 from scheduler.policy.types import Action, Decision
 from scheduler.policy.why import Why
 from scheduler.policy.workloads import WorkloadState
@@ -61,7 +60,7 @@ class Decisions(Mapping[WorkloadId, Decision]):
         for project, classes in self._state.waiting.items():
             for request, jobs in classes.items():
                 if jobs[0].options:
-                    self._in_the_way(project, jobs[0])
+                    self._in_the_way(jobs[0])
                 else:
                     self._why.blocked(project, request)
 
@@ -93,20 +92,19 @@ class Decisions(Mapping[WorkloadId, Decision]):
         if workload.running:
             return before or job.tell(Decision(Action.KEEP, "Keeps running.", workload.placement))
         found = self._blocked.get(job.id)
-        if found is None and job.project is not None:
-            found = self._in_the_way(job.project, job)
         if found is None:
-            found = blocked(NoQueue(workload.request.project))
+            if job.project is None:
+                found = blocked(NoQueue(workload.request.project))
+            else:
+                found = self._in_the_way(job) if job.options else self._why.blocked(job.project, job.request)
         position, start = self._position(job), self._starts.get(job.id)
         if before is None or before.blocked_by != found.by or _when(before) != (position, start):
             before = Decision(Action.WAIT, found.sentence, (), (), found.by, position, start)
         return job.tell(before)
 
-    def _in_the_way(self, project: ProjectState, job: WorkloadState) -> Blocked:
+    def _in_the_way(self, job: WorkloadState) -> Blocked:
         """What blocks it in the first partition with enough free GPUs, where that can only be a rule, else in the
         first."""
-        if not job.options:
-            return self._why.blocked(project, job.request)
         ruled = (self._why.blocked(*option) for option in job.options if self._why.has_capacity(option[1]))
         return next(ruled, None) or self._why.blocked(*job.options[0])
 
@@ -116,7 +114,10 @@ class Decisions(Mapping[WorkloadId, Decision]):
             return None
         project = job.project.name
         if self._lines is None:
-            return self._positions_in(project).get(job.id)
+            found = self._positions.get(project)
+            if found is None:
+                found = self._positions[project] = self._positions_in(project)
+            return found.get(job.id)
         if project not in self._lines:
             return None
         line, gone = self._lines[project], self._gone[project]
@@ -125,14 +126,11 @@ class Decisions(Mapping[WorkloadId, Decision]):
 
     def _positions_in(self, project: ProjectName) -> Mapping[WorkloadId, int]:
         """The places of all jobs of a project that still wait once the plan is carried out."""
-        found = self._positions.get(project)
-        if found is None:
-            found = self._state.line(project).positions
-            gone = {job.id for job in self._starting.get(project, ())}
-            if gone:
-                found = {id: place for place, id in enumerate([id for id in found if id not in gone], start=1)}
-            self._positions[project] = found
-        return found
+        found = self._state.line(project).positions
+        gone = {job.id for job in self._starting.get(project, ())}
+        if not gone:
+            return found
+        return {id: place for place, id in enumerate([id for id in found if id not in gone], start=1)}
 
     def _gone_from(self, project: ProjectName, line: Line) -> list[LineKey]:
         """Those of its jobs that wait no more once the plan is carried out, in order."""
