@@ -126,7 +126,8 @@ class Access:
 
     def stranger_to(self, thing: Job | Session) -> UserName | None:
         """The caller, where somebody else is the owner; the hub's spawner acts for the owner of a server."""
-        return None if self.owns(thing) or self.caller.name == SPAWNER else self.caller.name
+        for_owner = isinstance(thing, Session) and self.caller.name == SPAWNER
+        return None if for_owner or self.owns(thing) else self.caller.name
 
     def visible_job(self, job: Job | None, job_id: str) -> Job:
         if job is None or not self.sees_job(job):

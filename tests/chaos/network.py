@@ -92,10 +92,10 @@ class Network:
                     _reset(writer)
                     _reset(onward)
         finally:
+            onward.close()  # first: this may be cancelled while it waits for the others
             request.cancel()
             answer.cancel()
             await asyncio.gather(request, answer, return_exceptions=True)
-            onward.close()
 
     async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, end: float) -> bool:
         """Forward until the source ends, or up to a byte: whether that was reached."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -28,9 +28,11 @@ def _is_running(client: Client, job: JobView) -> bool:
 
 
 @pytest.fixture
-def administrator(hub: Hub) -> Client:
+def administrator(hub: Hub) -> Iterator[Client]:
     pool = hub.folder / "pool"
-    return Client(json.loads((pool / "endpoint.json").read_text())["url"], (pool / "hub-token").read_text())
+    url = json.loads((pool / "endpoint.json").read_text())["url"]
+    with Client(url, (pool / "hub-token").read_text()) as client:
+        yield client
 
 
 def sent(client: Client, name: str, command: str, **more: object) -> JobView:
