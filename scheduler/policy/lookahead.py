@@ -76,6 +76,8 @@ class LookAhead:
 
     def in_the_way(self, job: WorkloadState, project: ProjectState, request: RequestClass) -> bool:
         """Whether a newcomer would hold something that is guaranteed to somebody when it can't be stopped yet."""
+        if not self._ahead:
+            return False
         until = self._until(job.workload.request, self._now)
         for ahead in self._ahead:
             if ahead.at >= until:
