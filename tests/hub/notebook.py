@@ -39,6 +39,7 @@ class Notebook:
         message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
         await socket.write_message(json.dumps(message))
         cell = Cell()
+        said: str | bytes | None = b""
         try:
             while (said := await socket.read_message()) is not None:
                 told = json.loads(said)
@@ -47,6 +48,8 @@ class Notebook:
             raise AssertionError("the server closed the connection")
         finally:
             socket.close()
+            while said is not None:  # until the server has closed it, too
+                said = await socket.read_message()
 
 
 def _take(cell: Cell, told: dict[str, Any]) -> bool:
