@@ -21,7 +21,7 @@ EVERY = 60.0
 
 
 class Accountant:
-    """Charges what goes on, and notes how much of it was idle where that is measured."""
+    """Charges every `EVERY` seconds, and whenever it is asked to."""
 
     def __init__(self, writer: StateWriter, clock: Callable[[], float]) -> None:
         self._writer = writer

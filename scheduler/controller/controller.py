@@ -27,7 +27,7 @@ from scheduler.controller.book import Book, Holdings
 from scheduler.controller.checkpoints import Checkpoints
 from scheduler.controller.deletion import Deletion
 from scheduler.controller.feed import Watcher
-from scheduler.controller.forecaster import Forecaster
+from scheduler.controller.forecaster import REST, Forecaster
 from scheduler.controller.idleness import LOOK, Idleness, busiest_of_nodes
 from scheduler.controller.jobs import Jobs
 from scheduler.controller.pausenotices import PauseNotices
@@ -362,11 +362,16 @@ class Controller:
         """What would happen to this job if it were submitted now; refused as `submit` refuses it, and not kept."""
         await self.check(job)
         job = replace(job, state=JobState.QUEUED)
-        async with self._trying:
-            if blocked := dependencies.blocked((job,), self._decided.jobs, {}):
-                return DryRun(blocked[job.id])
+        if blocked := dependencies.blocked((job,), self._decided.jobs, {}):
+            return DryRun(blocked[job.id])
+        await self._trying.acquire()
+        begun = monotonic()
+        try:
             workload = self.book.run_times.workload(job)
             found = await asyncio.to_thread(dry_run, self.snapshot(), workload, partial(self._runs_like, job))
+        finally:
+            # As a look ahead: forms that are open in a large pool ask again and again.
+            asyncio.get_running_loop().call_later(REST * (monotonic() - begun), self._trying.release)
         start = found.decision.estimated_start
         if start is None:
             return found

@@ -325,7 +325,7 @@ async def campaign(
             await asyncio.gather(keeping, return_exceptions=True)
 
 
-@pytest.mark.skipif(not LONG, reason="a cluster is troubled in `make chaos`")
+@pytest.mark.skipif(not LONG, reason="the campaign on a cluster runs with `make chaos`")
 async def test_jobs_come_and_go_whatever_happens_to_the_cluster(
     tmp_path: Path, cluster: Cluster, kwok: Kwok, namespace: str, postgresql_url: str
 ) -> None:

@@ -7,6 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from scheduler.engines.agents.agents import Agents
@@ -167,7 +168,7 @@ class Launching:
     async def withdraw(self, gang: Gang) -> None:
         """Delete what there is of a gang that cannot start."""
         for plan in gang.plans:
-            await self._with_retries(lambda plan=plan: self._api.delete(self._path(plan.worker), grace=1))  # type: ignore[misc]
+            await self._with_retries(partial(self._api.delete, self._path(plan.worker), grace=1))
 
     async def end(self, worker: Worker, grace: float, *, at_once: bool = False) -> bool:
         """Evict a worker's pod, which has `grace` seconds and more to upload what it has (`at_once`: none); says
